@@ -1,0 +1,107 @@
+"""The compiled extension. See `pilum.kernels` for what the functions do."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes: TypeAlias = NDArray[np.uint8]
+Layer: TypeAlias = tuple[int, Bytes | None, int, NDArray[np.int32] | None]
+Columns: TypeAlias = tuple[list[NDArray[np.generic]], int, list[Layer]]
+Offsets: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+Levels: TypeAlias = NDArray[np.uint16]
+Step: TypeAlias = tuple[tuple[Bytes, int] | None, int, tuple[NDArray[np.int64], int, int] | None]
+
+class Plan:
+    @staticmethod
+    def flat(bits: int) -> Plan: ...
+    @staticmethod
+    def inline_bitpacking(bits: int) -> Plan: ...
+    @staticmethod
+    def rle(bits: int) -> Plan: ...
+    @staticmethod
+    def byte_stream_split(bits: int) -> Plan: ...
+    @staticmethod
+    def variable(offset_bits: int) -> Plan: ...
+    @staticmethod
+    def fsst(table: bytes, offset_bits: int) -> Plan: ...
+    @staticmethod
+    def fixed_size_list(validity: list[int], bits: int) -> Plan: ...
+    @staticmethod
+    def general(compression: str, inner: Plan) -> Plan: ...
+
+class Block:
+    @staticmethod
+    def flat(bits: int) -> Block: ...
+    @staticmethod
+    def inline_bitpacking(bits: int) -> Block: ...
+    @staticmethod
+    def out_of_line_bitpacking(bits: int, packed: int) -> Block: ...
+    @staticmethod
+    def rle(bits: int) -> Block: ...
+    @staticmethod
+    def general(compression: str, inner: Block) -> Block: ...
+
+def decode_mini_block(
+    values: Plan,
+    rep: Block | None,
+    def_: Block | None,
+    layers: bytes,
+    num_buffers: int,
+    large: bool,
+    body: Bytes,
+    chunks: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+) -> Columns: ...
+def decode_full_zip(
+    values: Plan,
+    bits_rep: int,
+    bits_def: int,
+    layers: bytes,
+    body: Bytes,
+    ranges: NDArray[np.int64],
+) -> Columns: ...
+def decode_block(plan: Block, data: Bytes, count: int) -> Bytes: ...
+def unravel(layers: bytes, rep: Levels, def_: Levels, count: int) -> list[Layer]: ...
+def ravel(steps: Sequence[Step], num_rows: int) -> tuple[Levels, Levels, int]: ...
+def encode_mini_block(
+    kind: str,
+    coding: str,
+    data: Bytes,
+    bits: int,
+    first: int,
+    offsets: Offsets | None,
+    item_validity: Sequence[tuple[Bytes, int, int]],
+    num_values: int,
+    rep: Levels,
+    def_: Levels,
+    level_widths: tuple[int | None, int | None],
+    max_rep: int,
+    max_visible: int,
+    large: bool,
+) -> tuple[Bytes, Bytes, Bytes]: ...
+def encode_full_zip_fixed(
+    parts: Sequence[tuple[Bytes, int]],
+    rep: Levels,
+    def_: Levels,
+    bits_rep: int,
+    bits_def: int,
+    max_rep: int,
+    max_visible: int,
+    num_entries: int,
+) -> tuple[Bytes, NDArray[np.uint64]]: ...
+def encode_full_zip_strings(
+    offsets: Offsets,
+    data: Bytes,
+    rep: Levels,
+    def_: Levels,
+    bits_rep: int,
+    bits_def: int,
+    max_rep: int,
+    max_visible: int,
+    num_entries: int,
+) -> tuple[Bytes, NDArray[np.uint64]]: ...
+def compress_fsst(offsets: Offsets, data: Bytes) -> tuple[Bytes, NDArray[np.int64], Bytes]: ...
+def compress_zstd(offsets: Offsets, data: Bytes, level: int) -> tuple[NDArray[np.int64], Bytes]: ...
+def fixed_costs(data: Bytes, bits: int) -> tuple[int, int]: ...

@@ -1,0 +1,141 @@
+"""Every exception that pilum raises.
+
+The tree is grouped by what the one who catches it would do:
+
+    PilumError
+    ├── InvalidInputError (ValueError)            mend the call
+    │   ├── ColumnNotFoundError                   a column that the schema does not have
+    │   ├── FilterError                           a filter that does not parse, bind or evaluate
+    │   ├── SchemaMismatchError                   data that does not fit the table
+    │   └── UnsupportedTypeError (TypeError)      an Arrow type that the file version cannot hold
+    ├── NotFoundError (FileNotFoundError)         look elsewhere
+    │   ├── DatasetNotFoundError (ValueError)     no table at this path
+    │   └── VersionNotFoundError (ValueError)     the table has no such version
+    ├── DatasetAlreadyExistsError (FileExistsError)  choose append or overwrite
+    ├── UnsupportedFormatError (NotImplementedError)  valid, but newer than this library
+    │   ├── UnsupportedVersionError               a file version that we do not read or write
+    │   └── UnsupportedFeatureError               a feature flag that we do not know
+    ├── CorruptFileError (OSError)                damaged bytes; restore the file
+    └── CommitError (RuntimeError)
+        ├── CommitConflictError                   another commit made this one meaningless
+        └── CommitContentionError                 too many others at once: try again
+
+Each class also derives from the builtin that users of the field catch today.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ColumnNotFoundError",
+    "CommitConflictError",
+    "CommitContentionError",
+    "CommitError",
+    "CorruptFileError",
+    "DatasetAlreadyExistsError",
+    "DatasetNotFoundError",
+    "FilterError",
+    "InvalidInputError",
+    "NotFoundError",
+    "PilumError",
+    "SchemaMismatchError",
+    "UnsupportedFeatureError",
+    "UnsupportedFormatError",
+    "UnsupportedTypeError",
+    "UnsupportedVersionError",
+    "VersionNotFoundError",
+]
+
+
+class PilumError(Exception):
+    """Base of all exceptions of this package."""
+
+
+class InvalidInputError(PilumError, ValueError):
+    """An argument is wrong; nothing was read or written because of it."""
+
+
+class ColumnNotFoundError(InvalidInputError):
+    """A column was named that the schema does not have."""
+
+
+class FilterError(InvalidInputError):
+    """A filter expression that cannot be parsed, bound to the schema or evaluated."""
+
+
+class SchemaMismatchError(InvalidInputError):
+    """Data whose schema does not fit the table that it is written to."""
+
+
+class UnsupportedTypeError(InvalidInputError, TypeError):
+    """An Arrow type that the file version cannot hold."""
+
+
+class NotFoundError(PilumError, FileNotFoundError):
+    """Something that was named does not exist."""
+
+
+class DatasetNotFoundError(NotFoundError, ValueError):
+    """There is no Lance table at the path."""
+
+
+class VersionNotFoundError(NotFoundError, ValueError):
+    """The table exists, but not in the wanted version."""
+
+
+class DatasetAlreadyExistsError(PilumError, FileExistsError):
+    """There is a table already where a new one was to be created."""
+
+
+class UnsupportedFormatError(PilumError, NotImplementedError):
+    """Valid data in a form that this version of the library does not know."""
+
+
+class UnsupportedVersionError(UnsupportedFormatError):
+    """A file version that this library does not read or write."""
+
+
+class UnsupportedFeatureError(UnsupportedFormatError):
+    """A table that uses features (flags of the manifest) unknown to this library."""
+
+
+class CorruptFileError(PilumError, OSError):
+    """Bytes that contradict the format.
+
+    The text says what was found; each floor above adds where (`at`), innermost first.
+    """
+
+    def __init__(self, what: str, *where: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where: list[str] = list(where)
+
+    def at(self, where: str) -> CorruptFileError:
+        """Adds one place (`page 3`, `column "label"`, a path) and returns the same error."""
+        self.where.append(where)
+        return self
+
+    def __reduce__(self) -> tuple[type[CorruptFileError], tuple[str, ...]]:
+        return (type(self), (self.what, *self.where))
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  {', '.join(reversed(self.where))}" if self.where else self.what
+
+
+class CommitError(PilumError, RuntimeError):
+    """A commit that did not become a version of the table."""
+
+
+class CommitConflictError(CommitError):
+    """A concurrent commit contradicts this one.
+
+    Attributes:
+        retryable: Whether the same work, done again on the latest version, may succeed.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class CommitContentionError(CommitError):
+    """Every attempt to commit lost against another writer; trying again later is safe."""

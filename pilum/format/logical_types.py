@@ -1,0 +1,114 @@
+"""The names that Lance gives to Arrow types (`Field.logical_type`), both ways.
+
+    int32   halffloat   string   large_binary   date32:day   timestamp:us:UTC   timestamp:ms:-
+    decimal:128:10:2    fixed_size_binary:16    fixed_size_list:float:128     struct    list
+    list.struct (a list whose items are structs)
+
+Nested types (struct, list) name only their own level: the children are fields of their own. A
+fixed-size list of a primitive is one name. Source: docs/format/container.md, "Logical types".
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.errors import CorruptFileError, UnsupportedTypeError
+
+__all__ = ["arrow_of_leaf", "logical_type"]
+
+_PLAIN: dict[str, pa.DataType] = {
+    "null": pa.null(),
+    "bool": pa.bool_(),
+    "int8": pa.int8(),
+    "uint8": pa.uint8(),
+    "int16": pa.int16(),
+    "uint16": pa.uint16(),
+    "int32": pa.int32(),
+    "uint32": pa.uint32(),
+    "int64": pa.int64(),
+    "uint64": pa.uint64(),
+    "halffloat": pa.float16(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "large_string": pa.large_string(),
+    "binary": pa.binary(),
+    "large_binary": pa.large_binary(),
+    "date32:day": pa.date32(),
+    "date64:ms": pa.date64(),
+    "time32:s": pa.time32("s"),
+    "time32:ms": pa.time32("ms"),
+    "time64:us": pa.time64("us"),
+    "time64:ns": pa.time64("ns"),
+    "duration:s": pa.duration("s"),
+    "duration:ms": pa.duration("ms"),
+    "duration:us": pa.duration("us"),
+    "duration:ns": pa.duration("ns"),
+}
+_NAMES = {arrow: name for name, arrow in _PLAIN.items()} | {
+    pa.string_view(): "string",
+    pa.binary_view(): "binary",
+}
+
+
+def logical_type(arrow: pa.DataType) -> str:
+    """Names an Arrow type.
+
+    Raises:
+        UnsupportedTypeError: For a type that the format has no name for.
+    """
+    if arrow in _NAMES:
+        return _NAMES[arrow]
+    if pt.is_struct(arrow):
+        return "struct"
+    if pt.is_list(arrow) or pt.is_large_list(arrow):
+        prefix = "list" if pt.is_list(arrow) else "large_list"
+        return f"{prefix}.struct" if pt.is_struct(arrow.value_type) else prefix
+    if pt.is_timestamp(arrow):
+        return f"timestamp:{arrow.unit}:{arrow.tz or '-'}"
+    if pt.is_decimal128(arrow) or pt.is_decimal256(arrow):
+        return f"decimal:{arrow.bit_width}:{arrow.precision}:{arrow.scale}"
+    if pt.is_fixed_size_binary(arrow):
+        return f"fixed_size_binary:{arrow.byte_width}"
+    if pt.is_fixed_size_list(arrow):
+        return f"fixed_size_list:{logical_type(arrow.value_type)}:{arrow.list_size}"
+    raise UnsupportedTypeError(f"the Lance format has no name for the Arrow type {arrow}")
+
+
+@cache
+def arrow_of_leaf(name: str) -> pa.DataType:
+    """The Arrow type of a logical type without child fields.
+
+    Raises:
+        UnsupportedTypeError: For a name that this library does not know.
+        CorruptFileError: For a known name with malformed parameters.
+    """
+    if name in _PLAIN:
+        return _PLAIN[name]
+    kind, _, rest = name.partition(":")
+    try:
+        if kind == "timestamp":
+            unit, _, zone = rest.partition(":")
+            return pa.timestamp(unit, None if zone in {"-", ""} else zone)
+        if kind == "decimal":
+            bits, precision, scale = rest.split(":")
+            make = {"128": pa.decimal128, "256": pa.decimal256}[bits]
+            return make(int(precision), int(scale))
+        if kind == "fixed_size_binary":
+            return pa.binary(_positive(rest))
+        if kind == "fixed_size_list":
+            item, _, size = rest.rpartition(":")
+            return pa.list_(arrow_of_leaf(item), _positive(size))
+    except (ValueError, KeyError) as error:
+        raise CorruptFileError(f"logical type {name!r}: {error}") from error
+    raise UnsupportedTypeError(f"unknown logical type {name!r}")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if not 0 < value < 2**31:
+        raise ValueError(f"a size of {text}")
+    return value

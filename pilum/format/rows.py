@@ -1,0 +1,71 @@
+"""Which rows are wanted: sorted, disjoint ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["RowRanges"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowRanges:
+    """Sorted, disjoint, non-empty ranges of rows.
+
+    Attributes:
+        bounds: int64, shape (n, 2), contiguous: first row of each range and the one behind its last.
+    """
+
+    bounds: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, *ranges: tuple[int, int]) -> RowRanges:
+        """Builds ranges from sorted `(start, stop)` pairs; empty ones are dropped."""
+        bounds = np.array(ranges, dtype=np.int64).reshape(-1, 2)
+        return cls(np.ascontiguousarray(bounds[bounds[:, 0] < bounds[:, 1]]))
+
+    @classmethod
+    def of_rows(cls, rows: NDArray[np.int64]) -> RowRanges:
+        """Builds ranges from sorted, distinct rows; neighbours become one range."""
+        if len(rows) == 0:
+            return cls(np.empty((0, 2), dtype=np.int64))
+        cuts = np.flatnonzero(np.diff(rows) != 1)
+        bounds = np.empty((len(cuts) + 1, 2), dtype=np.int64)
+        bounds[0, 0], bounds[1:, 0] = rows[0], rows[cuts + 1]
+        bounds[-1, 1], bounds[:-1, 1] = rows[-1] + 1, rows[cuts] + 1
+        return cls(bounds)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """First row of each range."""
+        return self.bounds[:, 0]
+
+    @property
+    def stops(self) -> NDArray[np.int64]:
+        """The row behind the last one of each range."""
+        return self.bounds[:, 1]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the ranges hold."""
+        return int((self.stops - self.starts).sum())
+
+    def rows(self) -> NDArray[np.int64]:
+        """Every row, int64, shape (num_rows,)."""
+        lengths = self.stops - self.starts
+        firsts = np.repeat(self.starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+        return firsts + np.arange(len(firsts), dtype=np.int64)
+
+    def within(self, start: int, stop: int) -> RowRanges:
+        """The rows in [start, stop), counted from `start`."""
+        first = int(np.searchsorted(self.stops, start, side="right"))
+        last = int(np.searchsorted(self.starts, stop, side="left"))
+        if first >= last:
+            return RowRanges(np.empty((0, 2), dtype=np.int64))
+        return RowRanges(np.clip(self.bounds[first:last], start, stop) - start)
+
+    def covers(self, num_rows: int) -> bool:
+        """Whether these are exactly the rows from 0 to `num_rows`."""
+        return len(self.bounds) == 1 and self.bounds[0, 0] == 0 and self.bounds[0, 1] == num_rows

@@ -1,0 +1,315 @@
+"""The schema as Lance stores it: a tree of fields with ids, flattened in pre-order.
+
+    a: int32                      id 0, parent -1
+    s: struct<x: int64, y: list>  id 1, parent -1
+        x: int64                  id 2, parent 1
+        y: list<string>           id 3, parent 1
+            item: string          id 4, parent 3
+
+The same `Field` messages stand in the manifest of a table and in global buffer 0 of a data file.
+Source: docs/format/container.md, "Schema".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NewType
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.errors import ColumnNotFoundError, CorruptFileError, InvalidInputError
+from pilum.format.logical_types import arrow_of_leaf, logical_type
+from pilum.format.pb import file_pb2
+
+__all__ = ["Field", "FieldId", "Schema"]
+
+FieldId = NewType("FieldId", int)
+
+_ROOT = -1
+_MAX_DEPTH = 100
+_EXTENSION_NAME = "ARROW:extension:name"
+_PRIMARY_KEY = "lance-schema:unenforced-primary-key"
+_PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of the tree.
+
+    Attributes:
+        name: Its own name, not its path.
+        id: Unique in the table, for ever.
+        logical_type: See `pilum.format.logical_types`.
+        nullable: Whether nulls are allowed.
+        metadata: Arrow field metadata.
+        children: Members of a struct, or the one item of a list.
+    """
+
+    name: str
+    id: FieldId
+    logical_type: str
+    nullable: bool = True
+    metadata: Mapping[str, str] | None = None
+    children: tuple[Field, ...] = ()
+
+    @cached_property
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type of the field with all that is below it."""
+        if self.is_struct:
+            return pa.struct([child.arrow for child in self.children])
+        if self.is_list:
+            make = pa.large_list if self.logical_type.startswith("large_") else pa.list_
+            return make(self.item.arrow)
+        return arrow_of_leaf(self.logical_type)
+
+    @cached_property
+    def arrow(self) -> pa.Field:
+        """The Arrow field."""
+        return pa.field(self.name, self.arrow_type, self.nullable, dict(self.metadata or {}) or None)
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether the children are members of a struct."""
+        return self.logical_type == "struct"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the one child is the item of a variable-size list."""
+        return self.logical_type in {"list", "large_list", "list.struct", "large_list.struct"}
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the field owns a column in files since 2.1."""
+        return not (self.is_struct and self.children) and not self.is_list
+
+    @property
+    def item(self) -> Field:
+        """The item field of a list."""
+        if len(self.children) != 1:
+            raise CorruptFileError(
+                f"expected 1 item field, found {len(self.children)}", f"field {self.name!r}"
+            )
+        return self.children[0]
+
+    def walk(self) -> Iterator[Field]:
+        """The field and all below it, in pre-order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def leaves(self) -> Iterator[Field]:
+        """The fields that own columns, in column order."""
+        return (field for field in self.walk() if field.is_leaf)
+
+    def project(self, paths: Iterable[tuple[str, ...]]) -> Field:
+        """The field with only the members at `paths` (each relative to this field).
+
+        Raises:
+            ColumnNotFoundError: If a path leads nowhere.
+        """
+        wanted: dict[str, list[tuple[str, ...]]] = {}
+        for path in paths:
+            if not path:
+                return self
+            wanted.setdefault(path[0], []).append(path[1:])
+        by_name = {child.name: child for child in self.children}
+        if unknown := [name for name in wanted if name not in by_name]:
+            raise ColumnNotFoundError(
+                f"field {self.name!r} has no member {unknown[0]!r}; it has {sorted(by_name)}"
+            )
+        children = tuple(
+            child.project(wanted[child.name]) for child in self.children if child.name in wanted
+        )
+        return replace(self, children=children)
+
+    @classmethod
+    def from_arrow(cls, field: pa.Field, ids: Iterator[int]) -> Field:
+        """Builds the tree below an Arrow field, taking ids in pre-order.
+
+        Raises:
+            UnsupportedTypeError: For a type that the format cannot name.
+        """
+        arrow = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+        number = FieldId(next(ids))
+        children: tuple[Field, ...] = ()
+        if pt.is_struct(arrow):
+            children = tuple(cls.from_arrow(arrow.field(i), ids) for i in range(arrow.num_fields))
+        elif pt.is_list(arrow) or pt.is_large_list(arrow):
+            children = (cls.from_arrow(arrow.value_field, ids),)
+        return cls(
+            field.name, number, logical_type(arrow), field.nullable, _metadata(field), children
+        )
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The fields of a table or file, and its metadata."""
+
+    fields: tuple[Field, ...]
+    metadata: Mapping[str, str] | None = None
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema."""
+        return pa.schema([field.arrow for field in self.fields], dict(self.metadata or {}) or None)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the top-level fields."""
+        return [field.name for field in self.fields]
+
+    def walk(self) -> Iterator[Field]:
+        """All fields in pre-order."""
+        for field in self.fields:
+            yield from field.walk()
+
+    def leaves(self) -> Iterator[Field]:
+        """All fields that own columns, in column order."""
+        for field in self.fields:
+            yield from field.leaves()
+
+    @property
+    def max_field_id(self) -> int:
+        """The highest id, -1 if there is no field."""
+        return max((field.id for field in self.walk()), default=-1)
+
+    def field(self, name: str) -> Field:
+        """The top-level field of this name.
+
+        Raises:
+            ColumnNotFoundError: If there is none.
+        """
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise ColumnNotFoundError(f"no column {name!r}; the columns are {self.names}")
+
+    def project(self, columns: Iterable[str]) -> Schema:
+        """The schema with only the named columns, in the order given.
+
+        Args:
+            columns: Names of top-level fields, or dotted paths to members of structs. Several
+                paths into one struct make one field, at the place of the first.
+
+        Raises:
+            ColumnNotFoundError: If a path leads nowhere.
+        """
+        wanted: dict[str, list[tuple[str, ...]]] = {}
+        for column in columns:
+            name, *path = (column,) if column in self.names else column.split(".")
+            wanted.setdefault(name, []).append(tuple(path))
+        fields = tuple(self.field(name).project(paths) for name, paths in wanted.items())
+        return Schema(fields, self.metadata)
+
+    @classmethod
+    def from_arrow(cls, schema: pa.Schema, first_id: int = 0) -> Schema:
+        """Numbers the fields of an Arrow schema in pre-order.
+
+        Raises:
+            UnsupportedTypeError: For a type that the format cannot name.
+            InvalidInputError: For two fields of one name, or a top-level name with a dot.
+        """
+        ids = iter(range(first_id, 2**31))
+        fields = []
+        for field in schema:
+            if "." in field.name:
+                raise InvalidInputError(f"column {field.name!r}: names must not contain a dot")
+            fields.append(Field.from_arrow(field, ids))
+        _check_unique(tuple(fields), "the schema")
+        metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+        return cls(tuple(fields), metadata)
+
+    @classmethod
+    def from_proto(
+        cls, fields: Iterable[file_pb2.Field], metadata: Mapping[str, bytes] | None = None
+    ) -> Schema:
+        """Rebuilds the tree from its flattened form.
+
+        Raises:
+            CorruptFileError: If a parent is missing or the tree is too deep.
+        """
+        children: dict[int, list[file_pb2.Field]] = {_ROOT: []}
+        for message in fields:
+            if message.parent_id not in children:
+                raise CorruptFileError(f"field {message.name!r}: no parent {message.parent_id}")
+            children[message.parent_id].append(message)
+            children.setdefault(message.id, [])
+        tree = tuple(_from_proto(message, children, 0) for message in children[_ROOT])
+        text = {key: value.decode() for key, value in (metadata or {}).items()}
+        return cls(tree, text)
+
+    def to_proto(self) -> list[file_pb2.Field]:
+        """The flattened form, in pre-order."""
+        messages: list[file_pb2.Field] = []
+        for field in self.fields:
+            _to_proto(field, _ROOT, messages)
+        return messages
+
+    def metadata_to_proto(self) -> dict[str, bytes]:
+        """Schema metadata as the messages hold it."""
+        return {key: value.encode() for key, value in (self.metadata or {}).items()}
+
+
+def _metadata(field: pa.Field) -> dict[str, str]:
+    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    if isinstance(field.type, pa.BaseExtensionType) and _EXTENSION_NAME not in metadata:
+        metadata[_EXTENSION_NAME] = field.type.extension_name
+        serialized: Any = field.type.__arrow_ext_serialize__()
+        metadata["ARROW:extension:metadata"] = bytes(serialized).decode()
+    return metadata
+
+
+def _check_unique(fields: tuple[Field, ...], where: str) -> None:
+    seen: set[str] = set()
+    for field in fields:
+        if field.name in seen:
+            raise InvalidInputError(f"{where} has two fields named {field.name!r}")
+        seen.add(field.name)
+        _check_unique(field.children, f"field {field.name!r}")
+
+
+def _from_proto(
+    message: file_pb2.Field, children: Mapping[int, list[file_pb2.Field]], depth: int
+) -> Field:
+    if depth > _MAX_DEPTH:
+        raise CorruptFileError(f"field {message.name!r}: nested deeper than {_MAX_DEPTH} levels")
+    metadata = {key: value.decode() for key, value in message.metadata.items()}
+    if message.extension_name:
+        metadata.setdefault(_EXTENSION_NAME, message.extension_name)
+    below = tuple(_from_proto(child, children, depth + 1) for child in children[message.id])
+    return Field(
+        message.name, FieldId(message.id), message.logical_type, message.nullable, metadata, below
+    )
+
+
+def _to_proto(field: Field, parent: int, messages: list[file_pb2.Field]) -> None:
+    metadata = dict(field.metadata or {})
+    position = metadata.get(_PRIMARY_KEY_POSITION, "0")
+    messages.append(
+        file_pb2.Field(
+            name=field.name,
+            id=field.id,
+            parent_id=parent,
+            logical_type=field.logical_type,
+            nullable=field.nullable,
+            encoding=_encoding_hint(field),
+            extension_name=metadata.get(_EXTENSION_NAME, ""),
+            metadata={key: value.encode() for key, value in metadata.items()},
+            unenforced_primary_key=metadata.get(_PRIMARY_KEY, "").lower() in {"true", "1", "yes"},
+            unenforced_primary_key_position=int(position) if position.isdigit() else 0,
+        )
+    )
+    for child in field.children:
+        _to_proto(child, field.id, messages)
+
+
+def _encoding_hint(field: Field) -> file_pb2.Field.Encoding:
+    """The encoding of legacy files, which the reference still writes for every field."""
+    if field.logical_type in {"null", "struct"}:
+        return file_pb2.Field.NONE
+    if field.logical_type in {"string", "large_string", "binary", "large_binary"}:
+        return file_pb2.Field.VAR_BINARY
+    return file_pb2.Field.PLAIN

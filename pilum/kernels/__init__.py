@@ -1,0 +1,40 @@
+"""The typed door to the compiled extension: pure functions from buffers to buffers.
+
+Nothing here decides anything. A `Plan` says how the values of a page are stored, a `Block` how
+its levels or its dictionary are; one call then walks all chunks of the page without the GIL.
+Arrays must be contiguous. Damage raises `CorruptFileError`, an impossible request `ValueError`.
+
+`pilum.kernels.reference` holds naive twins that the tests compare with.
+"""
+
+from pilum._kernels import (
+    Block,
+    Plan,
+    compress_fsst,
+    compress_zstd,
+    decode_block,
+    decode_full_zip,
+    decode_mini_block,
+    encode_full_zip_fixed,
+    encode_full_zip_strings,
+    encode_mini_block,
+    fixed_costs,
+    ravel,
+    unravel,
+)
+
+__all__ = [
+    "Block",
+    "Plan",
+    "compress_fsst",
+    "compress_zstd",
+    "decode_block",
+    "decode_full_zip",
+    "decode_mini_block",
+    "encode_full_zip_fixed",
+    "encode_full_zip_strings",
+    "encode_mini_block",
+    "fixed_costs",
+    "ravel",
+    "unravel",
+]

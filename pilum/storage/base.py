@@ -1,0 +1,221 @@
+"""Bytes in and out: what the floors above ask of a store, and how a plan is run against it.
+
+Reading is sans-I/O. A reader is a generator (a *plan*) that yields the byte ranges which it needs
+and is sent the bytes; `run_plans` is the one place where they meet a file:
+
+    plan ──Ranges──▶ run_plans ──▶ Source.read ──Fetched──▶ plan
+
+Plans that run together take their steps together, so that the requests of all columns and pages
+of a step reach the source as one call, which sorts and coalesces them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Entry", "Fetched", "Plan", "Ranges", "Sink", "Source", "Store", "run_plan", "run_plans"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Byte ranges of one file, in any order; they may overlap or be empty.
+
+    Attributes:
+        offsets: int64, shape (n,), absolute byte positions.
+        sizes: int64, shape (n,), bytes.
+    """
+
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, *ranges: tuple[int, int]) -> Ranges:
+        """Builds ranges from `(offset, size)` pairs."""
+        pairs = np.array(ranges, dtype=np.int64).reshape(-1, 2)
+        return cls(pairs[:, 0], pairs[:, 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The bytes of some ranges, in one buffer (neighbours are fetched together, with their gap).
+
+    Attributes:
+        data: uint8, shape (n,), read-only or not; never written to by readers.
+        starts: int64, shape (number of ranges,), where each range begins in `data`.
+        sizes: int64, same shape, the size of each range.
+    """
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> NDArray[np.uint8]:
+        """The bytes of one range (a view)."""
+        start = int(self.starts[index])
+        return self.data[start : start + int(self.sizes[index])]
+
+
+Plan = Generator[Ranges, Fetched, T]
+
+
+class Source(Protocol):
+    """One immutable object that is read by ranges. Safe to use from several threads."""
+
+    @property
+    def path(self) -> str:
+        """For messages: where the bytes come from."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Size of the object, bytes."""
+        ...
+
+    def read(self, ranges: Ranges) -> Fetched:
+        """Reads all ranges.
+
+        Raises:
+            CorruptFileError: If a range does not lie within the object.
+            OSError: If the store fails.
+        """
+        ...
+
+    def close(self) -> None:
+        """Releases what the source holds; reading afterwards is an error."""
+        ...
+
+
+class Sink(Protocol):
+    """One new object, written front to back; visible under its name only after `finish`."""
+
+    @property
+    def position(self) -> int:
+        """Bytes written so far."""
+        ...
+
+    def write(self, data: Any) -> None:
+        """Appends one buffer (anything with the buffer protocol, contiguous)."""
+        ...
+
+    def finish(self) -> None:
+        """Makes the object durable and visible."""
+        ...
+
+    def abort(self) -> None:
+        """Drops what was written; nothing remains. Allowed at any time, also after a failure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object in a listing: its name within the listed folder, and its size in bytes."""
+
+    name: str
+    size: int
+
+
+class Store(Protocol):
+    """A tree of objects under one root; paths are relative to it, with `/` between the parts."""
+
+    @property
+    def uri(self) -> str:
+        """Where the root is, as users name it."""
+        ...
+
+    def source(self, path: str, size: int | None = None) -> Source:
+        """Opens an object for ranged reads; `size` saves a request where it is known.
+
+        Raises:
+            NotFoundError: If there is no such object.
+        """
+        ...
+
+    def read(self, path: str) -> bytes:
+        """Reads a whole object.
+
+        Raises:
+            NotFoundError: If there is no such object.
+        """
+        ...
+
+    def sink(self, path: str) -> Sink:
+        """Starts a new object."""
+        ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes an object whole, replacing one of that name; readers see the old or the new."""
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Writes an object whole unless one of that name exists; exactly one caller wins.
+
+        Returns:
+            Whether this call created the object.
+        """
+        ...
+
+    def list(self, folder: str) -> Iterator[Entry]:
+        """Lists the objects directly in a folder, in any order; nothing if there is no folder."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Removes an object; no error if there is none."""
+        ...
+
+
+def run_plan(plan: Plan[T], source: Source) -> T:
+    """Runs one plan against one source and returns its result."""
+    return run_plans([plan], source)[0]
+
+
+def run_plans(plans: Sequence[Plan[T]], source: Source) -> list[T]:
+    """Runs plans in step: each round of requests is one `Source.read`.
+
+    Args:
+        plans: Fresh generators.
+        source: The object that all of them read.
+
+    Returns:
+        Their results, in order.
+    """
+    results: list[Any] = [None] * len(plans)
+    waiting: list[tuple[int, Plan[T], Ranges]] = []
+    for index, plan in enumerate(plans):
+        try:
+            waiting.append((index, plan, next(plan)))
+        except StopIteration as stop:
+            results[index] = stop.value
+    while waiting:
+        fetched = _read_together([ranges for _, _, ranges in waiting], source)
+        still: list[tuple[int, Plan[T], Ranges]] = []
+        for (index, plan, _), answer in zip(waiting, fetched, strict=True):
+            try:
+                still.append((index, plan, plan.send(answer)))
+            except StopIteration as stop:
+                results[index] = stop.value
+        waiting = still
+    return results
+
+
+def _read_together(wanted: list[Ranges], source: Source) -> list[Fetched]:
+    if len(wanted) == 1:
+        return [source.read(wanted[0])]
+    fetched = source.read(
+        Ranges(
+            np.concatenate([ranges.offsets for ranges in wanted]),
+            np.concatenate([ranges.sizes for ranges in wanted]),
+        )
+    )
+    cuts = np.cumsum([len(ranges.offsets) for ranges in wanted])[:-1]
+    starts, sizes = np.split(fetched.starts, cuts), np.split(fetched.sizes, cuts)
+    return [Fetched(fetched.data, *pair) for pair in zip(starts, sizes, strict=True)]

@@ -1,0 +1,226 @@
+//! Blocks: one buffer whose number of values is known from outside (levels, dictionaries).
+//!
+//!     flat            n x width bytes
+//!     inline          one word W, then 1,024 values packed to W bits (n is at most 1,024)
+//!     out of line     groups of 1,024 packed to W bits, then the tail: raw words if they are no
+//!                     longer than a packed group, else one more group
+//!     rle             u64 bytes of the values part, values, one length byte per run
+//!     general         a compressed block of another kind
+
+use std::ops::Range;
+
+use crate::bitpacking::{self, GROUP, packed_bytes};
+use crate::compression::{self, Scheme};
+use crate::error::{Corrupt, Result, ensure, part, size, u64_at};
+use crate::rle;
+
+/// How a block is stored. Widths are in bits.
+#[derive(Debug, Clone)]
+pub enum BlockPlan {
+    Flat {
+        bits: usize,
+    },
+    InlineBitpacking {
+        bits: usize,
+    },
+    OutOfLineBitpacking {
+        bits: usize,
+        packed: usize,
+    },
+    Rle {
+        bits: usize,
+    },
+    General {
+        scheme: Scheme,
+        inner: Box<BlockPlan>,
+    },
+}
+
+/// Appends the `count` values of a block to `out`, little-endian.
+pub fn decode(plan: &BlockPlan, data: &[u8], count: usize, out: &mut Vec<u8>) -> Result<()> {
+    match plan {
+        BlockPlan::Flat { bits } => {
+            let bytes = count.saturating_mul(bits / 8);
+            ensure(bits % 8 == 0, "flat block, bits", bits, "a multiple of 8")?;
+            ensure(data.len() == bytes, "flat block, bytes", data.len(), bytes)?;
+            out.extend_from_slice(data);
+            Ok(())
+        }
+        BlockPlan::InlineBitpacking { bits } => {
+            ensure(
+                count <= GROUP,
+                "inline bit-packed block, values",
+                count,
+                "at most 1024",
+            )?;
+            let (width, packed) = inline_header(data, *bits)?;
+            unpack(packed, *bits, width, count, out)
+        }
+        BlockPlan::OutOfLineBitpacking { bits, packed } => {
+            out_of_line(data, *bits, *packed, count, out)
+        }
+        BlockPlan::Rle { bits } => {
+            let values_bytes = size(u64_at(data, 0, "rle block header")?, "rle values, bytes")?;
+            let values = part(data, 8, values_bytes, "rle values, bytes")?;
+            let lengths = data.get(8 + values_bytes..).unwrap_or_default();
+            rle::expand(values, lengths, bits / 8, count, out)
+        }
+        BlockPlan::General { scheme, inner } => {
+            decode(inner, &compression::decompress(*scheme, data)?, count, out)
+        }
+    }
+}
+
+/// Decodes a block of 16-bit levels into `out`, which is cleared first.
+pub fn decode_levels(
+    plan: &BlockPlan,
+    data: &[u8],
+    count: usize,
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u16>,
+) -> Result<()> {
+    scratch.clear();
+    decode(plan, data, count, scratch)?;
+    let (words, rest) = scratch.as_chunks::<2>();
+    ensure(
+        words.len() == count && rest.is_empty(),
+        "levels, bytes",
+        scratch.len(),
+        2 * count,
+    )?;
+    out.clear();
+    out.extend(words.iter().map(|word| u16::from_le_bytes(*word)));
+    Ok(())
+}
+
+/// Splits an inline bit-packed buffer into its width and its packed words.
+pub fn inline_header(data: &[u8], bits: usize) -> Result<(usize, &[u8])> {
+    let header = part(data, 0, bits / 8, "inline bit-packing header, bytes")?;
+    let mut word = [0u8; 8];
+    for (slot, byte) in word.iter_mut().zip(header) {
+        *slot = *byte;
+    }
+    let width = size(u64::from_le_bytes(word), "bit-packed width")?;
+    ensure(
+        width <= bits,
+        "bit-packed width, bits",
+        width,
+        format_args!("at most {bits}"),
+    )?;
+    Ok((width, data.get(bits / 8..).unwrap_or_default()))
+}
+
+fn unpack(packed: &[u8], bits: usize, width: usize, count: usize, out: &mut Vec<u8>) -> Result<()> {
+    let range: Range<usize> = 0..count;
+    bitpacking::append_ranges(packed, bits, width, std::slice::from_ref(&range), out)
+}
+
+fn out_of_line(
+    data: &[u8],
+    bits: usize,
+    width: usize,
+    count: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    ensure(
+        width <= bits,
+        "bit-packed width, bits",
+        width,
+        format_args!("at most {bits}"),
+    )?;
+    let group_bytes = packed_bytes(width);
+    let (groups, tail) = (count / GROUP, count % GROUP);
+    for group in 0..groups {
+        let packed = part(
+            data,
+            group * group_bytes,
+            group_bytes,
+            "bit-packed group, bytes",
+        )?;
+        unpack(packed, bits, width, GROUP, out)?;
+    }
+    let rest = data.get(groups * group_bytes..).unwrap_or_default();
+    if rest.len() == tail * bits / 8 {
+        out.extend_from_slice(rest);
+        return Ok(());
+    }
+    unpack(rest, bits, width, tail, out)
+}
+
+/// Encodes 16-bit levels.
+pub fn encode_levels(plan: &BlockPlan, levels: &[u16], out: &mut Vec<u8>) -> Result<()> {
+    match plan {
+        BlockPlan::Flat { bits: 16 } => {
+            out.extend(levels.iter().flat_map(|level| level.to_le_bytes()));
+            Ok(())
+        }
+        BlockPlan::OutOfLineBitpacking { bits: 16, packed } => {
+            for group in levels.chunks(GROUP) {
+                encode_group(group, *packed, out);
+            }
+            Ok(())
+        }
+        other => Err(Corrupt(format!("levels are not written as {other:?}"))),
+    }
+}
+
+fn encode_group(group: &[u16], width: usize, out: &mut Vec<u8>) {
+    if group.len() < GROUP && group.len() * 2 <= packed_bytes(width) {
+        out.extend(group.iter().flat_map(|level| level.to_le_bytes()));
+        return;
+    }
+    let mut values = [[0u8; 2]; GROUP];
+    for (slot, level) in values.iter_mut().zip(group) {
+        *slot = level.to_le_bytes();
+    }
+    bitpacking::words16::pack(&values, width, out);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )]
+    use super::*;
+
+    #[test]
+    fn out_of_line_levels_of_every_tail() {
+        for packed in 1..=5usize {
+            let plan = BlockPlan::OutOfLineBitpacking { bits: 16, packed };
+            for count in [0, 1, 63, 64, 65, 320, 952, 1023, 1024, 1025, 3000] {
+                let levels: Vec<u16> = (0..count).map(|i| (i * 7 % (1 << packed)) as u16).collect();
+                let mut data = Vec::new();
+                encode_levels(&plan, &levels, &mut data).unwrap();
+                let (mut scratch, mut back) = (Vec::new(), Vec::new());
+                decode_levels(&plan, &data, count, &mut scratch, &mut back).unwrap();
+                assert_eq!(back, levels);
+                if count > 0 {
+                    let cut = &data[..data.len() - 1];
+                    assert!(decode_levels(&plan, cut, count, &mut scratch, &mut back).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rle_levels() {
+        let mut data = 12u64.to_le_bytes().to_vec();
+        data.extend([1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        data.extend([1, 255, 255, 255, 255, 3]);
+        let (mut scratch, mut back) = (Vec::new(), Vec::new());
+        decode_levels(
+            &BlockPlan::Rle { bits: 16 },
+            &data,
+            1024,
+            &mut scratch,
+            &mut back,
+        )
+        .unwrap();
+        assert_eq!(
+            (back.len(), back[0], back[1..].iter().max()),
+            (1024, 1, Some(&0))
+        );
+    }
+}

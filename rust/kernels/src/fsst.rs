@@ -1,0 +1,224 @@
+//! FSST strings: codes of one byte for symbols of up to eight.
+//!
+//! The symbol table is a block of 2,312 bytes:
+//!
+//!     0        number of symbols n (0..255)       4..8     54 53 53 46
+//!     1, 2     for the encoder only               8        n symbols of 8 bytes, zero filled
+//!     3        bit 0: data is FSST coded          8 + 8n   n symbol lengths, 1..8
+//!
+//! Code 255 escapes the byte that follows it. Without bit 0 the strings stand as they are. The
+//! training is that of the `fsst-rs` crate.
+
+use crate::error::{Corrupt, Result, ensure, part};
+use crate::mini_block_writer::OffsetsIn;
+
+/// Bytes of a symbol table.
+pub const TABLE_BYTES: usize = 2312;
+const MAGIC: [u8; 4] = [0x54, 0x53, 0x53, 0x46];
+const ESCAPE: u8 = 255;
+const TERMINATOR: u8 = 0;
+
+/// A symbol table, ready to decode with.
+#[derive(Debug, Clone)]
+pub struct SymbolTable {
+    coded: bool,
+    symbols: Box<[[u8; 8]; 256]>,
+    lengths: Box<[u8; 256]>,
+}
+
+impl SymbolTable {
+    /// Parses the table of a page's descriptor.
+    pub fn parse(table: &[u8]) -> Result<Self> {
+        ensure(
+            table.len() == TABLE_BYTES,
+            "fsst symbol table, bytes",
+            table.len(),
+            TABLE_BYTES,
+        )?;
+        let coded = table.get(3).is_some_and(|flags| flags & 1 == 1);
+        let mut symbols = Box::new([[0; 8]; 256]);
+        let mut lengths = Box::new([0; 256]);
+        if coded {
+            ensure(
+                part(table, 4, 4, "fsst magic")? == MAGIC,
+                "fsst magic",
+                "other bytes",
+                "TSSF",
+            )?;
+            let n = usize::from(table.first().copied().unwrap_or(0));
+            ensure(n <= usize::from(ESCAPE), "fsst symbols", n, "at most 255")?;
+            let (words, _) = part(table, 8, 8 * n, "fsst symbols")?.as_chunks::<8>();
+            for (slot, word) in symbols.iter_mut().zip(words) {
+                *slot = *word;
+            }
+            let stored = part(table, 8 + 8 * n, n, "fsst symbol lengths")?;
+            for (slot, &length) in lengths.iter_mut().zip(stored) {
+                ensure(
+                    (1..=8).contains(&length),
+                    "fsst symbol length",
+                    length,
+                    "1 to 8",
+                )?;
+                *slot = length;
+            }
+        }
+        Ok(Self {
+            coded,
+            symbols,
+            lengths,
+        })
+    }
+
+    /// Appends the string that `codes` stand for.
+    pub fn decompress(&self, codes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        if !self.coded {
+            out.extend_from_slice(codes);
+            return Ok(());
+        }
+        let mut buffer = [0u8; 8 * 65];
+        let mut filled = 0;
+        let mut codes = codes.iter();
+        while let Some(&code) = codes.next() {
+            let slot = buffer
+                .get_mut(filled..filled + 8)
+                .and_then(|slot| slot.first_chunk_mut::<8>());
+            let Some(slot) = slot else { break };
+            if code == ESCAPE {
+                let literal = codes
+                    .next()
+                    .ok_or_else(|| Corrupt("fsst: escape at the end".into()))?;
+                *slot = [*literal, 0, 0, 0, 0, 0, 0, 0];
+                filled += 1;
+            } else {
+                let code = usize::from(code);
+                *slot = self.symbols.get(code).copied().unwrap_or_default();
+                let length = self.lengths.get(code).copied().unwrap_or_default();
+                ensure(length > 0, "fsst code", code, "one of the table")?;
+                filled += usize::from(length);
+            }
+            if filled >= 8 * 64 {
+                out.extend_from_slice(buffer.get(..filled).unwrap_or_default());
+                filled = 0;
+            }
+        }
+        out.extend_from_slice(buffer.get(..filled).unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// Strings as one buffer and the end of each.
+#[derive(Debug)]
+pub struct Compressed {
+    /// A symbol table of `TABLE_BYTES`.
+    pub table: Vec<u8>,
+    /// `n + 1` offsets into `data`.
+    pub offsets: Vec<i64>,
+    pub data: Vec<u8>,
+}
+
+/// Trains a table on the strings and compresses them.
+pub fn compress(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Compressed> {
+    let mut strings = Vec::with_capacity(offsets.count());
+    for index in 0..offsets.count() {
+        strings.push(string(data, offsets.get(index)?, offsets.get(index + 1)?)?);
+    }
+    let compressor = ::fsst::Compressor::train(&strings);
+    let mut made = Compressed {
+        table: table_bytes(&compressor),
+        offsets: vec![0],
+        data: Vec::new(),
+    };
+    made.data.reserve(data.len() / 2);
+    for text in strings {
+        made.data.extend_from_slice(&compressor.compress(text));
+        made.offsets
+            .push(i64::try_from(made.data.len()).unwrap_or(i64::MAX));
+    }
+    Ok(made)
+}
+
+fn string(data: &[u8], start: usize, end: usize) -> Result<&[u8]> {
+    ensure(
+        start <= end,
+        "string offsets",
+        end,
+        format_args!("at least {start}"),
+    )?;
+    part(data, start, end - start, "string data")
+}
+
+fn table_bytes(compressor: &::fsst::Compressor) -> Vec<u8> {
+    let symbols = compressor.symbol_table();
+    let count = u8::try_from(symbols.len()).unwrap_or(ESCAPE);
+    let mut table = vec![count, TERMINATOR, count, 1];
+    table.extend_from_slice(&MAGIC);
+    table.extend(
+        symbols
+            .iter()
+            .flat_map(|symbol| symbol.to_u64().to_le_bytes()),
+    );
+    table.extend_from_slice(compressor.symbol_lengths());
+    table.resize(TABLE_BYTES, 0);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )]
+    use super::*;
+
+    fn strings(texts: &[&[u8]]) -> (Vec<i64>, Vec<u8>) {
+        let mut offsets = vec![0];
+        let mut data = Vec::new();
+        for text in texts {
+            data.extend_from_slice(text);
+            offsets.push(data.len() as i64);
+        }
+        (offsets, data)
+    }
+
+    #[test]
+    fn round_trip() {
+        let texts: Vec<Vec<u8>> = (0..2000u32)
+            .map(|i| {
+                format!("https://example.com/item/{i}/\u{fc}\u{0}")
+                    .into_bytes()
+                    .repeat((i % 40) as usize)
+            })
+            .collect();
+        let views: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+        let (offsets, data) = strings(&views);
+        let made = compress(OffsetsIn::Large(&offsets), &data).unwrap();
+        assert!(made.data.len() < data.len() / 2);
+        let table = SymbolTable::parse(&made.table).unwrap();
+        for (text, pair) in texts.iter().zip(made.offsets.windows(2)) {
+            let mut back = Vec::new();
+            table
+                .decompress(&made.data[pair[0] as usize..pair[1] as usize], &mut back)
+                .unwrap();
+            assert_eq!(&back, text);
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error() {
+        let (offsets, data) = strings(&[b"aaaaaaaaaa", b"aaaaaaaa"]);
+        let made = compress(OffsetsIn::Large(&offsets), &data).unwrap();
+        let table = SymbolTable::parse(&made.table).unwrap();
+        assert!(table.decompress(&[255], &mut Vec::new()).is_err());
+        assert!(table.decompress(&[254], &mut Vec::new()).is_err());
+        assert!(SymbolTable::parse(&made.table[1..]).is_err());
+    }
+
+    #[test]
+    fn identity_tables_copy() {
+        let table = SymbolTable::parse(&[0; TABLE_BYTES]).unwrap();
+        let mut out = Vec::new();
+        table.decompress(&[255, 1, 2], &mut out).unwrap();
+        assert_eq!(out, [255, 1, 2]);
+    }
+}

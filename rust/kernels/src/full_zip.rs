@@ -1,0 +1,413 @@
+//! Full-zip pages: each entry is a control word and, if it owns one, its value.
+//!
+//!     fixed width, visible            word, value (nulls too)
+//!     variable width, valid           word, u32 or u64 length, bytes
+//!     variable width, null            word
+//!     not visible                     word
+//!
+//! The word is `rep << bits_def | def` in 0, 1, 2 or 4 bytes, by the sum of both widths. Rows are
+//! found by an index of byte offsets, which values of fixed width without lists do not need.
+
+use crate::compression;
+use crate::error::{Corrupt, Result, ensure, part, size, u32_at, u64_at};
+use crate::levels::Layers;
+use crate::mini_block::Decoded;
+use crate::mini_block_writer::OffsetsIn;
+use crate::unravel::Unraveler;
+use crate::values::{Plan, Values, append};
+
+/// Widths of the levels in a control word.
+#[derive(Debug, Clone, Copy)]
+pub struct Control {
+    pub bits_rep: u32,
+    pub bits_def: u32,
+}
+
+impl Control {
+    /// Bytes of one control word.
+    pub fn bytes(self) -> usize {
+        match self.bits_rep + self.bits_def {
+            0 => 0,
+            1..=8 => 1,
+            9..=16 => 2,
+            _ => 4,
+        }
+    }
+
+    fn split(self, word: u32) -> Result<(u16, u16)> {
+        let rep = word.checked_shr(self.bits_def).unwrap_or(0);
+        let def = word & 1u32.checked_shl(self.bits_def).unwrap_or(0).wrapping_sub(1);
+        Ok((size16(rep)?, size16(def)?))
+    }
+
+    fn read(self, data: &[u8], at: usize) -> Result<(u16, u16)> {
+        let mut word = [0u8; 4];
+        for (slot, byte) in word
+            .iter_mut()
+            .zip(part(data, at, self.bytes(), "control word")?)
+        {
+            *slot = *byte;
+        }
+        self.split(u32::from_le_bytes(word))
+    }
+
+    fn write(self, rep: u16, def: u16, out: &mut Vec<u8>) {
+        let word = u32::from(rep) << self.bits_def | u32::from(def);
+        out.extend(word.to_le_bytes().iter().take(self.bytes()));
+    }
+}
+
+fn size16(level: u32) -> Result<u16> {
+    u16::try_from(level).map_err(|_| Corrupt(format!("level {level} in a control word")))
+}
+
+/// What the descriptor of a page says.
+#[derive(Debug)]
+pub struct Page {
+    pub control: Control,
+    pub values: Plan,
+    pub layers: Layers,
+}
+
+/// Decodes whole rows, given as byte ranges of `body` in row order.
+pub fn decode(page: &Page, body: &[u8], ranges: &[(usize, usize)]) -> Result<Decoded> {
+    let mut out = Output::new(page)?;
+    for &(start, size) in ranges {
+        out.read(part(body, start, size, "rows, bytes")?)?;
+    }
+    out.flush_levels()?;
+    Ok(Decoded {
+        values: out.values,
+        num_values: out.num_values,
+        layers: out.levels.finish(),
+    })
+}
+
+/// Levels are handed on in pieces of this many.
+const PIECE: usize = 4096;
+
+struct Output<'a> {
+    page: &'a Page,
+    values: Values,
+    levels: Unraveler,
+    rep: Vec<u16>,
+    def: Vec<u16>,
+    num_values: usize,
+}
+
+impl<'a> Output<'a> {
+    fn new(page: &'a Page) -> Result<Self> {
+        let plan = match &page.values {
+            Plan::General { inner, .. } => inner,
+            plan => plan,
+        };
+        Ok(Self {
+            page,
+            values: Values::new(plan, 0)?,
+            levels: Unraveler::new(&page.layers),
+            rep: Vec::with_capacity(PIECE),
+            def: Vec::with_capacity(PIECE),
+            num_values: 0,
+        })
+    }
+
+    fn read(&mut self, data: &[u8]) -> Result<()> {
+        match &self.page.values {
+            Plan::Flat { bits } => self.read_fixed(data, *bits),
+            Plan::FixedSizeList { validity, bits } => {
+                let masks: usize = validity.iter().map(|items| items.div_ceil(8)).sum();
+                self.read_fixed(data, bits + 8 * masks)
+            }
+            plan => self.read_variable(data, plan),
+        }
+    }
+
+    fn read_fixed(&mut self, data: &[u8], bits: usize) -> Result<()> {
+        ensure(
+            bits % 8 == 0,
+            "full-zip value, bits",
+            bits,
+            "a multiple of 8",
+        )?;
+        let (word, width) = (self.page.control.bytes(), bits / 8);
+        let mut at = 0;
+        while at < data.len() {
+            let (rep, def) = self.page.control.read(data, at)?;
+            at += word;
+            self.entry(rep, def)?;
+            if def <= self.page.layers.max_visible {
+                self.value(part(data, at, width, "full-zip value, bytes")?)?;
+                at += width;
+            }
+            ensure(word + width > 0, "full-zip entry, bytes", 0, "at least 1")?;
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, bytes: &[u8]) -> Result<()> {
+        self.num_values += 1;
+        match (&self.page.values, &mut self.values) {
+            (
+                Plan::FixedSizeList { validity, .. },
+                Values::Lists {
+                    validity: bitmaps,
+                    items,
+                },
+            ) => {
+                let mut rest = bytes;
+                for (&count, bitmap) in validity.iter().zip(bitmaps) {
+                    let (mask, after) = rest.split_at(count.div_ceil(8).min(rest.len()));
+                    bitmap.extend_from(mask, 0, count)?;
+                    rest = after;
+                }
+                if let Values::Fixed(out) = items.as_mut() {
+                    out.extend_from_slice(rest);
+                }
+                Ok(())
+            }
+            (_, Values::Fixed(out)) => {
+                out.extend_from_slice(bytes);
+                Ok(())
+            }
+            (plan, out) => append(plan, &[bytes], 1, std::slice::from_ref(&(0..1)), out),
+        }
+    }
+
+    fn read_variable(&mut self, data: &[u8], plan: &Plan) -> Result<()> {
+        let (word, width) = (self.page.control.bytes(), length_bytes(plan)?);
+        let mut at = 0;
+        while at < data.len() {
+            let (rep, def) = self.page.control.read(data, at)?;
+            at += word;
+            self.entry(rep, def)?;
+            if def > self.page.layers.max_visible {
+                continue;
+            }
+            self.num_values += 1;
+            let Values::Variable { offsets, data: out } = &mut self.values else {
+                return Err(Corrupt("the plan does not fit its output".into()));
+            };
+            if def == 0 {
+                let length = if width == 4 {
+                    size(u32_at(data, at, "string length")?, "string length")?
+                } else {
+                    size(u64_at(data, at, "string length")?, "string length")?
+                };
+                let stored = part(data, at + width, length, "string data")?;
+                at += width + length;
+                append_value(plan, stored, out)?;
+            }
+            offsets.push(out.len())?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, rep: u16, def: u16) -> Result<()> {
+        self.rep.push(rep);
+        self.def.push(def);
+        if self.rep.len() == PIECE {
+            self.flush_levels()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn flush_levels(&mut self) -> Result<()> {
+        let rep = if self.page.control.bits_rep == 0 {
+            &[]
+        } else {
+            self.rep.as_slice()
+        };
+        let def = if self.page.control.bits_def == 0 {
+            &[]
+        } else {
+            self.def.as_slice()
+        };
+        self.levels.push(rep, def, self.rep.len())?;
+        self.rep.clear();
+        self.def.clear();
+        Ok(())
+    }
+}
+
+fn length_bytes(plan: &Plan) -> Result<usize> {
+    match plan {
+        Plan::Variable {
+            offset_bits: bits @ (32 | 64),
+        }
+        | Plan::Fsst {
+            offset_bits: bits @ (32 | 64),
+            ..
+        } => Ok(bits / 8),
+        Plan::General { inner, .. } => length_bytes(inner),
+        other => Err(Corrupt(format!("full-zip values as {other:?}"))),
+    }
+}
+
+fn append_value(plan: &Plan, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    match plan {
+        Plan::Fsst { table, .. } => table.decompress(stored, out),
+        Plan::General { scheme, inner } => {
+            append_value(inner, &compression::decompress(*scheme, stored)?, out)
+        }
+        _ => {
+            out.extend_from_slice(stored);
+            Ok(())
+        }
+    }
+}
+
+/// Levels to zip with values; empty slices where there are none.
+#[derive(Debug)]
+pub struct Levels<'a> {
+    pub control: Control,
+    pub rep: &'a [u16],
+    pub def: &'a [u16],
+    pub max_rep: u16,
+    pub max_visible: u16,
+    pub num_entries: usize,
+}
+
+impl Levels<'_> {
+    fn get(&self, entry: usize) -> (u16, u16) {
+        let level = |levels: &[u16]| levels.get(entry).copied().unwrap_or(0);
+        (level(self.rep), level(self.def))
+    }
+
+    fn starts_row(&self, rep: u16) -> bool {
+        self.rep.is_empty() || rep == self.max_rep
+    }
+}
+
+/// One page: the entries, and where each row starts (one more than rows).
+#[derive(Debug, Default)]
+pub struct Zipped {
+    pub data: Vec<u8>,
+    pub row_starts: Vec<u64>,
+}
+
+/// Zips values of `width` bytes; `parts` are the pieces of a value, each with its own width.
+pub fn encode_fixed(parts: &[(&[u8], usize)], levels: &Levels<'_>) -> Result<Zipped> {
+    let mut made = Zipped::default();
+    let mut value = 0;
+    for entry in 0..levels.num_entries {
+        let (rep, def) = levels.get(entry);
+        if !levels.rep.is_empty() && levels.starts_row(rep) {
+            made.row_starts.push(made.data.len() as u64);
+        }
+        levels.control.write(rep, def, &mut made.data);
+        if def <= levels.max_visible {
+            for (data, width) in parts {
+                made.data
+                    .extend_from_slice(part(data, value * width, *width, "values, bytes")?);
+            }
+            value += 1;
+        }
+    }
+    if !levels.rep.is_empty() {
+        made.row_starts.push(made.data.len() as u64);
+    }
+    Ok(made)
+}
+
+/// Zips strings.
+pub fn encode_variable(offsets: OffsetsIn<'_>, data: &[u8], levels: &Levels<'_>) -> Result<Zipped> {
+    let mut made = Zipped::default();
+    let mut value = 0;
+    for entry in 0..levels.num_entries {
+        let (rep, def) = levels.get(entry);
+        if levels.starts_row(rep) {
+            made.row_starts.push(made.data.len() as u64);
+        }
+        levels.control.write(rep, def, &mut made.data);
+        if def == 0 {
+            let (start, end) = (offsets.get(value)?, offsets.get(value + 1)?);
+            let length = end
+                .checked_sub(start)
+                .ok_or_else(|| Corrupt("string offsets descend".into()))?;
+            made.data
+                .extend(length.to_le_bytes().iter().take(offsets.width()));
+            made.data
+                .extend_from_slice(part(data, start, length, "string data")?);
+        }
+        value += usize::from(def <= levels.max_visible);
+    }
+    made.row_starts.push(made.data.len() as u64);
+    Ok(made)
+}
+
+/// Compresses each string on its own with zstd; returns new offsets and bytes.
+pub fn compress_values(
+    offsets: OffsetsIn<'_>,
+    data: &[u8],
+    level: i32,
+) -> Result<(Vec<i64>, Vec<u8>)> {
+    let (mut ends, mut out) = (vec![0i64], Vec::new());
+    for index in 0..offsets.count() {
+        let (start, end) = (offsets.get(index)?, offsets.get(index + 1)?);
+        let length = end
+            .checked_sub(start)
+            .ok_or_else(|| Corrupt("string offsets descend".into()))?;
+        compression::compress_zstd(part(data, start, length, "string data")?, level, &mut out)?;
+        ends.push(i64::try_from(out.len()).unwrap_or(i64::MAX));
+    }
+    Ok((ends, out))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn nested_strings_of_the_format_notes() {
+        // [[["a"],[],null],[],null,[[null,"b"]]]
+        let levels = Levels {
+            control: Control {
+                bits_rep: 2,
+                bits_def: 3,
+            },
+            rep: &[2, 1, 1, 2, 2, 2, 0],
+            def: &[0, 3, 2, 5, 4, 1, 0],
+            max_rep: 2,
+            max_visible: 1,
+            num_entries: 7,
+        };
+        let made = encode_variable(OffsetsIn::Small(&[0, 1, 1, 2]), b"ab", &levels).unwrap();
+        let expected = [
+            0x10, 1, 0, 0, 0, 0x61, 0x0b, 0x0a, 0x15, 0x14, 0x11, 0x00, 1, 0, 0, 0, 0x62,
+        ];
+        assert_eq!(made.data, expected);
+        assert_eq!(made.row_starts, [0, 8, 9, 10, 17]);
+        let page = Page {
+            control: levels.control,
+            values: Plan::Variable { offset_bits: 32 },
+            layers: Layers::new(&[3, 6, 6]).unwrap(),
+        };
+        let back = decode(&page, &made.data, &[(0, made.data.len())]).unwrap();
+        assert_eq!(back.num_values, 3);
+        let Values::Variable { data, .. } = back.values else {
+            panic!()
+        };
+        assert_eq!(data, b"ab");
+    }
+
+    #[test]
+    fn null_values_of_fixed_width_keep_their_bytes() {
+        let data: Vec<u8> = [1i32, 0, 3].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let control = Control {
+            bits_rep: 0,
+            bits_def: 1,
+        };
+        let levels = Levels {
+            control,
+            rep: &[],
+            def: &[0, 1, 0],
+            max_rep: 0,
+            max_visible: 1,
+            num_entries: 3,
+        };
+        let made = encode_fixed(&[(&data, 4)], &levels).unwrap();
+        assert_eq!(made.data, [0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
+    }
+}

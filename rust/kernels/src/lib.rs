@@ -1,0 +1,21 @@
+//! Loops over the values of Lance pages: pure functions from buffers to buffers.
+//!
+//! No policy lives here. Python decides what is encoded how and which chunks are read; one call
+//! of a kernel then walks the chunks of a page. Every length is checked before it is used, and
+//! what contradicts the format is an [`error::Corrupt`], never a panic.
+
+pub mod bitmap;
+pub mod bitpacking;
+pub mod block;
+pub mod compression;
+pub mod error;
+pub mod fsst;
+pub mod full_zip;
+pub mod levels;
+pub mod mini_block;
+pub mod mini_block_writer;
+pub mod ravel;
+pub mod rle;
+pub mod statistics;
+pub mod unravel;
+pub mod values;

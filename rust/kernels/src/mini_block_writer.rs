@@ -1,0 +1,578 @@
+//! Encoding one mini-block page: values and levels to chunks, chunk words and repetition index.
+//!
+//! Chunks are cut by the values; an entry without a value that stands on a border goes to the
+//! chunk behind it. All chunks but the last hold a power of two of values. See `mini_block` for
+//! the bytes of a chunk. The word of a chunk is `(bytes / 8 - 1) << 4 | log2(values)`, with 0 for
+//! the last one's logarithm; the repetition index has, per chunk, the rows that end in it and the
+//! entries of the row that goes on.
+
+use crate::bitmap::BitmapBuilder;
+use crate::bitpacking::{self, GROUP};
+use crate::block::{BlockPlan, encode_levels};
+use crate::error::{Corrupt, Result, part, size};
+use crate::rle;
+use crate::statistics::RLE_CHUNK;
+
+/// Values of one page, as Arrow holds them.
+#[derive(Debug)]
+pub enum Input<'a> {
+    Fixed {
+        data: &'a [u8],
+        bits: usize,
+    },
+    /// Bits from bit `first`.
+    Bits {
+        data: &'a [u8],
+        first: usize,
+    },
+    /// `n + 1` offsets into `data`.
+    Variable {
+        offsets: OffsetsIn<'a>,
+        data: &'a [u8],
+    },
+    /// Rows of `bits` bits, with the bitmaps (and first bits) of nullable levels of items.
+    Lists {
+        validity: Vec<ItemValidity<'a>>,
+        data: &'a [u8],
+        bits: usize,
+    },
+}
+
+/// Validity of the items of a fixed-size list.
+#[derive(Debug)]
+pub struct ItemValidity<'a> {
+    pub bitmap: &'a [u8],
+    pub first: usize,
+    pub per_row: usize,
+}
+
+/// Offsets of either width.
+#[derive(Debug, Clone, Copy)]
+pub enum OffsetsIn<'a> {
+    Small(&'a [i32]),
+    Large(&'a [i64]),
+}
+
+impl OffsetsIn<'_> {
+    /// Bytes of one stored offset.
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Small(_) => 4,
+            Self::Large(_) => 8,
+        }
+    }
+
+    /// Number of strings.
+    pub fn count(&self) -> usize {
+        let len = match self {
+            Self::Small(offsets) => offsets.len(),
+            Self::Large(offsets) => offsets.len(),
+        };
+        len.saturating_sub(1)
+    }
+
+    /// One offset.
+    pub fn get(&self, index: usize) -> Result<usize> {
+        let offset = match self {
+            Self::Small(offsets) => offsets.get(index).copied().map(i64::from),
+            Self::Large(offsets) => offsets.get(index).copied(),
+        };
+        size(
+            offset.ok_or_else(|| Corrupt(format!("no offset {index}")))?,
+            "string offset",
+        )
+    }
+}
+
+/// How values are stored in the chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coding {
+    /// Flat bits, strings with offsets, or fixed-size lists: as the input has them.
+    Plain,
+    InlineBitpacking,
+    Rle,
+}
+
+/// Levels of one page; empty slices where there are none.
+#[derive(Debug)]
+pub struct LevelsIn<'a> {
+    pub rep: &'a [u16],
+    pub def: &'a [u16],
+    pub rep_plan: Option<BlockPlan>,
+    pub def_plan: Option<BlockPlan>,
+    pub max_rep: u16,
+    pub max_visible: u16,
+}
+
+/// Buffers of one page.
+#[derive(Debug, Default)]
+pub struct Encoded {
+    pub words: Vec<u8>,
+    pub chunks: Vec<u8>,
+    /// Two u64 per chunk; empty without lists.
+    pub index: Vec<u8>,
+}
+
+/// A chunk grows while it stays below this many bytes of values.
+const TARGET_BYTES: usize = 8186;
+/// Strings are looked up one by one, so that smaller chunks pay.
+const TARGET_STRING_BYTES: usize = 4096;
+const MAX_VALUES: usize = 4096;
+const PAD: u8 = 0xFE;
+/// Fills strings up to a multiple of their offsets' width.
+const INNER_PAD: u8 = 0x48;
+
+/// Encodes `num_values` values (at least one) and their levels.
+pub fn encode(
+    input: &Input<'_>,
+    coding: Coding,
+    num_values: usize,
+    levels: &LevelsIn<'_>,
+    large: bool,
+) -> Result<Encoded> {
+    let mut made = Encoded::default();
+    let mut ends = Vec::new();
+    let (mut value, mut entry) = (0, 0);
+    while value < num_values {
+        let (count, buffers) = next_chunk(input, coding, value, num_values - value)?;
+        let last = value + count == num_values;
+        let entries = if last {
+            levels.len()
+        } else {
+            levels.end_of(entry, count)
+        };
+        write_chunk(
+            &mut made,
+            levels,
+            entry..entries,
+            &buffers,
+            count,
+            last,
+            large,
+        )?;
+        if !levels.rep.is_empty() {
+            index_chunk(
+                part(levels.rep, entry, entries - entry, "levels")?,
+                levels.max_rep,
+                last,
+                &mut ends,
+            );
+        }
+        (value, entry) = (value + count, entries);
+    }
+    made.index = ends
+        .iter()
+        .flat_map(|(rows, partial)| [*rows, *partial])
+        .flat_map(u64::to_le_bytes)
+        .collect();
+    Ok(made)
+}
+
+impl LevelsIn<'_> {
+    fn len(&self) -> usize {
+        self.rep.len().max(self.def.len())
+    }
+
+    /// The entry behind the one that owns the `count`-th value from entry `start` on.
+    fn end_of(&self, start: usize, count: usize) -> usize {
+        if self.def.is_empty() {
+            return (start + count).min(self.len());
+        }
+        let mut left = count;
+        let mut end = start;
+        for &def in self.def.iter().skip(start) {
+            if left == 0 {
+                break;
+            }
+            left -= usize::from(def <= self.max_visible);
+            end += 1;
+        }
+        end
+    }
+}
+
+type Buffers = Vec<Vec<u8>>;
+
+fn next_chunk(
+    input: &Input<'_>,
+    coding: Coding,
+    start: usize,
+    left: usize,
+) -> Result<(usize, Buffers)> {
+    match (input, coding) {
+        (Input::Fixed { data, bits }, Coding::Plain) => {
+            let width = bits / 8;
+            let count = plain_count(width).min(left);
+            let bytes = part(data, start * width, count * width, "values, bytes")?;
+            Ok((count, vec![bytes.to_vec()]))
+        }
+        (Input::Fixed { data, bits }, Coding::InlineBitpacking) => {
+            let count = GROUP.min(left);
+            let bytes = part(data, start * bits / 8, count * bits / 8, "values, bytes")?;
+            Ok((count, vec![pack(bytes, *bits)?]))
+        }
+        (Input::Fixed { data, bits }, Coding::Rle) => rle_chunk(data, bits / 8, start, left),
+        (Input::Bits { data, first }, Coding::Plain) => {
+            let count = MAX_VALUES.min(left);
+            Ok((count, vec![bits_of(data, first + start, count)?]))
+        }
+        (Input::Variable { offsets, data }, Coding::Plain) => {
+            string_chunk(*offsets, data, start, left)
+        }
+        (
+            Input::Lists {
+                validity,
+                data,
+                bits,
+            },
+            Coding::Plain,
+        ) => {
+            let masks: usize = validity.iter().map(|mask| mask.per_row.div_ceil(8)).sum();
+            let count = plain_count(bits.div_ceil(8) + masks).min(left);
+            let mut buffers = Vec::with_capacity(validity.len() + 1);
+            for mask in validity {
+                buffers.push(bits_of(
+                    mask.bitmap,
+                    mask.first + start * mask.per_row,
+                    count * mask.per_row,
+                )?);
+            }
+            buffers.push(if bits % 8 == 0 {
+                part(
+                    data,
+                    start * bits / 8,
+                    count * bits / 8,
+                    "list items, bytes",
+                )?
+                .to_vec()
+            } else {
+                bits_of(data, start * bits, count * bits)?
+            });
+            Ok((count, buffers))
+        }
+        _ => Err(Corrupt(format!("{coding:?} is for values of fixed width"))),
+    }
+}
+
+/// Values of `width` bytes per chunk: the largest power of two that keeps to the target.
+fn plain_count(width: usize) -> usize {
+    let mut count = 2;
+    while 2 * count <= MAX_VALUES && 2 * count * width < TARGET_BYTES {
+        count *= 2;
+    }
+    count
+}
+
+fn bits_of(data: &[u8], first: usize, count: usize) -> Result<Vec<u8>> {
+    let mut bits = BitmapBuilder::default();
+    bits.extend_from(data, first, count)?;
+    Ok(bits.finish())
+}
+
+fn pack(bytes: &[u8], bits: usize) -> Result<Vec<u8>> {
+    match bits {
+        8 => Ok(pack_words::<1>(
+            bytes,
+            bitpacking::words8::width_of,
+            bitpacking::words8::pack,
+        )),
+        16 => Ok(pack_words::<2>(
+            bytes,
+            bitpacking::words16::width_of,
+            bitpacking::words16::pack,
+        )),
+        32 => Ok(pack_words::<4>(
+            bytes,
+            bitpacking::words32::width_of,
+            bitpacking::words32::pack,
+        )),
+        64 => Ok(pack_words::<8>(
+            bytes,
+            bitpacking::words64::width_of,
+            bitpacking::words64::pack,
+        )),
+        _ => Err(Corrupt(format!("bit-packing of values of {bits} bits"))),
+    }
+}
+
+fn pack_words<const N: usize>(
+    bytes: &[u8],
+    width_of: fn(&[[u8; N]]) -> usize,
+    pack: fn(&[[u8; N]; GROUP], usize, &mut Vec<u8>),
+) -> Vec<u8> {
+    let (values, _) = bytes.as_chunks::<N>();
+    let width = width_of(values);
+    let mut group = [[0u8; N]; GROUP];
+    for (slot, value) in group.iter_mut().zip(values) {
+        *slot = *value;
+    }
+    let mut out = Vec::with_capacity(N + bitpacking::packed_bytes(width));
+    out.extend(width.to_le_bytes().iter().take(N));
+    pack(&group, width, &mut out);
+    out
+}
+
+fn rle_chunk(data: &[u8], width: usize, start: usize, left: usize) -> Result<(usize, Buffers)> {
+    let mut count = RLE_CHUNK.min(left);
+    loop {
+        let bytes = part(data, start * width, count * width, "values, bytes")?;
+        let (values, lengths) = rle::encode(bytes, width);
+        let fits = values.len() + lengths.len() <= TARGET_BYTES;
+        let regular = count.is_power_of_two() && count > 1;
+        if fits && (count == left || regular) || count <= 2 {
+            return Ok((count, vec![values, lengths]));
+        }
+        count = if regular {
+            count / 2
+        } else {
+            (count / 2 + 1).next_power_of_two()
+        }
+        .min(count - 1);
+    }
+}
+
+fn string_chunk(
+    offsets: OffsetsIn<'_>,
+    data: &[u8],
+    start: usize,
+    left: usize,
+) -> Result<(usize, Buffers)> {
+    let width = offsets.width();
+    let first = offsets.get(start)?;
+    let bytes = |count: usize| -> Result<usize> {
+        let end = offsets.get(start + count)?;
+        let strings = end
+            .checked_sub(first)
+            .ok_or_else(|| Corrupt("string offsets descend".into()))?;
+        Ok(strings + (count + 1) * width)
+    };
+    let mut count = 2;
+    while 2 * count <= left.min(MAX_VALUES) && bytes(2 * count)? <= TARGET_STRING_BYTES {
+        count *= 2;
+    }
+    if left <= 2 * count && left <= MAX_VALUES && (left <= 2 || bytes(left)? <= TARGET_STRING_BYTES)
+    {
+        count = left;
+    }
+    let head = (count + 1) * width;
+    let mut out = Vec::with_capacity(bytes(count)? + width);
+    for index in start..=start + count {
+        let offset = offsets
+            .get(index)?
+            .checked_sub(first)
+            .map(|offset| offset + head);
+        let offset = offset.ok_or_else(|| Corrupt("string offsets descend".into()))?;
+        out.extend(offset.to_le_bytes().iter().take(width));
+    }
+    let end = offsets.get(start + count)?;
+    out.extend_from_slice(part(data, first, end - first, "string data")?);
+    out.resize(out.len().next_multiple_of(width), INNER_PAD);
+    Ok((count, vec![out]))
+}
+
+fn write_chunk(
+    made: &mut Encoded,
+    levels: &LevelsIn<'_>,
+    entries: std::ops::Range<usize>,
+    buffers: &[Vec<u8>],
+    count: usize,
+    last: bool,
+    large: bool,
+) -> Result<()> {
+    let start = made.chunks.len();
+    let coded = [
+        coded_levels(levels.rep_plan.as_ref(), levels.rep, &entries)?,
+        coded_levels(levels.def_plan.as_ref(), levels.def, &entries)?,
+    ];
+    let num_levels = if coded.iter().any(Option::is_some) {
+        entries.len()
+    } else {
+        0
+    };
+    put_u16(&mut made.chunks, num_levels, "levels of a chunk")?;
+    for level in coded.iter().flatten() {
+        put_u16(&mut made.chunks, level.len(), "levels of a chunk, bytes")?;
+    }
+    for buffer in buffers {
+        if large {
+            let size =
+                u32::try_from(buffer.len()).map_err(|_| Corrupt("chunk too large".into()))?;
+            made.chunks.extend(size.to_le_bytes());
+        } else {
+            put_u16(&mut made.chunks, buffer.len(), "values of a chunk, bytes")?;
+        }
+    }
+    pad(&mut made.chunks, start);
+    for buffer in coded.iter().flatten().chain(buffers) {
+        made.chunks.extend_from_slice(buffer);
+        pad(&mut made.chunks, start);
+    }
+    let log = if last { 0 } else { count.ilog2() };
+    put_word(&mut made.words, made.chunks.len() - start, log, large)
+}
+
+fn put_word(words: &mut Vec<u8>, bytes: usize, log: u32, large: bool) -> Result<()> {
+    let word = u32::try_from(bytes / 8 - 1)
+        .ok()
+        .filter(|units| units >> 28 == 0)
+        .map(|units| units << 4 | log);
+    let word = word.ok_or_else(|| Corrupt(format!("a chunk of {bytes} bytes")))?;
+    if large {
+        words.extend(word.to_le_bytes());
+        return Ok(());
+    }
+    let word = u16::try_from(word)
+        .map_err(|_| Corrupt(format!("a chunk of {bytes} bytes; at most 32768")))?;
+    words.extend(word.to_le_bytes());
+    Ok(())
+}
+
+fn coded_levels(
+    plan: Option<&BlockPlan>,
+    levels: &[u16],
+    entries: &std::ops::Range<usize>,
+) -> Result<Option<Vec<u8>>> {
+    let Some(plan) = plan else { return Ok(None) };
+    let mut out = Vec::new();
+    encode_levels(
+        plan,
+        part(levels, entries.start, entries.len(), "levels")?,
+        &mut out,
+    )?;
+    Ok(Some(out))
+}
+
+fn put_u16(out: &mut Vec<u8>, value: usize, what: &str) -> Result<()> {
+    let value =
+        u16::try_from(value).map_err(|_| Corrupt(format!("{what}: {value} is more than 65535")))?;
+    out.extend(value.to_le_bytes());
+    Ok(())
+}
+
+fn pad(out: &mut Vec<u8>, start: usize) {
+    out.resize(start + (out.len() - start).next_multiple_of(8), PAD);
+}
+
+/// Adds `(rows that end in the chunk, entries of the row that goes on)`.
+fn index_chunk(rep: &[u16], max_rep: u16, last: bool, index: &mut Vec<(u64, u64)>) {
+    let starts_row = rep.first() == Some(&max_rep);
+    if starts_row
+        && let Some((rows, partial)) = index.last_mut()
+        && *partial != 0
+    {
+        (*rows, *partial) = (*rows + 1, 0);
+    }
+    let rows = rep
+        .iter()
+        .skip(1)
+        .filter(|&&level| level == max_rep)
+        .count();
+    let open = rep
+        .iter()
+        .rev()
+        .position(|&level| level == max_rep)
+        .map_or(rep.len(), |back| back + 1);
+    index.push(if last {
+        (rows as u64 + 1, 0)
+    } else {
+        (rows as u64, open as u64)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn none() -> LevelsIn<'static> {
+        LevelsIn {
+            rep: &[],
+            def: &[],
+            rep_plan: None,
+            def_plan: None,
+            max_rep: 0,
+            max_visible: 0,
+        }
+    }
+
+    #[test]
+    fn the_smallest_page() {
+        let data: Vec<u8> = [1i32, 2, 3].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let input = Input::Fixed {
+            data: &data,
+            bits: 32,
+        };
+        let made = encode(&input, Coding::Plain, 3, &none(), false).unwrap();
+        assert_eq!(made.words, [0x20, 0x00]);
+        assert_eq!(
+            made.chunks,
+            [
+                0, 0, 12, 0, 0xfe, 0xfe, 0xfe, 0xfe, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0xfe,
+                0xfe, 0xfe, 0xfe
+            ]
+        );
+        let large = encode(&input, Coding::Plain, 3, &none(), true).unwrap();
+        assert_eq!(large.words, [0x20, 0, 0, 0]);
+    }
+
+    #[test]
+    fn strings_carry_their_padding() {
+        let input = Input::Variable {
+            offsets: OffsetsIn::Small(&[0, 2, 2, 5, 5, 6]),
+            data: b"abcdef",
+        };
+        let made = encode(&input, Coding::Plain, 5, &none(), false).unwrap();
+        let expected = [
+            0x18, 0, 0, 0, 0x1a, 0, 0, 0, 0x1a, 0, 0, 0, 0x1d, 0, 0, 0, 0x1d, 0, 0, 0, 0x1e, 0, 0,
+            0, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x48, 0x48,
+        ];
+        assert_eq!(made.chunks.get(8..40), Some(&expected[..]));
+    }
+
+    #[test]
+    fn lists_of_the_format_notes() {
+        let data: Vec<u8> = [1i32, 2, 3, 4, 0, 5]
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect();
+        let levels = LevelsIn {
+            rep: &[1, 0, 0, 1, 1, 1, 0, 1],
+            def: &[0, 0, 0, 3, 2, 0, 1, 0],
+            rep_plan: Some(BlockPlan::Flat { bits: 16 }),
+            def_plan: Some(BlockPlan::Flat { bits: 16 }),
+            max_rep: 1,
+            max_visible: 1,
+        };
+        let made = encode(
+            &Input::Fixed {
+                data: &data,
+                bits: 32,
+            },
+            Coding::Plain,
+            6,
+            &levels,
+            false,
+        )
+        .unwrap();
+        assert_eq!(made.words, [0x70, 0]);
+        assert_eq!(made.chunks.get(..8), Some(&[8, 0, 16, 0, 16, 0, 24, 0][..]));
+        assert_eq!(made.index, [5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn run_length_chunks_are_powers_of_two() {
+        let data = 7u32.to_le_bytes().repeat(5000);
+        let made = encode(
+            &Input::Fixed {
+                data: &data,
+                bits: 32,
+            },
+            Coding::Rle,
+            5000,
+            &none(),
+            false,
+        )
+        .unwrap();
+        assert_eq!(made.words, [0xcc, 0x00, 0x30, 0x00]);
+    }
+}

@@ -1,0 +1,222 @@
+//! Arrow validity and offsets to the repetition and definition levels of one leaf column.
+//!
+//! The walk goes from the outer-most layer inward and keeps one entry per slot. A list turns its
+//! entry into one per item; a list without items (null, empty, or below a null) stays one entry
+//! that owns no slot further in.
+
+use crate::bitmap::bit;
+use crate::error::{Result, ensure, size};
+
+/// One layer of a leaf column, as Arrow holds it.
+#[derive(Debug)]
+pub struct Step<'a> {
+    /// Bitmap and the bit of its first slot; absent if all are valid.
+    pub validity: Option<(&'a [u8], usize)>,
+    /// Definition level of a null here (0 if there is none).
+    pub null: u16,
+    /// Lists only.
+    pub list: Option<List<'a>>,
+}
+
+/// The list part of a layer.
+#[derive(Debug)]
+pub struct List<'a> {
+    /// One more than slots; the items of all lists with items are neighbours.
+    pub offsets: &'a [i64],
+    /// Repetition level of this list.
+    pub rep: u16,
+    /// Definition level of an empty list (0 if there is none).
+    pub empty: u16,
+}
+
+/// Levels of a column; both have one item per entry.
+#[derive(Debug, Default)]
+pub struct Levels {
+    pub rep: Vec<u16>,
+    pub def: Vec<u16>,
+    /// Entries that own a value.
+    pub num_visible: usize,
+}
+
+/// Marks an entry without a slot in the layers further in.
+const HIDDEN: u16 = 0x8000;
+
+/// Serialises the layers, given outer-most first, of `num_rows` rows.
+pub fn ravel(steps: &[Step<'_>], num_rows: usize) -> Result<Levels> {
+    let mut rep = vec![0u16; num_rows];
+    let mut def = vec![0u16; num_rows];
+    for step in steps {
+        match &step.list {
+            None => mark_nulls(step, &mut def),
+            Some(list) => (rep, def) = expand(step, list, &rep, &def)?,
+        }
+    }
+    let num_visible = def.iter().filter(|&&def| def & HIDDEN == 0).count();
+    def.iter_mut().for_each(|def| *def &= !HIDDEN);
+    Ok(Levels {
+        rep,
+        def,
+        num_visible,
+    })
+}
+
+fn mark_nulls(step: &Step<'_>, def: &mut [u16]) {
+    let Some((bitmap, first)) = step.validity else {
+        return;
+    };
+    let mut slot = first;
+    for def in def.iter_mut().filter(|def| **def & HIDDEN == 0) {
+        if *def == 0 && !bit(bitmap, slot) {
+            *def = step.null;
+        }
+        slot += 1;
+    }
+}
+
+fn expand(
+    step: &Step<'_>,
+    list: &List<'_>,
+    rep: &[u16],
+    def: &[u16],
+) -> Result<(Vec<u16>, Vec<u16>)> {
+    let items = list.offsets.last().unwrap_or(&0) - list.offsets.first().unwrap_or(&0);
+    let room = rep.len() + size(items, "list offsets")?;
+    let (mut out_rep, mut out_def) = (Vec::with_capacity(room), Vec::with_capacity(room));
+    let mut bounds = list.offsets.windows(2);
+    let mut slot = 0;
+    for (&rep, &def) in rep.iter().zip(def) {
+        let rep = if rep == 0 { list.rep } else { rep };
+        if def & HIDDEN != 0 {
+            out_rep.push(rep);
+            out_def.push(def);
+            continue;
+        }
+        let length = match bounds.next() {
+            Some([start, end]) => size(end - start, "list length")?,
+            _ => {
+                return ensure(
+                    false,
+                    "list offsets",
+                    list.offsets.len(),
+                    "one more than lists",
+                )
+                .map(|()| (out_rep, out_def));
+            }
+        };
+        let valid = step
+            .validity
+            .is_none_or(|(bitmap, first)| bit(bitmap, first + slot));
+        slot += 1;
+        if def == 0 && valid && length > 0 {
+            out_rep.push(rep);
+            out_rep.extend(std::iter::repeat_n(0, length - 1));
+            out_def.extend(std::iter::repeat_n(0, length));
+            continue;
+        }
+        ensure(length == 0, "items of a null list", length, 0)?;
+        out_rep.push(rep);
+        out_def.push(
+            HIDDEN
+                | if def > 0 {
+                    def
+                } else if valid {
+                    list.empty
+                } else {
+                    step.null
+                },
+        );
+    }
+    Ok((out_rep, out_def))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn lists_of_structs_of_lists() {
+        // [[{p:[1,2]},null,{p:null},{p:[]}],[],null,[{p:[null,3]}]], layers 3,6,3,6
+        let steps = [
+            Step {
+                validity: Some((&[0b1011], 0)),
+                null: 5,
+                list: Some(List {
+                    offsets: &[0, 4, 4, 4, 5],
+                    rep: 2,
+                    empty: 6,
+                }),
+            },
+            Step {
+                validity: Some((&[0b1_1101], 0)),
+                null: 4,
+                list: None,
+            },
+            Step {
+                validity: Some((&[0b1_1001], 0)),
+                null: 2,
+                list: Some(List {
+                    offsets: &[0, 2, 2, 2, 2, 4],
+                    rep: 1,
+                    empty: 3,
+                }),
+            },
+            Step {
+                validity: Some((&[0b1011], 0)),
+                null: 1,
+                list: None,
+            },
+        ];
+        let levels = ravel(&steps, 4).unwrap();
+        assert_eq!(levels.rep, [2, 0, 1, 1, 1, 2, 2, 2, 0]);
+        assert_eq!(levels.def, [0, 0, 4, 2, 3, 6, 5, 1, 0]);
+        assert_eq!(levels.num_visible, 4);
+    }
+
+    #[test]
+    fn nested_lists() {
+        // [[[0,1],[],[2]],[[3]],[],null,[null,[4,null]]], layers 3,6,6
+        let steps = [
+            Step {
+                validity: Some((&[0b1_0111], 0)),
+                null: 4,
+                list: Some(List {
+                    offsets: &[0, 3, 4, 4, 4, 6],
+                    rep: 2,
+                    empty: 5,
+                }),
+            },
+            Step {
+                validity: Some((&[0b10_1111], 0)),
+                null: 2,
+                list: Some(List {
+                    offsets: &[0, 2, 2, 3, 4, 4, 6],
+                    rep: 1,
+                    empty: 3,
+                }),
+            },
+            Step {
+                validity: Some((&[0b01_1111], 0)),
+                null: 1,
+                list: None,
+            },
+        ];
+        let levels = ravel(&steps, 5).unwrap();
+        assert_eq!(levels.rep, [2, 0, 1, 1, 2, 2, 2, 2, 1, 0]);
+        assert_eq!(levels.def, [0, 0, 3, 0, 0, 5, 4, 2, 0, 1]);
+    }
+
+    #[test]
+    fn items_of_null_lists_are_refused() {
+        let steps = [Step {
+            validity: Some((&[0b10], 0)),
+            null: 1,
+            list: Some(List {
+                offsets: &[0, 1, 2],
+                rep: 1,
+                empty: 0,
+            }),
+        }];
+        assert!(ravel(&steps, 2).is_err());
+    }
+}

@@ -1,0 +1,93 @@
+//! Run-length encoding of fixed-width items.
+//!
+//!     values   n x width bytes    the item of each run
+//!     lengths  n x 1 byte         its repeats, 1..255; the last run may overshoot
+
+use crate::error::{Result, ensure};
+
+/// Appends `num_values` items to `out`.
+pub fn expand(
+    values: &[u8],
+    lengths: &[u8],
+    width: usize,
+    num_values: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    ensure(
+        matches!(width, 1 | 2 | 4 | 8),
+        "rle item width, bytes",
+        width,
+        "1, 2, 4 or 8",
+    )?;
+    let items = lengths.len() * width;
+    ensure(
+        values.len() == items,
+        "rle values, bytes",
+        values.len(),
+        items,
+    )?;
+    let covered: usize = lengths.iter().map(|&n| usize::from(n)).sum();
+    ensure(
+        covered >= num_values,
+        "rle run lengths, values",
+        covered,
+        num_values,
+    )?;
+    let end = out.len() + num_values * width;
+    out.reserve(num_values * width);
+    for (item, &n) in values.chunks_exact(width).zip(lengths) {
+        let room = (end - out.len()) / width;
+        for _ in 0..usize::from(n).min(room) {
+            out.extend_from_slice(item);
+        }
+    }
+    Ok(())
+}
+
+/// Encodes fixed-width items; returns the values and lengths of the runs.
+pub fn encode(data: &[u8], width: usize) -> (Vec<u8>, Vec<u8>) {
+    let (mut values, mut lengths) = (Vec::new(), Vec::new());
+    let mut run: Option<(&[u8], u8)> = None;
+    for item in data.chunks_exact(width) {
+        run = match run {
+            Some((value, n)) if value == item && n < u8::MAX => Some((value, n + 1)),
+            other => {
+                close(other, &mut values, &mut lengths);
+                Some((item, 1))
+            }
+        };
+    }
+    close(run, &mut values, &mut lengths);
+    (values, lengths)
+}
+
+fn close(run: Option<(&[u8], u8)>, values: &mut Vec<u8>, lengths: &mut Vec<u8>) {
+    if let Some((value, n)) = run {
+        values.extend_from_slice(value);
+        lengths.push(n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+    use super::*;
+
+    #[test]
+    fn long_runs_are_split() {
+        let data = 7u32.to_le_bytes().repeat(904);
+        let (values, lengths) = encode(&data, 4);
+        assert_eq!(lengths, [255, 255, 255, 139]);
+        let mut back = Vec::new();
+        expand(&values, &lengths, 4, 904, &mut back).unwrap();
+        assert_eq!(back, data);
+        assert!(expand(&values, &lengths, 4, 905, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn the_last_run_may_overshoot() {
+        let mut out = Vec::new();
+        expand(&[1, 2], &[3, 5], 1, 5, &mut out).unwrap();
+        assert_eq!(out, [1, 1, 1, 2, 2]);
+    }
+}

@@ -1,0 +1,69 @@
+//! Sizes that the encodings of fixed-width values would take: what a writer chooses by.
+
+use crate::bitpacking::{self, GROUP, packed_bytes};
+use crate::error::{Corrupt, Result};
+
+/// Bytes that each encoding needs for one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FixedCosts {
+    pub rle_bytes: usize,
+    pub inline_bitpacking_bytes: usize,
+}
+
+/// Most values of one run-length encoded chunk.
+pub const RLE_CHUNK: usize = 4096;
+
+/// Costs of a page of values of 8, 16, 32 or 64 bits.
+pub fn fixed_costs(data: &[u8], bits: usize) -> Result<FixedCosts> {
+    match bits {
+        8 => Ok(costs::<1>(data, bitpacking::words8::width_of)),
+        16 => Ok(costs::<2>(data, bitpacking::words16::width_of)),
+        32 => Ok(costs::<4>(data, bitpacking::words32::width_of)),
+        64 => Ok(costs::<8>(data, bitpacking::words64::width_of)),
+        _ => Err(Corrupt(format!("statistics of values of {bits} bits"))),
+    }
+}
+
+fn costs<const N: usize>(data: &[u8], width_of: fn(&[[u8; N]]) -> usize) -> FixedCosts {
+    let (values, _) = data.as_chunks::<N>();
+    FixedCosts {
+        rle_bytes: values.chunks(RLE_CHUNK).map(runs).sum::<usize>() * (N + 1),
+        inline_bitpacking_bytes: values
+            .chunks(GROUP)
+            .map(|group| N + packed_bytes(width_of(group)))
+            .sum(),
+    }
+}
+
+/// Number of runs of at most 255 equal values.
+fn runs<const N: usize>(values: &[[u8; N]]) -> usize {
+    let changes = values
+        .windows(2)
+        .filter(|pair| matches!(pair, [a, b] if a != b))
+        .count();
+    if changes * 16 > values.len() {
+        return changes + 1;
+    }
+    values
+        .chunk_by(|a, b| a == b)
+        .map(|run| run.len().div_ceil(255))
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn constant_and_counting_values() {
+        let constant = 7u32.to_le_bytes().repeat(5000);
+        let made = fixed_costs(&constant, 32).unwrap();
+        assert_eq!(made.rle_bytes, (17 + 4) * 5);
+        assert_eq!(made.inline_bitpacking_bytes, 5 * (4 + 128 * 3));
+        let counting: Vec<u8> = (0..1024u32).flat_map(u32::to_le_bytes).collect();
+        let made = fixed_costs(&counting, 32).unwrap();
+        assert_eq!(made.rle_bytes, 1024 * 5);
+        assert_eq!(made.inline_bitpacking_bytes, 4 + 1280);
+    }
+}

@@ -1,0 +1,461 @@
+//! Values of one mini-block chunk: what a plan says of the buffers, appended to a growing output.
+
+use std::ops::Range;
+
+use crate::bitmap::BitmapBuilder;
+use crate::bitpacking;
+use crate::block::inline_header;
+use crate::compression::{self, Scheme};
+use crate::error::{Corrupt, Result, ensure, part, u32_at, u64_at};
+use crate::fsst::SymbolTable;
+use crate::rle;
+
+/// How the values of a chunk are stored. Widths are in bits.
+#[derive(Debug, Clone)]
+pub enum Plan {
+    Flat {
+        bits: usize,
+    },
+    InlineBitpacking {
+        bits: usize,
+    },
+    Rle {
+        bits: usize,
+    },
+    ByteStreamSplit {
+        bits: usize,
+    },
+    Variable {
+        offset_bits: usize,
+    },
+    Fsst {
+        table: SymbolTable,
+        offset_bits: usize,
+    },
+    /// Rows of `bits` bits in all, behind one bitmap per entry of `validity` (items per row).
+    FixedSizeList {
+        validity: Vec<usize>,
+        bits: usize,
+    },
+    General {
+        scheme: Scheme,
+        inner: Box<Plan>,
+    },
+}
+
+/// Values decoded so far.
+#[derive(Debug)]
+pub enum Values {
+    Fixed(Vec<u8>),
+    Bits(BitmapBuilder),
+    Variable {
+        offsets: Offsets,
+        data: Vec<u8>,
+    },
+    /// Items of fixed-size lists: a bitmap per nullable level, then the items.
+    Lists {
+        validity: Vec<BitmapBuilder>,
+        items: Box<Values>,
+    },
+}
+
+/// Offsets of the width that the Arrow type has.
+#[derive(Debug)]
+pub enum Offsets {
+    Small(Vec<i32>),
+    Large(Vec<i64>),
+}
+
+impl Offsets {
+    fn new(bits: usize) -> Result<Self> {
+        match bits {
+            32 => Ok(Self::Small(vec![0])),
+            64 => Ok(Self::Large(vec![0])),
+            _ => Err(Corrupt(format!("string offsets of {bits} bits"))),
+        }
+    }
+
+    pub fn push(&mut self, offset: usize) -> Result<()> {
+        let too_long = |_| Corrupt(format!("{offset} bytes of strings do not fit the offsets"));
+        match self {
+            Self::Small(offsets) => offsets.push(i32::try_from(offset).map_err(too_long)?),
+            Self::Large(offsets) => offsets.push(i64::try_from(offset).map_err(too_long)?),
+        }
+        Ok(())
+    }
+
+    fn reserve(&mut self, count: usize) {
+        match self {
+            Self::Small(offsets) => offsets.reserve(count),
+            Self::Large(offsets) => offsets.reserve(count),
+        }
+    }
+}
+
+impl Values {
+    /// An empty output that fits what `plan` decodes to.
+    pub fn new(plan: &Plan, expected: usize) -> Result<Self> {
+        Ok(match plan {
+            Plan::Flat { bits: 1 } => Self::Bits(BitmapBuilder::default()),
+            Plan::Flat { bits }
+            | Plan::InlineBitpacking { bits }
+            | Plan::Rle { bits }
+            | Plan::ByteStreamSplit { bits } => {
+                ensure(
+                    bits % 8 == 0 && *bits > 0,
+                    "value width, bits",
+                    bits,
+                    "a multiple of 8",
+                )?;
+                Self::Fixed(Vec::with_capacity(expected.saturating_mul(bits / 8)))
+            }
+            Plan::Variable { offset_bits } | Plan::Fsst { offset_bits, .. } => {
+                Self::variable(*offset_bits)?
+            }
+            Plan::FixedSizeList { validity, bits } => Self::Lists {
+                validity: validity.iter().map(|_| BitmapBuilder::default()).collect(),
+                items: Box::new(if bits % 8 == 0 {
+                    Self::Fixed(Vec::with_capacity(expected.saturating_mul(bits / 8)))
+                } else {
+                    Self::Bits(BitmapBuilder::default())
+                }),
+            },
+            Plan::General { inner, .. } => Self::new(inner, expected)?,
+        })
+    }
+
+    /// An empty output of strings.
+    pub fn variable(offset_bits: usize) -> Result<Self> {
+        Ok(Self::Variable {
+            offsets: Offsets::new(offset_bits)?,
+            data: Vec::new(),
+        })
+    }
+}
+
+/// Appends the values at `ranges` of a chunk of `count` values.
+pub fn append(
+    plan: &Plan,
+    buffers: &[&[u8]],
+    count: usize,
+    ranges: &[Range<usize>],
+    out: &mut Values,
+) -> Result<()> {
+    match (plan, out) {
+        (Plan::Flat { bits: 1 }, Values::Bits(out)) => {
+            let data = only(buffers)?;
+            ensure(
+                data.len() == count.div_ceil(8),
+                "bitmap, bytes",
+                data.len(),
+                count.div_ceil(8),
+            )?;
+            ranges
+                .iter()
+                .try_for_each(|range| out.extend_from(data, range.start, range.len()))
+        }
+        (Plan::Flat { bits }, Values::Fixed(out)) => {
+            append_flat(only(buffers)?, bits / 8, count, ranges, out)
+        }
+        (Plan::InlineBitpacking { bits }, Values::Fixed(out)) => {
+            let (width, packed) = inline_header(only(buffers)?, *bits)?;
+            ensure(
+                count <= bitpacking::GROUP,
+                "bit-packed chunk, values",
+                count,
+                "at most 1024",
+            )?;
+            bitpacking::append_ranges(packed, *bits, width, ranges, out)
+        }
+        (Plan::Rle { bits }, Values::Fixed(out)) => {
+            let [values, lengths] = buffers else {
+                return Err(Corrupt(format!(
+                    "rle: expected 2 buffers, found {}",
+                    buffers.len()
+                )));
+            };
+            append_expanded(ranges, count, bits / 8, out, |all| {
+                rle::expand(values, lengths, bits / 8, count, all)
+            })
+        }
+        (Plan::ByteStreamSplit { bits }, Values::Fixed(out)) => {
+            let data = only(buffers)?;
+            append_expanded(ranges, count, bits / 8, out, |all| {
+                unsplit(data, bits / 8, count, all)
+            })
+        }
+        (Plan::Variable { offset_bits }, Values::Variable { offsets, data }) => {
+            let strings = Strings::parse(only(buffers)?, *offset_bits, count)?;
+            ranges
+                .iter()
+                .try_for_each(|range| strings.append(range, offsets, data))
+        }
+        (Plan::Fsst { table, offset_bits }, Values::Variable { offsets, data }) => {
+            let strings = Strings::parse(only(buffers)?, *offset_bits, count)?;
+            ranges
+                .iter()
+                .try_for_each(|range| strings.append_fsst(range, table, offsets, data))
+        }
+        (
+            Plan::FixedSizeList { validity, bits },
+            Values::Lists {
+                validity: bitmaps,
+                items,
+            },
+        ) => {
+            let Some((data, masks)) = buffers.split_last() else {
+                return Err(Corrupt("fixed-size list: no buffer".into()));
+            };
+            ensure(
+                masks.len() == validity.len(),
+                "fixed-size list bitmaps",
+                masks.len(),
+                validity.len(),
+            )?;
+            for ((mask, per_row), bitmap) in masks.iter().zip(validity).zip(bitmaps) {
+                for range in ranges {
+                    bitmap.extend_from(mask, range.start * per_row, range.len() * per_row)?;
+                }
+            }
+            append_items(data, *bits, count, ranges, items)
+        }
+        (Plan::General { scheme, inner }, out) => {
+            let Some((first, others)) = buffers.split_first() else {
+                return Err(Corrupt("compressed chunk: no buffer".into()));
+            };
+            let raw = compression::decompress(*scheme, first)?;
+            let mut unpacked = vec![raw.as_slice()];
+            unpacked.extend_from_slice(others);
+            append(inner, &unpacked, count, ranges, out)
+        }
+        _ => Err(Corrupt("the plan does not fit its output".into())),
+    }
+}
+
+fn only<'a>(buffers: &[&'a [u8]]) -> Result<&'a [u8]> {
+    match buffers {
+        [one] => Ok(one),
+        _ => Err(Corrupt(format!(
+            "expected 1 value buffer, found {}",
+            buffers.len()
+        ))),
+    }
+}
+
+fn append_flat(
+    data: &[u8],
+    width: usize,
+    count: usize,
+    ranges: &[Range<usize>],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let bytes = count.saturating_mul(width);
+    ensure(data.len() == bytes, "flat values, bytes", data.len(), bytes)?;
+    for range in ranges {
+        out.extend_from_slice(part(
+            data,
+            range.start * width,
+            range.len() * width,
+            "flat values, bytes",
+        )?);
+    }
+    Ok(())
+}
+
+fn append_items(
+    data: &[u8],
+    bits: usize,
+    count: usize,
+    ranges: &[Range<usize>],
+    items: &mut Values,
+) -> Result<()> {
+    match items {
+        Values::Fixed(out) => append_flat(data, bits / 8, count, ranges, out),
+        Values::Bits(out) => ranges
+            .iter()
+            .try_for_each(|range| out.extend_from(data, range.start * bits, range.len() * bits)),
+        _ => Err(Corrupt("fixed-size list of strings".into())),
+    }
+}
+
+fn append_expanded(
+    ranges: &[Range<usize>],
+    count: usize,
+    width: usize,
+    out: &mut Vec<u8>,
+    expand: impl Fn(&mut Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    if let [all] = ranges
+        && *all == (0..count)
+    {
+        return expand(out);
+    }
+    let mut chunk = Vec::with_capacity(count * width);
+    expand(&mut chunk)?;
+    append_flat(&chunk, width, count, ranges, out)
+}
+
+fn unsplit(data: &[u8], width: usize, count: usize, out: &mut Vec<u8>) -> Result<()> {
+    let bytes = count.saturating_mul(width);
+    ensure(
+        data.len() == bytes,
+        "byte-stream-split values, bytes",
+        data.len(),
+        bytes,
+    )?;
+    let start = out.len();
+    out.resize(start + bytes, 0);
+    let fresh = out.get_mut(start..).unwrap_or_default();
+    for (position, stream) in data.chunks_exact(count.max(1)).enumerate() {
+        for (slot, byte) in fresh.iter_mut().skip(position).step_by(width).zip(stream) {
+            *slot = *byte;
+        }
+    }
+    Ok(())
+}
+
+/// Strings of one chunk: `count + 1` offsets from the start of the buffer, then the bytes.
+struct Strings<'a> {
+    buffer: &'a [u8],
+    width: usize,
+    count: usize,
+}
+
+impl<'a> Strings<'a> {
+    fn parse(buffer: &'a [u8], offset_bits: usize, count: usize) -> Result<Self> {
+        let width = offset_bits / 8;
+        let table = (count + 1) * width;
+        ensure(
+            buffer.len() >= table,
+            "string offsets, bytes",
+            buffer.len(),
+            format_args!("at least {table}"),
+        )?;
+        Ok(Self {
+            buffer,
+            width,
+            count,
+        })
+    }
+
+    fn offset(&self, index: usize) -> Result<usize> {
+        if self.width == 4 {
+            let offset = u32_at(self.buffer, index * 4, "string offset")?;
+            crate::error::size(offset, "string offset")
+        } else {
+            let offset = u64_at(self.buffer, index * 8, "string offset")?;
+            crate::error::size(offset, "string offset")
+        }
+    }
+
+    /// Copies the strings of `range`, whose bytes are neighbours.
+    fn append(
+        &self,
+        range: &Range<usize>,
+        offsets: &mut Offsets,
+        data: &mut Vec<u8>,
+    ) -> Result<()> {
+        ensure(
+            range.end <= self.count,
+            "string index",
+            range.end,
+            format_args!("at most {}", self.count),
+        )?;
+        offsets.reserve(range.len());
+        let first = self.offset(range.start)?;
+        let base = data.len();
+        let mut previous = first;
+        if let (4, Offsets::Small(offsets)) = (self.width, &mut *offsets) {
+            previous = self.append_small(range, first, base, offsets)?;
+        } else {
+            for index in range.clone() {
+                let end = self.offset(index + 1)?;
+                ensure(
+                    end >= previous,
+                    "string offset",
+                    end,
+                    format_args!("at least {previous}"),
+                )?;
+                offsets.push(base + (end - first))?;
+                previous = end;
+            }
+        }
+        data.extend_from_slice(part(self.buffer, first, previous - first, "string data")?);
+        Ok(())
+    }
+
+    fn append_small(
+        &self,
+        range: &Range<usize>,
+        first: usize,
+        base: usize,
+        offsets: &mut Vec<i32>,
+    ) -> Result<usize> {
+        let ends = part(
+            self.buffer,
+            (range.start + 1) * 4,
+            range.len() * 4,
+            "string offsets",
+        )?;
+        let (ends, _) = ends.as_chunks::<4>();
+        let last = ends
+            .last()
+            .map_or(first, |end| u32::from_le_bytes(*end) as usize);
+        let total = last
+            .checked_sub(first)
+            .and_then(|bytes| i32::try_from(base + bytes).ok());
+        ensure(
+            total.is_some(),
+            "string offset",
+            last,
+            format_args!("at least {first}"),
+        )?;
+        let shift = u32::try_from(base)
+            .unwrap_or(0)
+            .wrapping_sub(u32::try_from(first).unwrap_or(0));
+        let (mut previous, mut sorted) = (u32::try_from(first).unwrap_or(0), true);
+        offsets.extend(ends.iter().map(|end| {
+            let end = u32::from_le_bytes(*end);
+            sorted &= end >= previous;
+            previous = end;
+            end.wrapping_add(shift).cast_signed()
+        }));
+        ensure(
+            sorted,
+            "string offsets",
+            "a smaller one",
+            "ascending offsets",
+        )?;
+        Ok(last)
+    }
+
+    fn append_fsst(
+        &self,
+        range: &Range<usize>,
+        table: &SymbolTable,
+        offsets: &mut Offsets,
+        data: &mut Vec<u8>,
+    ) -> Result<()> {
+        ensure(
+            range.end <= self.count,
+            "string index",
+            range.end,
+            format_args!("at most {}", self.count),
+        )?;
+        offsets.reserve(range.len());
+        let mut start = self.offset(range.start)?;
+        for index in range.clone() {
+            let end = self.offset(index + 1)?;
+            ensure(
+                end >= start,
+                "string offset",
+                end,
+                format_args!("at least {start}"),
+            )?;
+            table.decompress(part(self.buffer, start, end - start, "string data")?, data)?;
+            offsets.push(data.len())?;
+            start = end;
+        }
+        Ok(())
+    }
+}

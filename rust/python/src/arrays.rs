@@ -1,0 +1,104 @@
+//! Between numpy arrays and slices, and between kernel errors and exceptions.
+
+use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
+use pilum_kernels::error::Corrupt;
+use pilum_kernels::mini_block_writer::OffsetsIn;
+use pilum_kernels::unravel::Unraveled;
+use pilum_kernels::values::{Offsets, Values};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+/// The exception for damage that a decoder found.
+pub fn corrupt(py: Python<'_>, error: &Corrupt) -> PyErr {
+    let made = py
+        .import("pilum.errors")
+        .and_then(|errors| errors.getattr("CorruptFileError"))
+        .and_then(|class| class.call1((error.0.as_str(),)));
+    made.map_or_else(|failure| failure, |exception| PyErr::from_value(exception))
+}
+
+/// The exception for something that cannot be encoded.
+pub fn impossible(error: Corrupt) -> PyErr {
+    PyValueError::new_err(error.0)
+}
+
+/// A contiguous array as a slice.
+pub fn slice<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>) -> PyResult<&'a [T]> {
+    array
+        .as_slice()
+        .map_err(|_| PyValueError::new_err("the array is not contiguous"))
+}
+
+/// The rows of a contiguous int64 array of `N` columns, as sizes.
+pub fn rows<const N: usize>(array: &PyReadonlyArray2<'_, i64>) -> PyResult<Vec<[usize; N]>> {
+    let flat = array
+        .as_slice()
+        .map_err(|_| PyValueError::new_err("the array is not contiguous"))?;
+    let (rows, rest) = flat.as_chunks::<N>();
+    if !rest.is_empty() {
+        return Err(PyValueError::new_err(format!("expected {N} columns")));
+    }
+    let negative = |_| PyValueError::new_err("a negative size");
+    rows.iter()
+        .map(|row| {
+            let mut sizes = [0; N];
+            for (size, &value) in sizes.iter_mut().zip(row) {
+                *size = usize::try_from(value).map_err(negative)?;
+            }
+            Ok(sizes)
+        })
+        .collect()
+}
+
+/// Offsets of strings, 32 or 64 bits.
+#[derive(FromPyObject)]
+pub enum OffsetsArg<'py> {
+    Small(PyReadonlyArray1<'py, i32>),
+    Large(PyReadonlyArray1<'py, i64>),
+}
+
+impl OffsetsArg<'_> {
+    pub fn view(&self) -> PyResult<OffsetsIn<'_>> {
+        Ok(match self {
+            Self::Small(array) => OffsetsIn::Small(slice(array)?),
+            Self::Large(array) => OffsetsIn::Large(slice(array)?),
+        })
+    }
+}
+
+/// Decoded values as a list of arrays, in the order of Arrow's buffers.
+pub fn values_out<'py>(py: Python<'py>, values: Values) -> PyResult<Bound<'py, PyList>> {
+    let out = PyList::empty(py);
+    match values {
+        Values::Fixed(data) => out.append(data.into_pyarray(py))?,
+        Values::Bits(bits) => out.append(bits.finish().into_pyarray(py))?,
+        Values::Variable { offsets, data } => {
+            match offsets {
+                Offsets::Small(offsets) => out.append(offsets.into_pyarray(py))?,
+                Offsets::Large(offsets) => out.append(offsets.into_pyarray(py))?,
+            }
+            out.append(data.into_pyarray(py))?;
+        }
+        Values::Lists { validity, items } => {
+            for bitmap in validity {
+                out.append(bitmap.finish().into_pyarray(py))?;
+            }
+            for array in values_out(py, *items)? {
+                out.append(array)?;
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Layers as `(length, validity, null count, offsets)`, inner-most first.
+pub fn layers_out<'py>(py: Python<'py>, layers: Vec<Unraveled>) -> PyResult<Bound<'py, PyList>> {
+    let out = PyList::empty(py);
+    for layer in layers {
+        let validity = layer.validity.map(|bitmap| bitmap.into_pyarray(py));
+        let offsets = layer.offsets.map(|offsets| offsets.into_pyarray(py));
+        out.append((layer.len, validity, layer.null_count, offsets))?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,131 @@
+//! Pages to Arrow buffers.
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pilum_kernels::error::Corrupt;
+use pilum_kernels::levels::Layers;
+use pilum_kernels::mini_block::{self, Chunk, Decoded};
+use pilum_kernels::unravel::Unraveler;
+use pilum_kernels::{block, full_zip};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::arrays::{corrupt, layers_out, rows, slice, values_out};
+use crate::plans::{Block, Plan};
+
+type Columns<'py> = (Bound<'py, PyList>, usize, Bound<'py, PyList>);
+
+fn out<'py>(py: Python<'py>, decoded: Result<Decoded, Corrupt>) -> PyResult<Columns<'py>> {
+    let decoded = decoded.map_err(|error| corrupt(py, &error))?;
+    Ok((
+        values_out(py, decoded.values)?,
+        decoded.num_values,
+        layers_out(py, decoded.layers)?,
+    ))
+}
+
+/// Decodes the wanted rows of a mini-block page.
+#[pyfunction]
+#[pyo3(signature = (values, rep, def_, layers, num_buffers, large, body, chunks, wanted))]
+#[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
+pub fn decode_mini_block<'py>(
+    py: Python<'py>,
+    values: &Plan,
+    rep: Option<&Block>,
+    def_: Option<&Block>,
+    layers: &[u8],
+    num_buffers: usize,
+    large: bool,
+    body: PyReadonlyArray1<'py, u8>,
+    chunks: PyReadonlyArray2<'py, i64>,
+    wanted: PyReadonlyArray2<'py, i64>,
+) -> PyResult<Columns<'py>> {
+    let page = mini_block::Page {
+        rep: rep.map(|block| block.0.clone()),
+        def: def_.map(|block| block.0.clone()),
+        values: values.0.clone(),
+        num_buffers,
+        large,
+        layers: Layers::new(layers).map_err(|error| corrupt(py, &error))?,
+    };
+    let chunks: Vec<Chunk> = rows::<5>(&chunks)?
+        .into_iter()
+        .map(|[start, size, num_values, first_row, num_rows]| Chunk {
+            start,
+            size,
+            num_values,
+            first_row,
+            num_rows,
+        })
+        .collect();
+    let wanted: Vec<_> = rows::<2>(&wanted)?
+        .into_iter()
+        .map(|[start, end]| start..end)
+        .collect();
+    let body = slice(&body)?;
+    let decoded = py.detach(|| mini_block::decode(&page, body, &chunks, &wanted));
+    out(py, decoded)
+}
+
+/// Decodes whole rows of a full-zip page.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn decode_full_zip<'py>(
+    py: Python<'py>,
+    values: &Plan,
+    bits_rep: u32,
+    bits_def: u32,
+    layers: &[u8],
+    body: PyReadonlyArray1<'py, u8>,
+    ranges: PyReadonlyArray2<'py, i64>,
+) -> PyResult<Columns<'py>> {
+    let page = full_zip::Page {
+        control: full_zip::Control { bits_rep, bits_def },
+        values: values.0.clone(),
+        layers: Layers::new(layers).map_err(|error| corrupt(py, &error))?,
+    };
+    let ranges: Vec<_> = rows::<2>(&ranges)?
+        .into_iter()
+        .map(|[start, size]| (start, size))
+        .collect();
+    let body = slice(&body)?;
+    let decoded = py.detach(|| full_zip::decode(&page, body, &ranges));
+    out(py, decoded)
+}
+
+/// Decodes a block of `count` values.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn decode_block<'py>(
+    py: Python<'py>,
+    plan: &Block,
+    data: PyReadonlyArray1<'py, u8>,
+    count: usize,
+) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    let data = slice(&data)?;
+    let decoded = py.detach(|| {
+        let mut values = Vec::new();
+        block::decode(&plan.0, data, count, &mut values).map(|()| values)
+    });
+    Ok(decoded
+        .map_err(|error| corrupt(py, &error))?
+        .into_pyarray(py))
+}
+
+/// Turns levels without values into layers.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn unravel<'py>(
+    py: Python<'py>,
+    layers: &[u8],
+    rep: PyReadonlyArray1<'py, u16>,
+    def_: PyReadonlyArray1<'py, u16>,
+    count: usize,
+) -> PyResult<Bound<'py, PyList>> {
+    let layers = Layers::new(layers).map_err(|error| corrupt(py, &error))?;
+    let (rep, def) = (slice(&rep)?, slice(&def_)?);
+    let made = py.detach(|| {
+        let mut unraveler = Unraveler::new(&layers);
+        unraveler.push(rep, def, count).map(|()| unraveler.finish())
+    });
+    layers_out(py, made.map_err(|error| corrupt(py, &error))?)
+}

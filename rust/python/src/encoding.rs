@@ -1,0 +1,255 @@
+//! Arrow buffers to pages.
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pilum_kernels::block::BlockPlan;
+use pilum_kernels::full_zip::{self, Control};
+use pilum_kernels::mini_block_writer::{self, Coding, Input, ItemValidity, LevelsIn};
+use pilum_kernels::ravel::{self as levels, List, Step};
+use pilum_kernels::{fsst, statistics};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arrays::{OffsetsArg, impossible, slice};
+
+type Bytes<'py> = PyReadonlyArray1<'py, u8>;
+type Levels<'py> = PyReadonlyArray1<'py, u16>;
+type Made<'py, T> = Bound<'py, PyArray1<T>>;
+
+/// Validity bitmap and first bit, definition level of a null, and for lists their offsets,
+/// repetition level and definition level of an empty one.
+type StepArg<'py> = (
+    Option<(Bytes<'py>, usize)>,
+    u16,
+    Option<(PyReadonlyArray1<'py, i64>, u16, u16)>,
+);
+
+/// Serialises the layers of a leaf column, outer-most first; returns the levels and the number of
+/// entries that own a value.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn ravel<'py>(
+    py: Python<'py>,
+    steps: Vec<StepArg<'py>>,
+    num_rows: usize,
+) -> PyResult<(Made<'py, u16>, Made<'py, u16>, usize)> {
+    let mut views = Vec::with_capacity(steps.len());
+    for (validity, null, list) in &steps {
+        let validity = validity
+            .as_ref()
+            .map(|(bitmap, first)| Ok::<_, PyErr>((slice(bitmap)?, *first)));
+        let list = list.as_ref().map(|(offsets, rep, empty)| {
+            Ok::<_, PyErr>(List {
+                offsets: slice(offsets)?,
+                rep: *rep,
+                empty: *empty,
+            })
+        });
+        views.push(Step {
+            validity: validity.transpose()?,
+            null: *null,
+            list: list.transpose()?,
+        });
+    }
+    let made = py
+        .detach(|| levels::ravel(&views, num_rows))
+        .map_err(impossible)?;
+    Ok((
+        made.rep.into_pyarray(py),
+        made.def.into_pyarray(py),
+        made.num_visible,
+    ))
+}
+
+/// Encodes the values and levels of one mini-block page; returns its buffers.
+///
+/// `kind` is "fixed", "bits", "strings" or "lists"; `first` is the first bit of "bits".
+#[pyfunction]
+#[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
+pub fn encode_mini_block<'py>(
+    py: Python<'py>,
+    kind: &str,
+    coding: &str,
+    data: Bytes<'py>,
+    bits: usize,
+    first: usize,
+    offsets: Option<OffsetsArg<'py>>,
+    item_validity: Vec<(Bytes<'py>, usize, usize)>,
+    num_values: usize,
+    rep: Levels<'py>,
+    def_: Levels<'py>,
+    level_widths: (Option<usize>, Option<usize>),
+    max_rep: u16,
+    max_visible: u16,
+    large: bool,
+) -> PyResult<(Made<'py, u8>, Made<'py, u8>, Made<'py, u8>)> {
+    let data = slice(&data)?;
+    let input = match (kind, &offsets) {
+        ("fixed", _) => Input::Fixed { data, bits },
+        ("bits", _) => Input::Bits { data, first },
+        ("strings", Some(offsets)) => Input::Variable {
+            offsets: offsets.view()?,
+            data,
+        },
+        ("lists", _) => {
+            let validity: PyResult<Vec<_>> = item_validity
+                .iter()
+                .map(|(bitmap, first, per_row)| {
+                    Ok(ItemValidity {
+                        bitmap: slice(bitmap)?,
+                        first: *first,
+                        per_row: *per_row,
+                    })
+                })
+                .collect();
+            Input::Lists {
+                validity: validity?,
+                data,
+                bits,
+            }
+        }
+        _ => return Err(PyValueError::new_err(format!("values of kind {kind:?}"))),
+    };
+    let coding = match coding {
+        "plain" => Coding::Plain,
+        "inline_bitpacking" => Coding::InlineBitpacking,
+        "rle" => Coding::Rle,
+        _ => return Err(PyValueError::new_err(format!("coding {coding:?}"))),
+    };
+    let levels = LevelsIn {
+        rep: slice(&rep)?,
+        def: slice(&def_)?,
+        rep_plan: level_widths.0.map(level_plan),
+        def_plan: level_widths.1.map(level_plan),
+        max_rep,
+        max_visible,
+    };
+    let made = py
+        .detach(|| mini_block_writer::encode(&input, coding, num_values, &levels, large))
+        .map_err(impossible)?;
+    Ok((
+        made.words.into_pyarray(py),
+        made.chunks.into_pyarray(py),
+        made.index.into_pyarray(py),
+    ))
+}
+
+/// Levels of 16 bits are flat, narrower ones packed out of line.
+fn level_plan(width: usize) -> BlockPlan {
+    if width == 16 {
+        BlockPlan::Flat { bits: 16 }
+    } else {
+        BlockPlan::OutOfLineBitpacking {
+            bits: 16,
+            packed: width,
+        }
+    }
+}
+
+/// Zips values of fixed width; `parts` are the pieces of a value with their widths in bytes.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
+pub fn encode_full_zip_fixed<'py>(
+    py: Python<'py>,
+    parts: Vec<(Bytes<'py>, usize)>,
+    rep: Levels<'py>,
+    def_: Levels<'py>,
+    bits_rep: u32,
+    bits_def: u32,
+    max_rep: u16,
+    max_visible: u16,
+    num_entries: usize,
+) -> PyResult<(Made<'py, u8>, Made<'py, u64>)> {
+    let views: PyResult<Vec<_>> = parts
+        .iter()
+        .map(|(data, width)| Ok((slice(data)?, *width)))
+        .collect();
+    let views = views?;
+    let levels = full_zip::Levels {
+        control: Control { bits_rep, bits_def },
+        rep: slice(&rep)?,
+        def: slice(&def_)?,
+        max_rep,
+        max_visible,
+        num_entries,
+    };
+    let made = py
+        .detach(|| full_zip::encode_fixed(&views, &levels))
+        .map_err(impossible)?;
+    Ok((made.data.into_pyarray(py), made.row_starts.into_pyarray(py)))
+}
+
+/// Zips strings.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
+pub fn encode_full_zip_strings<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: Bytes<'py>,
+    rep: Levels<'py>,
+    def_: Levels<'py>,
+    bits_rep: u32,
+    bits_def: u32,
+    max_rep: u16,
+    max_visible: u16,
+    num_entries: usize,
+) -> PyResult<(Made<'py, u8>, Made<'py, u64>)> {
+    let levels = full_zip::Levels {
+        control: Control { bits_rep, bits_def },
+        rep: slice(&rep)?,
+        def: slice(&def_)?,
+        max_rep,
+        max_visible,
+        num_entries,
+    };
+    let (offsets, data) = (offsets.view()?, slice(&data)?);
+    let made = py
+        .detach(|| full_zip::encode_variable(offsets, data, &levels))
+        .map_err(impossible)?;
+    Ok((made.data.into_pyarray(py), made.row_starts.into_pyarray(py)))
+}
+
+/// Trains a symbol table and compresses strings; returns the table, the new offsets and bytes.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn compress_fsst<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: Bytes<'py>,
+) -> PyResult<(Made<'py, u8>, Made<'py, i64>, Made<'py, u8>)> {
+    let (offsets, data) = (offsets.view()?, slice(&data)?);
+    let made = py
+        .detach(|| fsst::compress(offsets, data))
+        .map_err(impossible)?;
+    Ok((
+        made.table.into_pyarray(py),
+        made.offsets.into_pyarray(py),
+        made.data.into_pyarray(py),
+    ))
+}
+
+/// Compresses each string on its own; returns the new offsets and bytes.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn compress_zstd<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: Bytes<'py>,
+    level: i32,
+) -> PyResult<(Made<'py, i64>, Made<'py, u8>)> {
+    let (offsets, data) = (offsets.view()?, slice(&data)?);
+    let (ends, bytes) = py
+        .detach(|| full_zip::compress_values(offsets, data, level))
+        .map_err(impossible)?;
+    Ok((ends.into_pyarray(py), bytes.into_pyarray(py)))
+}
+
+/// Bytes that run-length encoding and inline bit-packing would take.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn fixed_costs(py: Python<'_>, data: Bytes<'_>, bits: usize) -> PyResult<(usize, usize)> {
+    let data = slice(&data)?;
+    let costs = py
+        .detach(|| statistics::fixed_costs(data, bits))
+        .map_err(impossible)?;
+    Ok((costs.rle_bytes, costs.inline_bitpacking_bytes))
+}

@@ -1,0 +1,28 @@
+//! The Python door to `pilum-kernels`: numpy views in, numpy arrays that own their memory out.
+//!
+//! Every function checks its arguments, releases the GIL, calls one kernel and hands back the
+//! result. Damage that a decoder finds becomes `pilum.errors.CorruptFileError`; an encoder that
+//! is asked for the impossible raises `ValueError`.
+
+mod arrays;
+mod decoding;
+mod encoding;
+mod plans;
+
+use pyo3::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[pymodule(gil_used = false)]
+mod _kernels {
+    #[pymodule_export]
+    use crate::decoding::{decode_block, decode_full_zip, decode_mini_block, unravel};
+    #[pymodule_export]
+    use crate::encoding::{
+        compress_fsst, compress_zstd, encode_full_zip_fixed, encode_full_zip_strings,
+        encode_mini_block, fixed_costs, ravel,
+    };
+    #[pymodule_export]
+    use crate::plans::{Block, Plan};
+}
