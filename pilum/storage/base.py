@@ -1,12 +1,12 @@
 """Bytes in and out: what the floors above ask of a store, and how a plan is run against it.
 
 Reading is sans-I/O. A reader is a generator (a *plan*) that yields the byte ranges which it needs
-and is sent the bytes; `run_plans` is the one place where they meet a file:
+and is sent the bytes; `run_plan` is the one place where they meet a file:
 
-    plan ──Ranges──▶ run_plans ──▶ Source.read ──Fetched──▶ plan
+    plan ──Ranges──▶ run_plan ──▶ Source.read ──Fetched──▶ plan
 
-Plans that run together take their steps together, so that the requests of all columns and pages
-of a step reach the source as one call, which sorts and coalesces them.
+`gather` makes one plan of many that take their steps together, so that the requests of all
+columns and pages of a step reach the source as one call, which sorts and coalesces them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Entry", "Fetched", "Plan", "Ranges", "Sink", "Source", "Store", "run_plan", "run_plans"]
+__all__ = ["Entry", "Fetched", "Plan", "Ranges", "Sink", "Source", "Store", "gather", "run_plan"]
 
 T = TypeVar("T")
 
@@ -174,16 +174,21 @@ class Store(Protocol):
 
 
 def run_plan(plan: Plan[T], source: Source) -> T:
-    """Runs one plan against one source and returns its result."""
-    return run_plans([plan], source)[0]
+    """Runs a plan against a source and returns its result."""
+    try:
+        ranges = next(plan)
+        while True:
+            ranges = plan.send(source.read(ranges))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
 
 
-def run_plans(plans: Sequence[Plan[T]], source: Source) -> list[T]:
-    """Runs plans in step: each round of requests is one `Source.read`.
+def gather(plans: Sequence[Plan[T]]) -> Plan[list[T]]:
+    """One plan of several that take their steps together: each round is one request.
 
     Args:
-        plans: Fresh generators.
-        source: The object that all of them read.
+        plans: Fresh generators that read the same source.
 
     Returns:
         Their results, in order.
@@ -196,9 +201,10 @@ def run_plans(plans: Sequence[Plan[T]], source: Source) -> list[T]:
         except StopIteration as stop:
             results[index] = stop.value
     while waiting:
-        fetched = _read_together([ranges for _, _, ranges in waiting], source)
+        fetched = yield _joined([ranges for _, _, ranges in waiting])
+        answers = _split(fetched, [ranges for _, _, ranges in waiting])
         still: list[tuple[int, Plan[T], Ranges]] = []
-        for (index, plan, _), answer in zip(waiting, fetched, strict=True):
+        for (index, plan, _), answer in zip(waiting, answers, strict=True):
             try:
                 still.append((index, plan, plan.send(answer)))
             except StopIteration as stop:
@@ -207,15 +213,22 @@ def run_plans(plans: Sequence[Plan[T]], source: Source) -> list[T]:
     return results
 
 
-def _read_together(wanted: list[Ranges], source: Source) -> list[Fetched]:
+def _joined(wanted: list[Ranges]) -> Ranges:
     if len(wanted) == 1:
-        return [source.read(wanted[0])]
-    fetched = source.read(
-        Ranges(
-            np.concatenate([ranges.offsets for ranges in wanted]),
-            np.concatenate([ranges.sizes for ranges in wanted]),
-        )
+        return wanted[0]
+    return Ranges(
+        np.concatenate([ranges.offsets for ranges in wanted]),
+        np.concatenate([ranges.sizes for ranges in wanted]),
     )
-    cuts = np.cumsum([len(ranges.offsets) for ranges in wanted])[:-1]
-    starts, sizes = np.split(fetched.starts, cuts), np.split(fetched.sizes, cuts)
-    return [Fetched(fetched.data, *pair) for pair in zip(starts, sizes, strict=True)]
+
+
+def _split(fetched: Fetched, wanted: list[Ranges]) -> list[Fetched]:
+    answers: list[Fetched] = []
+    first = 0
+    for ranges in wanted:
+        behind = first + len(ranges.offsets)
+        answers.append(
+            Fetched(fetched.data, fetched.starts[first:behind], fetched.sizes[first:behind])
+        )
+        first = behind
+    return answers

@@ -1,0 +1,200 @@
+"""Leaf values of one page as the encodings see them: buffers without nulls, without Arrow types.
+
+    FixedBlock     n values of 8, 16, 32, … bits
+    BitBlock       n booleans
+    StringBlock    n strings or binaries, by offsets
+    ListBlock      n fixed-size lists of fixed-width items
+
+Slots of nulls are there; what they hold is of no meaning (zero, so that it packs well).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum.errors import UnsupportedTypeError
+
+__all__ = ["BitBlock", "FixedBlock", "ItemValidity", "ListBlock", "StringBlock", "ValueBlock", "block_of", "validity_mask"]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedBlock:
+    """Values of a multiple of 8 bits; `data` is uint8, shape (num_values * bits // 8,)."""
+
+    data: NDArray[np.uint8]
+    bits: int
+    num_values: int
+
+    @property
+    def max_value_bytes(self) -> int:
+        """Bytes of the longest value."""
+        return self.bits // 8
+
+
+@dataclass(frozen=True, slots=True)
+class BitBlock:
+    """Booleans: bit `first` of the bitmap `data` is the first one."""
+
+    data: NDArray[np.uint8]
+    first: int
+    num_values: int
+
+    @property
+    def max_value_bytes(self) -> int:
+        """Bytes of the longest value, rounded down."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class StringBlock:
+    """Strings: value i is `data[offsets[i]:offsets[i + 1]]`.
+
+    Attributes:
+        offsets: int32 or int64, shape (num_values + 1,), ascending, from any start.
+        data: uint8.
+        is_text: Whether the values are UTF-8.
+    """
+
+    offsets: NDArray[np.int32] | NDArray[np.int64]
+    data: NDArray[np.uint8]
+    num_values: int
+    is_text: bool
+
+    @property
+    def offset_bits(self) -> int:
+        """32 or 64."""
+        return 8 * self.offsets.itemsize
+
+    @property
+    def max_value_bytes(self) -> int:
+        """Bytes of the longest value."""
+        return int(np.diff(self.offsets).max(initial=0))
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of all values."""
+        return int(self.offsets[-1] - self.offsets[0])
+
+
+@dataclass(frozen=True, slots=True)
+class ItemValidity:
+    """Validity of items at one level of a fixed-size list: bitmap, its first bit, items per row."""
+
+    bitmap: NDArray[np.uint8]
+    first: int
+    per_row: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListBlock:
+    """Fixed-size lists.
+
+    Attributes:
+        dimensions: Items per list at each level, outer level first.
+        validity: One entry per level, None where all items are valid.
+        data: uint8, the items, from their first bit.
+        item_bits: Bits of one item.
+    """
+
+    dimensions: tuple[int, ...]
+    validity: tuple[ItemValidity | None, ...]
+    data: NDArray[np.uint8]
+    item_bits: int
+    num_values: int
+
+    @property
+    def bits(self) -> int:
+        """Bits of the items of one value."""
+        return int(np.prod(self.dimensions)) * self.item_bits
+
+    @property
+    def max_value_bytes(self) -> int:
+        """Bytes of the items of one value, 0 for booleans."""
+        return int(np.prod(self.dimensions)) * (self.item_bits // 8)
+
+
+ValueBlock: TypeAlias = FixedBlock | BitBlock | StringBlock | ListBlock
+
+
+def block_of(array: pa.Array) -> ValueBlock:
+    """Views a leaf array.
+
+    Args:
+        array: Any length above 0, any offset.
+
+    Raises:
+        UnsupportedTypeError: For a type without a form in the file format.
+    """
+    kind, count = array.type, len(array)
+    if pt.is_boolean(kind):
+        return BitBlock(_bytes(array.buffers()[1]), array.offset, count)
+    if pt.is_string(kind) or pt.is_binary(kind):
+        return _strings(array, np.dtype(np.int32))
+    if pt.is_large_string(kind) or pt.is_large_binary(kind):
+        return _strings(array, np.dtype(np.int64))
+    if pt.is_fixed_size_list(kind):
+        return _lists(array)
+    if not hasattr(kind, "bit_width"):
+        raise UnsupportedTypeError(f"files of this version cannot hold values of type {kind}")
+    return FixedBlock(_fixed(array), kind.bit_width, count)
+
+
+def _bytes(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
+    return np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
+
+
+def _fixed(array: pa.Array) -> NDArray[np.uint8]:
+    width = array.type.bit_width // 8
+    data = _bytes(array.buffers()[1])[array.offset * width : (array.offset + len(array)) * width]
+    if array.null_count == 0:
+        return data
+    values = data.reshape(len(array), width).copy()
+    values[~validity_mask(array)] = 0
+    return values.reshape(-1)
+
+
+def validity_mask(array: pa.Array) -> NDArray[np.bool_]:
+    """Which slots are valid, bool, shape (len(array),)."""
+    bitmap = array.buffers()[0]
+    if bitmap is None:
+        return np.ones(len(array), dtype=np.bool_)
+    first = array.offset % 8
+    view = _bytes(bitmap)[array.offset // 8 : (array.offset + len(array) + 7) // 8]
+    bits = np.unpackbits(view, count=first + len(array), bitorder="little")
+    return bits[first:].view(np.bool_)
+
+
+def _strings(array: pa.Array, width: np.dtype[Any]) -> StringBlock:
+    _, offsets, data = array.buffers()
+    view = np.frombuffer(offsets, width, count=len(array) + 1, offset=array.offset * width.itemsize)
+    is_text = pt.is_string(array.type) or pt.is_large_string(array.type)
+    return StringBlock(view, _bytes(data), len(array), is_text)
+
+
+def _lists(array: pa.Array) -> ListBlock:
+    dimensions: list[int] = []
+    validity: list[ItemValidity | None] = []
+    items = array
+    while pt.is_fixed_size_list(items.type):
+        size = items.type.list_size
+        items = items.values.slice(items.offset * size, len(items) * size)
+        dimensions.append(size)
+        bitmap = items.buffers()[0]
+        per_row = int(np.prod(dimensions))
+        validity.append(
+            None if items.null_count == 0 else ItemValidity(_bytes(bitmap), items.offset, per_row)
+        )
+    block = block_of(items) if len(items) else FixedBlock(np.empty(0, np.uint8), 8, 0)
+    if isinstance(block, BitBlock):
+        bits = np.unpackbits(block.data, count=block.first + len(items), bitorder="little")
+        data = np.packbits(bits[block.first :], bitorder="little")
+        return ListBlock(tuple(dimensions), tuple(validity), data, 1, len(array))
+    if not isinstance(block, FixedBlock):
+        raise UnsupportedTypeError(f"files of this version cannot hold values of type {array.type}")
+    return ListBlock(tuple(dimensions), tuple(validity), block.data, block.bits, len(array))

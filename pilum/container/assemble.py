@@ -1,0 +1,166 @@
+"""Decoded leaf columns to Arrow arrays.
+
+Every leaf column repeats the nesting above it, so the layers of a struct or list are taken from
+the first of its leaves that the file has; a member without a column is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum.encodings.base import Compressive, demand
+from pilum.encodings.compressive.fixed_size_list import FixedSizeList
+from pilum.encodings.page import Decoded, DictionaryBlock, Layer
+from pilum.format.schema import Field, FieldId
+
+__all__ = ["assemble"]
+
+
+def assemble(field: Field, leaves: Mapping[FieldId, Decoded], num_rows: int) -> pa.Array:
+    """Builds the array of a top-level field.
+
+    Args:
+        field: The field, with only the members that are wanted.
+        leaves: What was read of each leaf; leaves without a column are left out.
+        num_rows: Length of the result.
+
+    Raises:
+        CorruptFileError: If the leaves contradict each other or their types.
+    """
+    return _build(field, leaves, 0, num_rows)
+
+
+def _build(field: Field, leaves: Mapping[FieldId, Decoded], depth: int, length: int) -> pa.Array:
+    first = next((leaves[leaf.id] for leaf in field.leaves() if leaf.id in leaves), None)
+    if first is None:
+        return pa.nulls(length, field.arrow_type)
+    demand(depth < len(first.layers), f"layers of field {field.name!r}: only {len(first.layers)}")
+    layer = first.layers[-1 - depth]
+    demand(
+        layer.length == length,
+        f"slots of field {field.name!r}: expected {length}, found {layer.length}",
+    )
+    if field.is_leaf:
+        demand(depth + 1 == len(first.layers), f"layers of field {field.name!r}: too many")
+        return _leaf(field.arrow_type, first, layer)
+    demand((layer.offsets is not None) == field.is_list, f"layer of field {field.name!r}: list or not")
+    if not field.is_list:
+        children = [_build(child, leaves, depth + 1, length) for child in field.children]
+        return _array(field.arrow_type, layer, [], children)
+    assert layer.offsets is not None
+    items = _build(field.item, leaves, depth + 1, int(layer.offsets[-1]))
+    large = pt.is_large_list(field.arrow_type)
+    offsets: NDArray[Any] = layer.offsets.astype(np.int64) if large else layer.offsets
+    return _array(field.arrow_type, layer, [offsets], [items])
+
+
+def _array(
+    kind: pa.DataType, layer: Layer, buffers: list[NDArray[Any]], children: list[pa.Array]
+) -> pa.Array:
+    validity = None if layer.validity is None else pa.py_buffer(layer.validity)
+    all_buffers = [validity, *(pa.py_buffer(buffer) for buffer in buffers)]
+    return pa.Array.from_buffers(
+        kind, layer.length, all_buffers, layer.null_count, children=children or None
+    )
+
+
+def _leaf(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
+    if pt.is_struct(kind):
+        return pa.Array.from_buffers(kind, layer.length, [None], 0)
+    if decoded.encoding is None or pt.is_null(kind):
+        return pa.nulls(layer.length, kind)
+    demand(
+        decoded.num_values == layer.length,
+        f"values: expected {layer.length}, found {decoded.num_values}",
+    )
+    if decoded.dictionary is not None:
+        return _look_up(kind, decoded, decoded.dictionary, layer)
+    return _values(kind, decoded.encoding, decoded.buffers, layer)
+
+
+def _values(
+    kind: pa.DataType, encoding: Compressive | None, buffers: list[NDArray[Any]], layer: Layer
+) -> pa.Array:
+    if pt.is_fixed_size_list(kind):
+        demand(isinstance(encoding, FixedSizeList), f"values of type {kind}: not stored as lists")
+        assert isinstance(encoding, FixedSizeList)
+        return _lists(kind, encoding, buffers, layer)
+    if _is_variable(kind):
+        demand(len(buffers) == 2, f"values of type {kind}: not stored as strings")
+        width = 8 if pt.is_large_string(kind) or pt.is_large_binary(kind) else 4
+        demand(buffers[0].itemsize == width, f"offsets of type {kind}: {buffers[0].itemsize} bytes")
+        demand(len(buffers[0]) == layer.length + 1, f"offsets: {len(buffers[0])}")
+    else:
+        size = (layer.length * kind.bit_width + 7) // 8
+        fits = len(buffers) == 1 and len(buffers[0]) == size
+        demand(fits, f"values of type {kind}, bytes: expected {size}, found {_sizes(buffers)}")
+    return _array(kind, layer, buffers, [])
+
+
+def _is_variable(kind: pa.DataType) -> bool:
+    return bool(
+        pt.is_string(kind) or pt.is_binary(kind) or pt.is_large_string(kind) or pt.is_large_binary(kind)
+    )
+
+
+def _sizes(buffers: list[NDArray[Any]]) -> list[int]:
+    return [buffer.nbytes for buffer in buffers]
+
+
+def _lists(
+    kind: pa.DataType, encoding: FixedSizeList, buffers: list[NDArray[Any]], layer: Layer
+) -> pa.Array:
+    """Fixed-size lists: a mask per nullable level of items, outer first, then the items."""
+    *masks, items = buffers
+    levels: list[tuple[pa.DataType, Layer]] = []
+    item_type, length, inner = kind, layer.length, encoding
+    slots = layer
+    while True:
+        demand(
+            item_type.list_size == inner.items_per_value,
+            f"items of {item_type}: found {inner.items_per_value}",
+        )
+        levels.append((item_type, slots))
+        length *= inner.items_per_value
+        slots = _items_layer(length, masks.pop(0) if inner.has_validity else None)
+        item_type = item_type.value_type
+        if not isinstance(inner.values, FixedSizeList):
+            break
+        demand(pt.is_fixed_size_list(item_type), f"items of type {item_type}: stored as lists")
+        inner = inner.values
+    array = _values(item_type, inner.values, [items], slots)
+    for list_type, above in reversed(levels):
+        array = _array(list_type, above, [], [array])
+    return array
+
+
+def _items_layer(length: int, mask: NDArray[np.uint8] | None) -> Layer:
+    if mask is None:
+        return Layer(length, None, 0, None)
+    demand(len(mask) == (length + 7) // 8, f"validity of items: {len(mask)} bytes for {length}")
+    valid = int(np.unpackbits(mask, count=length, bitorder="little").sum())
+    return Layer(length, mask, length - valid, None)
+
+
+def _look_up(
+    kind: pa.DataType, decoded: Decoded, dictionary: DictionaryBlock, layer: Layer
+) -> pa.Array:
+    """Values by their index in the dictionary."""
+    demand(len(decoded.buffers) == 1, "dictionary indices that are not numbers")
+    width = len(decoded.buffers[0]) // max(layer.length, 1)
+    demand(layer.length == 0 or width in (1, 2, 4, 8), f"dictionary indices of {width} bytes")
+    index_type = {1: pa.uint8(), 2: pa.uint16(), 4: pa.int32(), 8: pa.int64()}.get(width, pa.int32())
+    indices = _array(index_type, layer, decoded.buffers, [])
+    values = _values(kind, None, dictionary.buffers, Layer(dictionary.num_values, None, 0, None))
+    numbers = decoded.buffers[0].view(index_type.to_pandas_dtype())
+    inside = layer.length == 0 or bool(
+        numbers.min() >= 0 and numbers.max() < max(dictionary.num_values, 1)
+    )
+    demand(inside, f"dictionary indices beyond its {dictionary.num_values} values")
+    return values.take(indices)

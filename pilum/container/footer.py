@@ -1,0 +1,121 @@
+"""The end of a `.lance` file: 40 bytes that say where everything is.
+
+    -40  u64  position of the metadata of column 0        -16  u32  number of global buffers
+    -32  u64  position of the column table                -12  u32  number of columns
+    -24  u64  position of the global buffer table          -8  u16  major, u16 minor version
+                                                           -4  "LANC"
+
+Both tables have one entry of (u64 position, u64 size) per column or global buffer; the column table
+ends where the other begins. Source: docs/format/container.md, "Footer".
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.encodings.base import demand
+from pilum.errors import CorruptFileError, UnsupportedVersionError
+from pilum.format.version import FileVersion
+
+__all__ = ["FOOTER_BYTES", "MAGIC", "Footer", "pack_table", "parse_table"]
+
+FOOTER_BYTES = 40
+MAGIC = b"LANC"
+_FOOTER = struct.Struct("<QQQIIHH4s")
+_ENTRY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """Positions are absolute, in bytes."""
+
+    column_metadata: int
+    column_table: int
+    global_table: int
+    num_global_buffers: int
+    num_columns: int
+    version: FileVersion
+
+    @classmethod
+    def parse(cls, tail: bytes, file_bytes: int) -> Footer:
+        """Reads the last bytes of a file.
+
+        Args:
+            tail: At least the last 40 bytes, or the whole file if it is shorter.
+            file_bytes: Size of the file.
+
+        Raises:
+            CorruptFileError: If this is no Lance file, or a damaged one.
+            UnsupportedVersionError: If the version is not supported.
+        """
+        demand(len(tail) >= 8, f"file size, bytes: expected at least 8, found {len(tail)}")
+        if tail[-4:] != MAGIC:
+            raise CorruptFileError(f"magic: expected {MAGIC!r}, found {tail[-4:]!r}; not a Lance file")
+        major, minor = struct.unpack("<HH", tail[-8:-4])
+        version = _version(major, minor)
+        demand(
+            len(tail) >= FOOTER_BYTES,
+            f"file size, bytes: expected at least {FOOTER_BYTES}, found {len(tail)}",
+        )
+        columns, table, globals_, num_globals, num_columns, *_ = _FOOTER.unpack(tail[-FOOTER_BYTES:])
+        footer = cls(columns, table, globals_, num_globals, num_columns, version)
+        end = file_bytes - FOOTER_BYTES
+        ordered = columns <= table <= globals_ <= end
+        demand(ordered, f"footer: positions {columns}, {table}, {globals_} in a file of {file_bytes}")
+        demand(footer.column_table_bytes <= globals_ - table, f"footer: {num_columns} columns")
+        demand(footer.global_table_bytes <= end - globals_, f"footer: {num_globals} global buffers")
+        demand(num_globals > 0, "footer: no global buffer, and so no schema")
+        return footer
+
+    @property
+    def column_table_bytes(self) -> int:
+        """Size of the column table."""
+        return _ENTRY_BYTES * self.num_columns
+
+    @property
+    def global_table_bytes(self) -> int:
+        """Size of the global buffer table."""
+        return _ENTRY_BYTES * self.num_global_buffers
+
+    def pack(self) -> bytes:
+        """The 40 bytes."""
+        return _FOOTER.pack(
+            self.column_metadata,
+            self.column_table,
+            self.global_table,
+            self.num_global_buffers,
+            self.num_columns,
+            self.version.major,
+            self.version.minor,
+            MAGIC,
+        )
+
+
+def _version(major: int, minor: int) -> FileVersion:
+    if (major, minor) in ((0, 3), (2, 0)):
+        raise UnsupportedVersionError("Lance file version 2.0 is not supported")
+    if major == 0:
+        raise UnsupportedVersionError(f"legacy Lance files (version 0.{minor}) are not supported")
+    return FileVersion.from_numbers(major, minor)
+
+
+def parse_table(data: NDArray[np.uint8], limit: int) -> list[tuple[int, int]]:
+    """Reads (position, size) entries, all of which must end at or before `limit`.
+
+    Raises:
+        CorruptFileError: If one does not.
+    """
+    entries = data.view(np.uint64).reshape(-1, 2)
+    inside = (entries[:, 0] <= limit) & (entries[:, 1] <= limit)
+    inside &= entries.sum(axis=1) <= limit
+    demand(bool(inside.all()), f"a table entry beyond position {limit}")
+    return [(int(position), int(size)) for position, size in entries]
+
+
+def pack_table(entries: list[tuple[int, int]]) -> bytes:
+    """The bytes of a table."""
+    return np.array(entries, dtype="<u8").reshape(-1, 2).tobytes()

@@ -1,0 +1,103 @@
+"""Column metadata and page descriptions: protobuf to plain values and back.
+
+    ColumnMetadata   encoding: always the same; pages, in row order
+    Page             buffers (offset, size), number of rows, description, first row
+    description      Any{type_url "/lance.encodings21.PageLayout", value}
+
+Source: docs/format/container.md, "Column metadata".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from google.protobuf.message import DecodeError
+
+from pilum.encodings.base import demand
+from pilum.encodings.page import StoredPage
+from pilum.errors import CorruptFileError
+from pilum.format.pb import encodings21_pb2, file_pb2
+
+__all__ = ["PageEntry", "pack_column", "parse_column", "parse_file_descriptor"]
+
+_PAGE_LAYOUT = "lance.encodings21.PageLayout"
+_COLUMN_ENCODING = file_pb2.Any(type_url="/lance.encodings.ColumnEncoding", value=b"\n\0")
+
+PageEntry = tuple[StoredPage, encodings21_pb2.PageLayout]
+
+
+def parse_column(data: bytes, file_bytes: int) -> list[PageEntry]:
+    """Reads the metadata of one column.
+
+    Args:
+        data: A serialised `ColumnMetadata`.
+        file_bytes: Size of the file, which no buffer may exceed.
+
+    Raises:
+        CorruptFileError: If it does not parse, or a page lies outside of the file.
+    """
+    try:
+        message = file_pb2.ColumnMetadata.FromString(data)
+    except DecodeError as error:
+        raise CorruptFileError(f"column metadata: {error}") from error
+    entries: list[PageEntry] = []
+    first_row = 0
+    for number, page in enumerate(message.pages):
+        try:
+            entries.append(_parse_page(page, first_row, file_bytes))
+        except CorruptFileError as error:
+            raise error.at(f"page {number}") from None
+        first_row += page.length
+    return entries
+
+
+def _parse_page(
+    page: file_pb2.ColumnMetadata.Page, first_row: int, file_bytes: int
+) -> PageEntry:
+    demand(len(page.buffer_offsets) == len(page.buffer_sizes), "buffers: offsets without sizes")
+    buffers = tuple(zip(page.buffer_offsets, page.buffer_sizes, strict=True))
+    outside = [(offset, size) for offset, size in buffers if offset + size > file_bytes]
+    demand(not outside, f"buffers beyond the end of the file: {outside[:3]}")
+    demand(0 < page.length < 2**40, f"page length: {page.length} rows")
+    try:
+        description = file_pb2.Any.FromString(page.encoding.direct.encoding)
+        demand(
+            description.type_url.rpartition("/")[1:] == ("/", _PAGE_LAYOUT),
+            f"page description: expected {_PAGE_LAYOUT}, found {description.type_url!r}",
+        )
+        layout = encodings21_pb2.PageLayout.FromString(description.value)
+    except DecodeError as error:
+        raise CorruptFileError(f"page description: {error}") from error
+    return StoredPage(first_row, page.length, buffers), layout
+
+
+def pack_column(pages: Sequence[PageEntry]) -> bytes:
+    """Serialises the metadata of one column."""
+    message = file_pb2.ColumnMetadata(encoding=_direct(_COLUMN_ENCODING))
+    for stored, layout in pages:
+        description = file_pb2.Any(type_url=f"/{_PAGE_LAYOUT}", value=layout.SerializeToString())
+        message.pages.add(
+            buffer_offsets=[offset for offset, _ in stored.buffers],
+            buffer_sizes=[size for _, size in stored.buffers],
+            length=stored.num_rows,
+            encoding=_direct(description),
+            priority=stored.first_row,
+        )
+    return message.SerializeToString()
+
+
+def _direct(description: file_pb2.Any) -> file_pb2.Encoding:
+    encoding = description.SerializeToString()
+    return file_pb2.Encoding(direct=file_pb2.DirectEncoding(encoding=encoding))
+
+
+def parse_file_descriptor(data: bytes) -> file_pb2.FileDescriptor:
+    """Reads global buffer 0: the schema and the number of rows.
+
+    Raises:
+        CorruptFileError: If it does not parse.
+    """
+    try:
+        return file_pb2.FileDescriptor.FromString(data)
+    except DecodeError as error:
+        raise CorruptFileError(f"file descriptor: {error}") from error

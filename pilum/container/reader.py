@@ -1,0 +1,207 @@
+"""Reading a `.lance` file: its schema at once, columns and pages when they are asked for.
+
+Opening takes one request for the end of the file and a second one if the schema or the tables lie
+further in front. The metadata of columns that were not caught by it are fetched for the columns in
+question only. Source: docs/format/container.md, "Reading".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.container.footer import FOOTER_BYTES, Footer, parse_table
+from pilum.container.metadata import PageEntry, parse_column, parse_file_descriptor
+from pilum.encodings.layouts import page_of
+from pilum.encodings.page import Decoded, Page
+from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
+from pilum.storage.base import Plan, Ranges, Source, run_plan
+
+__all__ = ["Column", "FileReader"]
+
+_TAIL_BYTES = 64 * 1024
+
+
+class Column:
+    """One column of a file.
+
+    Attributes:
+        path: Of the file, for messages.
+        index: Number of the column in the file.
+        row_bounds: int64, shape (pages + 1,), first row of each page and the end.
+    """
+
+    def __init__(self, path: str, index: int, entries: list[PageEntry]) -> None:
+        self.path = path
+        self.index = index
+        self._entries = entries
+        self._pages: list[Page | None] = [None] * len(entries)
+        ends = [stored.first_row + stored.num_rows for stored, _ in entries]
+        self.row_bounds: NDArray[np.int64] = np.array([0, *ends], dtype=np.int64)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the column."""
+        return int(self.row_bounds[-1])
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all pages."""
+        return sum(size for stored, _ in self._entries for _, size in stored.buffers)
+
+    def page_at(self, row: int) -> int:
+        """Number of the page that holds a row."""
+        return int(np.searchsorted(self.row_bounds, row, side="right")) - 1
+
+    def read(self, number: int, rows: RowRanges) -> Plan[Decoded]:
+        """Reads rows of one page, counted from its first.
+
+        Raises:
+            CorruptFileError: If the page is damaged; the text says where.
+            UnsupportedFormatError: If it is stored in a way that is not supported.
+        """
+        try:
+            return (yield from self._page(number).read(rows))
+        except CorruptFileError as error:
+            raise error.at(f"page {number}").at(f"column {self.index}").at(self.path) from None
+        except UnsupportedFormatError as error:
+            where = f"{self.path}, column {self.index}, page {number}"
+            raise type(error)(f"{error}\n  {where}") from None
+
+    def _page(self, number: int) -> Page:
+        page = self._pages[number]
+        if page is None:
+            stored, layout = self._entries[number]
+            page = self._pages[number] = page_of(layout, stored)
+        return page
+
+
+class FileReader:
+    """An open file. Safe to use from several threads.
+
+    Attributes:
+        source: Where the bytes come from.
+        version: Version of the file.
+        schema: With the field ids of the table that the file was written for.
+        num_rows: Rows of the file.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        footer: Footer,
+        schema: Schema,
+        num_rows: int,
+        column_table: list[tuple[int, int]],
+        global_buffers: list[tuple[int, int]],
+        tail: tuple[int, NDArray[np.uint8]],
+    ) -> None:
+        self.source = source
+        self.version: FileVersion = footer.version
+        self.schema = schema
+        self.num_rows = num_rows
+        self.global_buffers = global_buffers
+        self._column_table = column_table
+        self._tail = tail
+        self._columns: dict[int, Column] = {}
+
+    @classmethod
+    def open(cls, source: Source) -> FileReader:
+        """Reads footer, tables and schema.
+
+        Raises:
+            CorruptFileError: If this is no Lance file, or a damaged one.
+            UnsupportedVersionError: If its version is not supported.
+        """
+        try:
+            return run_plan(cls._open(source), source)
+        except CorruptFileError as error:
+            raise error.at(source.path) if source.path not in error.where else error from None
+
+    @classmethod
+    def _open(cls, source: Source) -> Plan[FileReader]:
+        start = max(source.size - _TAIL_BYTES, 0)
+        fetched = yield Ranges.of((start, source.size - start))
+        tail = fetched[0]
+        footer = Footer.parse(tail[-FOOTER_BYTES:].tobytes(), source.size)
+        need = min(footer.column_metadata, footer.column_table)
+        table = yield from _at(tail, start, footer.global_table, footer.global_table_bytes)
+        global_buffers = parse_table(table, footer.column_metadata)
+        position, size = global_buffers[0]
+        descriptor_bytes = yield from _at(tail, start, position, size)
+        table_start = footer.global_table - footer.column_table_bytes
+        table = yield from _at(tail, start, table_start, footer.column_table_bytes)
+        columns = parse_table(table, footer.global_table)
+        if any(at < need for at, _ in columns):
+            raise CorruptFileError("column metadata in front of its start")
+        descriptor = parse_file_descriptor(descriptor_bytes.tobytes())
+        schema = Schema.from_proto(descriptor.schema.fields, descriptor.schema.metadata)
+        rows = descriptor.length
+        return cls(source, footer, schema, rows, columns, global_buffers, (start, tail))
+
+    @property
+    def num_columns(self) -> int:
+        """Columns of the file: one per leaf of the schema."""
+        return len(self._column_table)
+
+    def columns(self, indices: Iterable[int]) -> list[Column]:
+        """Columns by their number; their metadata are read together if they are not at hand yet.
+
+        Raises:
+            CorruptFileError: If a column does not exist or its metadata are damaged.
+        """
+        wanted = list(indices)
+        missing = [index for index in wanted if index not in self._columns]
+        if missing:
+            for index, data in zip(missing, run_plan(self._metadata(missing), self.source), strict=True):
+                self._columns[index] = self._parse(index, data)
+        return [self._columns[index] for index in wanted]
+
+    def _metadata(self, indices: list[int]) -> Plan[list[bytes]]:
+        for index in indices:
+            if not 0 <= index < self.num_columns:
+                raise CorruptFileError(
+                    f"column {index} of a file with {self.num_columns}", self.source.path
+                )
+        start, tail = self._tail
+        places = [self._column_table[index] for index in indices]
+        if all(position >= start for position, _ in places):
+            return [tail[at - start : at - start + size].tobytes() for at, size in places]
+        fetched = yield Ranges.of(*places)
+        return [fetched[i].tobytes() for i in range(len(indices))]
+
+    def _parse(self, index: int, data: bytes) -> Column:
+        try:
+            column = Column(self.source.path, index, parse_column(data, self.source.size))
+        except CorruptFileError as error:
+            raise error.at(f"column {index}").at(self.source.path) from None
+        if column.num_rows != self.num_rows:
+            raise CorruptFileError(
+                f"rows: expected {self.num_rows}, found {column.num_rows}",
+                f"column {index}",
+                self.source.path,
+            )
+        return column
+
+    def global_buffer(self, index: int) -> bytes:
+        """Reads a global buffer; 0 is the file descriptor.
+
+        Raises:
+            IndexError: If there is none of this number.
+        """
+        return self.source.read(Ranges.of(self.global_buffers[index]))[0].tobytes()
+
+
+def _at(
+    tail: NDArray[np.uint8], tail_start: int, position: int, size: int
+) -> Plan[NDArray[np.uint8]]:
+    """Bytes from the tail if they are in it, else from the file."""
+    if position >= tail_start:
+        return tail[position - tail_start : position - tail_start + size]
+    fetched = yield Ranges.of((position, size))
+    return fetched[0]

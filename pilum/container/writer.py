@@ -1,0 +1,284 @@
+"""Writing a `.lance` file front to back.
+
+    data buffers      page after page as columns fill up, each padded to 64 bytes
+    global buffer 0   the schema and the number of rows
+    column metadata   one message per leaf column
+    tables, footer    see `footer.py`
+
+Every leaf column collects rows of its own and becomes a page when about 8 MiB of them have come
+together, so that columns have different pages and memory stays bounded. Pages are encoded in the
+pool of threads and written in order. Source: docs/format/container.md, "Writing".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.container.footer import Footer, pack_table
+from pilum.container.metadata import PageEntry, pack_column
+from pilum.encodings.choose import encode_pages
+from pilum.encodings.page import EncodedPage, StoredPage
+from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.pb import file_pb2
+from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.parallel import num_threads, submit
+from pilum.storage.base import Sink
+
+__all__ = ["FileWriter", "WrittenFile"]
+
+_ALIGNMENT = 64
+_PAD = b"\x48" * _ALIGNMENT
+_PAGE_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """What a finished file is.
+
+    Attributes:
+        num_rows: Its rows.
+        size_bytes: Its size.
+        field_ids: The field of each column.
+        column_indices: The number of each column.
+        version: Of the file.
+    """
+
+    num_rows: int
+    size_bytes: int
+    field_ids: tuple[FieldId, ...]
+    column_indices: tuple[int, ...]
+    version: FileVersion
+
+
+class _ColumnWriter:
+    """Rows of one leaf column that wait to become a page."""
+
+    def __init__(self, path: tuple[Field, ...]) -> None:
+        self.path = path
+        self.leaf = path[-1]
+        self.entries: list[PageEntry] = []
+        self.num_rows = 0
+        self._waiting: list[pa.Array] = []
+        self._waiting_bytes = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._waiting_bytes
+
+    def add(self, array: pa.Array) -> list[pa.Array]:
+        """Takes rows of the top-level column; returns chains that are due, a page each."""
+        chain = _chain(array, self.path)
+        due: list[pa.Array] = []
+        while len(chain):
+            room = max(_PAGE_BYTES - self._waiting_bytes, 0)
+            size = chain.nbytes
+            rows = len(chain) if size <= room else max(int(room / size * len(chain)), 1)
+            piece, chain = chain.slice(0, rows), chain.slice(rows)
+            self._waiting.append(piece)
+            self._waiting_bytes += piece.nbytes
+            if self._waiting_bytes >= _PAGE_BYTES or len(chain):
+                due.extend(self.flush())
+        return due
+
+    def flush(self) -> list[pa.Array]:
+        """Returns the chain of all that waits, if anything does."""
+        if not self._waiting:
+            return []
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        return [waiting[0] if len(waiting) == 1 else pa.concat_arrays(waiting)]
+
+
+class FileWriter:
+    """One new file.
+
+    Args:
+        sink: Where it goes; finished or aborted by the writer.
+        schema: Its fields, with the ids of the table.
+        version: Of the file.
+    """
+
+    def __init__(
+        self, sink: Sink, schema: Schema, *, version: FileVersion = DEFAULT_VERSION
+    ) -> None:
+        self._sink = sink
+        self._schema = schema
+        self._arrow = schema.arrow
+        self._version = version
+        self._num_rows = 0
+        self._columns = [
+            [_ColumnWriter(path) for path in _paths(field)] for field in schema.fields
+        ]
+        self._encoding: deque[tuple[_ColumnWriter, Future[list[EncodedPage]]]] = deque()
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Adds rows.
+
+        Args:
+            batch: With the columns of the schema, in its order and of its types.
+
+        Raises:
+            SchemaMismatchError: If the columns or their types differ.
+            InvalidInputError: If a column that is not nullable holds a null.
+        """
+        if batch.schema.names != self._arrow.names:
+            raise SchemaMismatchError(f"columns {batch.schema.names}; expected {self._arrow.names}")
+        arrays = [
+            _checked(field, array) for field, array in zip(self._schema.fields, batch.columns, strict=True)
+        ]
+        for columns, array in zip(self._columns, arrays, strict=True):
+            for column in columns:
+                for chain in column.add(array):
+                    self._encode(column, chain)
+        self._num_rows += batch.num_rows
+
+    def bytes_written(self) -> int:
+        """Bytes in the file, and those that wait to be encoded."""
+        waiting = sum(column.waiting_bytes for columns in self._columns for column in columns)
+        return self._sink.position + waiting
+
+    def finish(self) -> WrittenFile:
+        """Writes what is left and the end of the file, and finishes the sink."""
+        columns = [column for group in self._columns for column in group]
+        for column in columns:
+            for chain in column.flush():
+                self._encode(column, chain)
+        self._write_pages(keep=0)
+        self._write_end(columns)
+        self._sink.finish()
+        return WrittenFile(
+            self._num_rows,
+            self._sink.position,
+            tuple(column.leaf.id for column in columns),
+            tuple(range(len(columns))),
+            self._version,
+        )
+
+    def abort(self) -> None:
+        """Drops the file."""
+        for _, future in self._encoding:
+            future.cancel()
+        self._sink.abort()
+
+    def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
+        self._encoding.append((column, submit(lambda: encode_pages(chain))))
+        self._write_pages(keep=num_threads())
+
+    def _write_pages(self, keep: int) -> None:
+        while len(self._encoding) > keep:
+            column, future = self._encoding.popleft()
+            for page in future.result():
+                self._write_page(column, page)
+
+    def _write_page(self, column: _ColumnWriter, page: EncodedPage) -> None:
+        buffers = tuple(self._write_buffer(buffer) for buffer in page.buffers)
+        stored = StoredPage(column.num_rows, page.num_rows, buffers)
+        column.entries.append((stored, page.layout))
+        column.num_rows += page.num_rows
+
+    def _write_buffer(self, buffer: Any) -> tuple[int, int]:
+        position, size = self._sink.position, memoryview(buffer).nbytes
+        if size:
+            self._sink.write(buffer)
+            self._sink.write(_PAD[: -size % _ALIGNMENT])
+        return position, size
+
+    def _write_end(self, columns: list[_ColumnWriter]) -> None:
+        schema = file_pb2.Schema(
+            fields=self._schema.to_proto(), metadata=self._schema.metadata_to_proto()
+        )
+        descriptor = file_pb2.FileDescriptor(schema=schema, length=self._num_rows)
+        descriptor_entry = self._write_bytes(descriptor.SerializeToString())
+        start = self._sink.position
+        entries = [self._write_bytes(pack_column(column.entries)) for column in columns]
+        column_table, _ = self._write_bytes(pack_table(entries))
+        global_table, _ = self._write_bytes(pack_table([descriptor_entry]))
+        footer = Footer(start, column_table, global_table, 1, len(columns), self._version)
+        self._write_bytes(footer.pack())
+
+    def _write_bytes(self, data: bytes) -> tuple[int, int]:
+        position = self._sink.position
+        self._sink.write(data)
+        return position, len(data)
+
+
+def _paths(field: Field) -> list[tuple[Field, ...]]:
+    """The way from a field to each of its leaves."""
+    if field.is_leaf:
+        return [(field,)]
+    return [(field, *path) for child in field.children for path in _paths(child)]
+
+
+def _chain(array: pa.Array, path: tuple[Field, ...]) -> pa.Array:
+    """The array with only the members on a path."""
+    if len(path) == 1:
+        return array
+    if pt.is_struct(array.type):
+        index = array.type.get_field_index(path[1].name)
+        child = _chain(array.field(index), path[1:])
+        kind = pa.struct([pa.field(path[1].name, child.type)])
+        if array.offset:
+            return _rebased_struct(array, child, kind)
+        validity = array.buffers()[0]
+        return pa.Array.from_buffers(kind, len(array), [validity], array.null_count, children=[child])
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    items = _chain(array.values.slice(first, last - first), path[1:])
+    offsets = array.offsets if first == 0 else _minus(array.offsets, first)
+    make = pa.LargeListArray if pt.is_large_list(array.type) else pa.ListArray
+    mask = array.is_null() if array.null_count else None
+    return make.from_arrays(offsets, items, mask=mask)
+
+
+def _rebased_struct(array: pa.Array, child: pa.Array, kind: pa.DataType) -> pa.Array:
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays([child], fields=list(kind), mask=mask)
+
+
+def _minus(offsets: pa.Array, first: int) -> pa.Array:
+    return pa.array(offsets.to_numpy() - first, offsets.type)
+
+
+def _checked(field: Field, array: pa.Array) -> pa.Array:
+    """The storage of an array that fits the field."""
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    if array.type != field.arrow_type and not _same_type(array.type, field.arrow_type):
+        raise SchemaMismatchError(
+            f"column {field.name!r}: type {array.type}; expected {field.arrow_type}"
+        )
+    _check_nulls(field, array, field.name)
+    return array
+
+
+def _same_type(given: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether types are equal but for the names, nullability and metadata of fields below."""
+    if given.num_fields != expected.num_fields or given.id != expected.id:
+        return False
+    if given.num_fields == 0:
+        return bool(given == expected)
+    if pt.is_fixed_size_list(given) and given.list_size != expected.list_size:
+        return False
+    if pt.is_struct(given) and [f.name for f in given] != [f.name for f in expected]:
+        return False
+    return all(
+        _same_type(given.field(i).type, expected.field(i).type) for i in range(given.num_fields)
+    )
+
+
+def _check_nulls(field: Field, array: pa.Array, path: str) -> None:
+    if not field.nullable and array.null_count:
+        raise InvalidInputError(
+            f"column {path!r} is not nullable, but holds {array.null_count} nulls"
+        )
+    if field.is_list:
+        _check_nulls(field.item, array.flatten(), f"{path}.{field.item.name}")
+    elif field.is_struct:
+        valid = array.drop_null() if array.null_count else array
+        for index, child in enumerate(field.children):
+            _check_nulls(child, valid.field(index), f"{path}.{child.name}")

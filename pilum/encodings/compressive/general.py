@@ -1,0 +1,62 @@
+"""LZ4 or zstd around another encoding (`CompressiveEncoding.general`).
+
+    LZ4     u32 raw size, one raw block
+    zstd    u64 raw size, one frame (old files: a bare frame)
+
+In mini-block chunks only the first value buffer is compressed, chunk by chunk; in full-zip pages
+each value on its own; a block as a whole. Source: docs/format/encodings-2.1.md, "General".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pilum.encodings.base import Children, Compressive, demand
+from pilum.format.pb import encodings21_pb2 as pb
+from pilum.kernels import Block, Plan
+
+__all__ = ["General"]
+
+_SCHEMES: dict[int, Literal["lz4", "zstd"]] = {
+    pb.BufferCompression.LZ4: "lz4",
+    pb.BufferCompression.ZSTD: "zstd",
+}
+
+
+@dataclass(frozen=True)
+class General(Compressive):
+    """Another encoding, compressed."""
+
+    arm = "general"
+
+    scheme: Literal["lz4", "zstd"]
+    values: Compressive
+    level: int | None = None
+
+    @classmethod
+    def from_proto(cls, message: pb.General, children: Children) -> General:
+        """Reads the member message."""
+        scheme = message.compression.scheme
+        demand(scheme in _SCHEMES, f"general: unknown compression scheme {scheme}")
+        level = message.compression.level if message.compression.HasField("level") else None
+        return cls(_SCHEMES[scheme], children(message.values), level)
+
+    def member(self) -> pb.General:
+        """The member message."""
+        scheme = pb.BufferCompression.Scheme.Value(self.scheme.upper())
+        compression = pb.BufferCompression(scheme=scheme, level=self.level)
+        return pb.General(compression=compression, values=self.values.to_proto())
+
+    @property
+    def num_buffers(self) -> int:
+        """Those of the encoding within."""
+        return self.values.num_buffers
+
+    def plan(self) -> Plan:
+        """Values of chunks or zipped entries."""
+        return Plan.general(self.scheme, self.values.plan())
+
+    def block(self) -> Block:
+        """A block of values."""
+        return Block.general(self.scheme, self.values.block())

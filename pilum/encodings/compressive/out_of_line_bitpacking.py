@@ -1,0 +1,51 @@
+"""Bit-packing with one width for a page (`CompressiveEncoding.out_of_line_bitpacking`).
+
+For blocks only: the levels of each chunk, or a dictionary. T is the width of the values, W that of
+the packed ones (in the description, as a flat encoding of W bits):
+
+    groups    n // 1024 groups of 1024 * W / T words, in FastLanes order
+    tail      t = n % 1024 values: t raw words if t <= 1024 * W / T, else one more padded group
+
+A reader tells the two tails apart by their length. Source: docs/format/encodings-2.1.md,
+"Bit-packing".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pilum.encodings.base import Children, Compressive, demand
+from pilum.format.pb import encodings21_pb2 as pb
+from pilum.kernels import Block
+
+__all__ = ["OutOfLineBitpacking"]
+
+
+@dataclass(frozen=True)
+class OutOfLineBitpacking(Compressive):
+    """Integers of `bits` bits packed into `packed_bits`."""
+
+    arm = "out_of_line_bitpacking"
+
+    bits: int
+    packed_bits: int
+
+    def __post_init__(self) -> None:
+        demand(self.bits in (8, 16, 32, 64), f"bit-packing: words of {self.bits} bits")
+        demand(self.packed_bits <= self.bits, f"bit-packing: {self.packed_bits} of {self.bits} bits")
+
+    @classmethod
+    def from_proto(cls, message: pb.OutOfLineBitpacking, children: Children) -> OutOfLineBitpacking:
+        """Reads the member message."""
+        arm = message.values.WhichOneof("compression")
+        demand(arm == "flat", f"bit-packing: packed words as {arm}")
+        return cls(message.uncompressed_bits_per_value, message.values.flat.bits_per_value)
+
+    def member(self) -> pb.OutOfLineBitpacking:
+        """The member message."""
+        packed = pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=self.packed_bits))
+        return pb.OutOfLineBitpacking(uncompressed_bits_per_value=self.bits, values=packed)
+
+    def block(self) -> Block:
+        """A block of values."""
+        return Block.out_of_line_bitpacking(self.bits, self.packed_bits)

@@ -1,0 +1,146 @@
+"""A page: the values of one column for some neighbouring rows, stored in one structural layout.
+
+A `Page` is read by a plan that asks for byte ranges and ends in a `Decoded`: the value buffers as
+Arrow has them, and for every layer (inner-most first) its validity and its list offsets. A new
+layout is one file in `structural/` and one line in `layouts.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.encodings.base import Compressive
+from pilum.errors import CorruptFileError
+from pilum.format.pb import encodings21_pb2 as pb
+from pilum.format.rows import RowRanges
+from pilum.storage.base import Plan, Ranges
+
+__all__ = ["Decoded", "DictionaryBlock", "EncodedPage", "Layer", "Page", "StoredPage", "layer_codes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer of a column, as Arrow has it.
+
+    Attributes:
+        length: Number of slots.
+        validity: uint8 bitmap, or None if all are valid.
+        null_count: Number of nulls.
+        offsets: int32, shape (length + 1,), for lists.
+    """
+
+    length: int
+    validity: NDArray[np.uint8] | None
+    null_count: int
+    offsets: NDArray[np.int32] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryBlock:
+    """Values of a dictionary: Arrow's buffers without validity, and their number."""
+
+    buffers: list[NDArray[Any]]
+    num_values: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Some rows of a column.
+
+    Attributes:
+        encoding: How the values were stored; None if every value is null.
+        buffers: Arrow's buffers without validity: [data], [offsets, data] or, for fixed-size lists,
+            [a bitmap per nullable level …, items].
+        num_values: Number of value slots.
+        layers: Inner-most first.
+        dictionary: What the values are indices into, if they are.
+    """
+
+    encoding: Compressive | None
+    buffers: list[NDArray[Any]]
+    num_values: int
+    layers: list[Layer]
+    dictionary: DictionaryBlock | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """Where a page stands in its file.
+
+    Attributes:
+        first_row: Row of the column with which the page begins.
+        num_rows: Rows in the page.
+        buffers: (offset, size) of each buffer, bytes.
+    """
+
+    first_row: int
+    num_rows: int
+    buffers: tuple[tuple[int, int], ...]
+
+    def buffer(self, index: int) -> tuple[int, int]:
+        """Offset and size of one buffer.
+
+        Raises:
+            CorruptFileError: If the page has no such buffer.
+        """
+        if index >= len(self.buffers):
+            raise CorruptFileError(
+                f"page buffers: expected at least {index + 1}, found {len(self.buffers)}"
+            )
+        return self.buffers[index]
+
+    def fetch(self, *indices: int) -> Plan[list[NDArray[np.uint8]]]:
+        """Reads whole buffers."""
+        fetched = yield Ranges.of(*(self.buffer(index) for index in indices))
+        return [fetched[i] for i in range(len(indices))]
+
+
+class Page(ABC):
+    """A page in one structural layout, ready to be read."""
+
+    stored: StoredPage
+
+    @abstractmethod
+    def read(self, rows: RowRanges) -> Plan[Decoded]:
+        """Reads rows, counted from the first of the page.
+
+        Raises:
+            CorruptFileError: If the bytes contradict the description.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPage:
+    """A page that is ready to be written.
+
+    Attributes:
+        num_rows: Rows in the page.
+        layout: Its description.
+        buffers: What to write, in order; anything with the buffer protocol.
+    """
+
+    num_rows: int
+    layout: pb.PageLayout
+    buffers: tuple[Any, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(memoryview(buffer).nbytes for buffer in self.buffers)
+
+
+def layer_codes(layers: Any) -> bytes:
+    """Layer kinds of a description, inner-most first, as the kernels take them.
+
+    Raises:
+        CorruptFileError: If there is none, or a kind that does not exist.
+    """
+    codes = list(layers)
+    if not codes or not all(1 <= code <= 6 for code in codes):
+        raise CorruptFileError(f"page layers {codes}")
+    return bytes(codes)

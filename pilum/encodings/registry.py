@@ -1,0 +1,46 @@
+"""The encodings that are known, by the member of the protobuf oneof that names them."""
+
+from __future__ import annotations
+
+from pilum.encodings.base import Compressive
+from pilum.encodings.compressive.byte_stream_split import ByteStreamSplit
+from pilum.encodings.compressive.fixed_size_list import FixedSizeList
+from pilum.encodings.compressive.flat import Flat
+from pilum.encodings.compressive.fsst import Fsst
+from pilum.encodings.compressive.general import General
+from pilum.encodings.compressive.inline_bitpacking import InlineBitpacking
+from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
+from pilum.encodings.compressive.rle import Rle
+from pilum.encodings.compressive.variable import Variable
+from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.pb import encodings21_pb2 as pb
+
+__all__ = ["COMPRESSIVE", "compressive_of"]
+
+COMPRESSIVE: tuple[type[Compressive], ...] = (
+    Flat,
+    Variable,
+    InlineBitpacking,
+    OutOfLineBitpacking,
+    Rle,
+    Fsst,
+    General,
+    FixedSizeList,
+    ByteStreamSplit,
+)
+_BY_ARM = {encoding.arm: encoding for encoding in COMPRESSIVE}
+
+
+def compressive_of(message: pb.CompressiveEncoding) -> Compressive:
+    """Reads a description.
+
+    Raises:
+        CorruptFileError: If it is empty or contradicts the format.
+        UnsupportedFormatError: If it is an encoding that this library does not know.
+    """
+    arm = message.WhichOneof("compression")
+    if arm is None:
+        raise CorruptFileError("a page without a description of its values")
+    if arm not in _BY_ARM:
+        raise UnsupportedFormatError(f"the compressive encoding {arm!r} is not supported")
+    return _BY_ARM[arm].from_proto(getattr(message, arm), compressive_of)

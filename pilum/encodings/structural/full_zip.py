@@ -1,0 +1,236 @@
+"""Full-zip pages: wide values, each beside its levels (`PageLayout.full_zip_layout`).
+
+    buffer 0    the entries
+    buffer 1    rows + 1 byte offsets into buffer 0, of 1, 2, 4 or 8 bytes each; only for lists and
+                for values of varying length
+
+One entry:
+
+    control word    rep << bits_def | def, in 0, 1, 2 or 4 bytes by bits_rep + bits_def
+    fixed width     the value, also of nulls; nothing for lists without items
+    varying length  length (4 or 8 bytes) and the stored bytes; nothing unless valid
+
+One row is read with one request if it has fixed width, else with two. Source:
+docs/format/encodings-2.1.md, "Full-zip".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum import kernels
+from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock
+from pilum.encodings.base import Compressive, demand
+from pilum.encodings.compressive.fixed_size_list import FixedSizeList
+from pilum.encodings.compressive.flat import Flat
+from pilum.encodings.page import Decoded, EncodedPage, Layer, Page, StoredPage, layer_codes
+from pilum.encodings.registry import compressive_of
+from pilum.format.pb import encodings21_pb2 as pb
+from pilum.format.rows import RowRanges
+from pilum.levels import Levels
+from pilum.storage.base import Plan, Ranges
+
+__all__ = ["FullZipPage", "encode_full_zip"]
+
+_NO_VALIDITY_LAYER = bytes([1])
+
+
+@dataclass
+class FullZipPage(Page):
+    """A full-zip page of a file."""
+
+    stored: StoredPage
+    values: Compressive
+    bits_rep: int
+    bits_def: int
+    layers: bytes
+    value_bytes: int | None
+    _plan: kernels.Plan = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._plan = self.values.plan()
+
+    @classmethod
+    def from_proto(cls, layout: pb.FullZipLayout, stored: StoredPage) -> FullZipPage:
+        """Reads the description of a page.
+
+        Raises:
+            CorruptFileError: If it contradicts the format.
+        """
+        values = compressive_of(layout.value_compression)
+        demand(layout.bits_rep <= 16 and layout.bits_def <= 16, "full-zip: levels wider than 16 bits")
+        layers = layer_codes(layout.layers)
+        has_lists = any(code in (2, 4, 5, 6) for code in layers)
+        demand((layout.bits_rep > 0) == has_lists, "full-zip: repetition levels without lists")
+        fixed = isinstance(values, Flat | FixedSizeList)
+        demand(
+            fixed == (layout.WhichOneof("details") == "bits_per_value"),
+            "full-zip: width and encoding of the values disagree",
+        )
+        value_bytes = None
+        if fixed:
+            demand(layout.bits_per_value % 8 == 0, f"full-zip: {layout.bits_per_value} bits a value")
+            value_bytes = layout.bits_per_value // 8
+            demand(value_bytes == _stored_bytes(values), "full-zip: width of the values")
+        page = cls(stored, values, layout.bits_rep, layout.bits_def, layers, value_bytes)
+        demand(page.has_index or page.stride > 0, "full-zip: entries without bytes")
+        return page
+
+    @property
+    def has_index(self) -> bool:
+        """Whether rows are found by an index."""
+        return self.value_bytes is None or self.bits_rep > 0
+
+    @property
+    def stride(self) -> int:
+        """Bytes of one row of fixed width."""
+        return _control_bytes(self.bits_rep + self.bits_def) + (self.value_bytes or 0)
+
+    def read(self, rows: RowRanges) -> Plan[Decoded]:
+        """Reads rows of the page."""
+        start, size = self.stored.buffer(0)
+        if rows.covers(self.stored.num_rows):
+            offsets, sizes = np.array([0]), np.array([size])
+        elif self.has_index:
+            offsets, sizes = yield from self._look_up(rows, size)
+        else:
+            offsets, sizes = rows.starts * self.stride, (rows.stops - rows.starts) * self.stride
+        fetched = yield Ranges(offsets + start, sizes)
+        if len(fetched) == 1 and self._is_plain():
+            return self._as_they_are(fetched[0], rows.num_rows)
+        buffers, num_values, layers = kernels.decode_full_zip(
+            self._plan,
+            self.bits_rep,
+            self.bits_def,
+            self.layers,
+            fetched.data,
+            np.column_stack((fetched.starts, fetched.sizes)),
+        )
+        return Decoded(self.values, buffers, num_values, [Layer(*layer) for layer in layers])
+
+    def _is_plain(self) -> bool:
+        no_masks = isinstance(self.values, Flat) or (
+            isinstance(self.values, FixedSizeList) and not self.values.validity_counts()
+        )
+        return no_masks and self.bits_rep + self.bits_def == 0
+
+    def _as_they_are(self, data: NDArray[np.uint8], num_rows: int) -> Decoded:
+        """Values without levels need no copy."""
+        bytes_wanted = num_rows * self.stride
+        demand(
+            len(data) == bytes_wanted,
+            f"full-zip values, bytes: expected {bytes_wanted}, found {len(data)}",
+        )
+        layers = [Layer(num_rows, None, 0, None) for _ in self.layers]
+        return Decoded(self.values, [data], num_rows, layers)
+
+    def _look_up(
+        self, rows: RowRanges, data_bytes: int
+    ) -> Plan[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Finds the bytes of rows by the index."""
+        start, size = self.stored.buffer(1)
+        width, rest = divmod(size, self.stored.num_rows + 1)
+        demand(rest == 0 and width in (1, 2, 4, 8), f"full-zip index: {size} bytes")
+        counts = rows.stops - rows.starts + 1
+        fetched = yield Ranges(start + rows.starts * width, counts * width)
+        firsts = _unsigned(fetched.data, fetched.starts, width)
+        lasts = _unsigned(fetched.data, fetched.starts + (counts - 1) * width, width)
+        ordered = bool((firsts <= lasts).all()) and int(lasts.max(initial=0)) <= data_bytes
+        demand(ordered, "full-zip index: offsets out of order")
+        return firsts, lasts - firsts
+
+
+def _unsigned(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], width: int
+) -> NDArray[np.int64]:
+    """Little-endian numbers of `width` bytes at `starts`."""
+    digits = data[starts[:, None] + np.arange(width)].astype(np.uint64)
+    return (digits << (8 * np.arange(width, dtype=np.uint64))).sum(axis=1).astype(np.int64)
+
+
+def _control_bytes(bits: int) -> int:
+    if bits == 0:
+        return 0
+    return 1 if bits <= 8 else 2 if bits <= 16 else 4
+
+
+def _stored_bytes(values: Compressive) -> int:
+    """Bytes of one value with the bitmaps of its items."""
+    if isinstance(values, FixedSizeList):
+        return values.bits // 8 + sum((count + 7) // 8 for count in values.validity_counts())
+    assert isinstance(values, Flat)
+    return values.bits // 8
+
+
+def encode_full_zip(
+    block: ValueBlock, values: Compressive, levels: Levels, num_rows: int
+) -> EncodedPage:
+    """Zips values and levels.
+
+    Args:
+        block: Values as they are to be stored (strings already compressed).
+        values: Their description.
+        levels: Levels of the rows.
+        num_rows: Rows of the page.
+    """
+    bits_rep, bits_def = levels.max_rep.bit_length(), levels.max_def.bit_length()
+    layout = pb.FullZipLayout(
+        bits_rep=bits_rep,
+        bits_def=bits_def,
+        num_items=levels.num_entries,
+        num_visible_items=levels.num_visible,
+        value_compression=values.to_proto(),
+        layers=list(levels.codes),
+    )
+    control = (
+        levels.rep,
+        levels.def_,
+        bits_rep,
+        bits_def,
+        levels.max_rep,
+        levels.max_visible,
+        levels.num_entries,
+    )
+    buffers: tuple[Any, ...]
+    if isinstance(block, StringBlock):
+        layout.bits_per_offset = block.offset_bits
+        data, starts = kernels.encode_full_zip_strings(block.offsets, block.data, *control)
+        buffers = (data, _index(starts))
+    else:
+        layout.bits_per_value = 8 * _stored_bytes(values)
+        parts = _parts(block)
+        if len(parts) == 1 and bits_rep + bits_def == 0:
+            buffers = (parts[0][0],)
+        else:
+            data, starts = kernels.encode_full_zip_fixed(parts, *control)
+            buffers = (data, _index(starts)) if bits_rep else (data,)
+    return EncodedPage(num_rows, pb.PageLayout(full_zip_layout=layout), buffers)
+
+
+def _parts(block: FixedBlock | BitBlock | ListBlock) -> list[tuple[NDArray[np.uint8], int]]:
+    """What one value consists of: bitmaps of items, then the items, with their widths in bytes."""
+    if isinstance(block, FixedBlock):
+        return [(block.data, block.bits // 8)]
+    if isinstance(block, BitBlock):
+        bits = np.unpackbits(block.data, count=block.first + block.num_values, bitorder="little")
+        return [(bits[block.first :], 1)]
+    parts = []
+    for mask in block.validity:
+        if mask is not None:
+            count = block.num_values * mask.per_row
+            bits = np.unpackbits(mask.bitmap, count=mask.first + count, bitorder="little")
+            rows = bits[mask.first :].reshape(block.num_values, mask.per_row)
+            packed = np.packbits(rows, axis=1, bitorder="little")
+            parts.append((packed.reshape(-1), packed.shape[1]))
+    return [*parts, (block.data, block.bits // 8)]
+
+
+def _index(starts: NDArray[np.uint64]) -> NDArray[Any]:
+    """Row starts in the narrowest width that holds the last one."""
+    last = int(starts[-1])
+    width = next(width for width in (1, 2, 4, 8) if last < 1 << (8 * width))
+    return starts.astype(f"<u{width}")

@@ -1,0 +1,301 @@
+"""Mini-block pages: narrow values in chunks of some kilobytes (`PageLayout.mini_block_layout`).
+
+    buffer 0    chunk words, see `chunks.py`
+    buffer 1    the chunks, one behind the other
+    buffer 2    the dictionary, if there is one
+    last        the repetition index, if there are lists
+
+A chunk holds, each part padded to 8 bytes from its start:
+
+    u16  num_levels                 entries of its levels, 0 if it has none
+    u16  rep_size, u16 def_size     only those that the page has
+    uN   value_size[num_buffers]    N = 16; 32 with large chunks (2.2)
+    repetition levels, definition levels, value buffers
+
+Chunks are the unit of I/O; within the bytes of a chunk, flat, bit-packed and variable values are
+found without decoding the others. Source: docs/format/encodings-2.1.md, "Mini-block".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum import kernels
+from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock
+from pilum.encodings.base import Compressive, demand
+from pilum.encodings.compressive.flat import Flat
+from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
+from pilum.encodings.compressive.variable import Variable
+from pilum.encodings.page import (
+    Decoded,
+    DictionaryBlock,
+    EncodedPage,
+    Layer,
+    Page,
+    StoredPage,
+    layer_codes,
+)
+from pilum.encodings.registry import compressive_of
+from pilum.encodings.structural.chunks import ChunkTable
+from pilum.errors import UnsupportedFormatError
+from pilum.format.pb import encodings21_pb2 as pb
+from pilum.format.rows import RowRanges
+from pilum.kernels import Block
+from pilum.levels import Levels
+from pilum.storage.base import Fetched, Plan, Ranges
+
+__all__ = ["MiniBlockPage", "PageDictionary", "encode_mini_block", "join_strings"]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What is read once per page: the chunk table and the dictionary."""
+
+    chunks: ChunkTable
+    dictionary: DictionaryBlock | None
+
+
+@dataclass
+class MiniBlockPage(Page):
+    """A mini-block page of a file."""
+
+    stored: StoredPage
+    values: Compressive
+    rep: Block | None
+    def_: Block | None
+    dictionary: Compressive | None
+    num_dictionary_items: int
+    layers: bytes
+    num_items: int
+    large: bool
+    _plan: kernels.Plan = field(init=False)
+    _state: _State | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._plan = self.values.plan()
+
+    @classmethod
+    def from_proto(cls, layout: pb.MiniBlockLayout, stored: StoredPage, *, large: bool) -> MiniBlockPage:
+        """Reads the description of a page of a file with or without large chunks.
+
+        Raises:
+            CorruptFileError: If it contradicts the format.
+        """
+        demand(layout.has_large_chunk == large, "mini-block: chunk words of another file version")
+        values = compressive_of(layout.value_compression)
+        demand(
+            layout.num_buffers == values.num_buffers,
+            f"value buffers: expected {values.num_buffers}, found {layout.num_buffers}",
+        )
+        layers = layer_codes(layout.layers)
+        has_lists = any(code in (2, 4, 5, 6) for code in layers)
+        has_rep = layout.HasField("rep_compression")
+        demand(has_rep == has_lists, "mini-block: repetition levels without lists, or the reverse")
+        demand(layout.repetition_index_depth == has_lists, "mini-block: no repetition index")
+        has_def = layout.HasField("def_compression")
+        has_dictionary = layout.HasField("dictionary")
+        return cls(
+            stored,
+            values,
+            compressive_of(layout.rep_compression).block() if has_rep else None,
+            compressive_of(layout.def_compression).block() if has_def else None,
+            compressive_of(layout.dictionary) if has_dictionary else None,
+            layout.num_dictionary_items,
+            layers,
+            layout.num_items,
+            large,
+        )
+
+    def read(self, rows: RowRanges) -> Plan[Decoded]:
+        """Reads rows of the page."""
+        state = yield from self._prepare()
+        table, numbers = state.chunks, state.chunks.covering(rows)
+        fetched, positions = yield from self._fetch_chunks(table, numbers)
+        chunks = np.column_stack(
+            (
+                positions,
+                table.sizes[numbers],
+                table.num_values[numbers],
+                table.first_rows[numbers],
+                table.num_rows[numbers],
+            )
+        )
+        buffers, num_values, layers = kernels.decode_mini_block(
+            self._plan,
+            self.rep,
+            self.def_,
+            self.layers,
+            self.values.num_buffers,
+            self.large,
+            fetched.data,
+            np.ascontiguousarray(chunks),
+            rows.bounds,
+        )
+        return Decoded(
+            self.values, buffers, num_values, [Layer(*layer) for layer in layers], state.dictionary
+        )
+
+    def _fetch_chunks(
+        self, table: ChunkTable, numbers: NDArray[np.int64]
+    ) -> Plan[tuple[Fetched, NDArray[np.int64]]]:
+        """Reads chunks, neighbours together; returns where each stands in what was fetched."""
+        cuts = np.flatnonzero(np.diff(numbers) != 1)
+        first = numbers[np.concatenate(([0], cuts + 1))]
+        last = numbers[np.concatenate((cuts, [len(numbers) - 1]))]
+        begins = table.starts[first]
+        sizes = table.starts[last] + table.sizes[last] - begins
+        fetched = yield Ranges(begins + self.stored.buffer(1)[0], sizes)
+        runs = np.searchsorted(first, numbers, side="right") - 1
+        return fetched, table.starts[numbers] - begins[runs] + fetched.starts[runs]
+
+    def _prepare(self) -> Plan[_State]:
+        if self._state is not None:
+            return self._state
+        has_index = self.rep is not None
+        wanted = [0]
+        if self.dictionary is not None:
+            wanted.append(2)
+        if has_index:
+            wanted.append(len(self.stored.buffers) - 1)
+        words, *others = yield from self.stored.fetch(*wanted)
+        chunks = ChunkTable.parse(
+            words,
+            others[-1] if has_index else None,
+            large=self.large,
+            num_items=self.num_items,
+            num_rows=self.stored.num_rows,
+            body_bytes=self.stored.buffer(1)[1],
+        )
+        dictionary = None
+        if self.dictionary is not None:
+            dictionary = _read_dictionary(self.dictionary, others[0], self.num_dictionary_items)
+        self._state = _State(chunks, dictionary)
+        return self._state
+
+
+def _read_dictionary(
+    encoding: Compressive, data: NDArray[np.uint8], num_values: int
+) -> DictionaryBlock:
+    if isinstance(encoding, Variable):
+        return DictionaryBlock(list(_split_strings(encoding, data, num_values)), num_values)
+    if isinstance(encoding, Flat) or encoding.arm.endswith("bitpacking"):
+        return DictionaryBlock([kernels.decode_block(encoding.block(), data, num_values)], num_values)
+    raise UnsupportedFormatError(f"a dictionary stored as {encoding.arm} is not supported")
+
+
+def _split_strings(
+    encoding: Variable, data: NDArray[np.uint8], num_values: int
+) -> tuple[NDArray[np.int32] | NDArray[np.int64], NDArray[np.uint8]]:
+    """Splits a block of strings: width of offsets, start of data, n + 1 offsets, data."""
+    width = encoding.offset_bits // 8
+    kind: type[np.int32] | type[np.int64] = np.int32 if width == 4 else np.int64
+    head = width * (num_values + 3)
+    demand(len(data) >= head, f"dictionary, bytes: expected at least {head}, found {len(data)}")
+    bits, start = (int(number) for number in data[: 2 * width].view(kind))
+    demand(bits == encoding.offset_bits, f"dictionary offsets: {bits} bits")
+    demand(start == head, f"dictionary data at {start}, expected {head}")
+    offsets = data[2 * width : head].view(kind)
+    ascending = offsets[0] == 0 and bool((np.diff(offsets) >= 0).all())
+    demand(ascending and offsets[-1] <= len(data) - head, "dictionary offsets out of order")
+    return offsets, data[head:]
+
+
+@dataclass(frozen=True, slots=True)
+class PageDictionary:
+    """A dictionary that is ready to be written: its description, its bytes, its size in values."""
+
+    encoding: Compressive
+    data: bytes
+    num_values: int
+
+
+def encode_mini_block(
+    block: ValueBlock,
+    values: Compressive,
+    levels: Levels,
+    num_rows: int,
+    *,
+    dictionary: PageDictionary | None = None,
+) -> EncodedPage:
+    """Cuts values and levels into chunks.
+
+    Args:
+        block: Values as they are to be stored (strings already compressed, or indices).
+        values: Their description.
+        levels: Levels of the rows.
+        num_rows: Rows of the page.
+        dictionary: What the values are indices into.
+    """
+    rep_width = _level_width(levels.rep, levels.max_rep)
+    def_width = _level_width(levels.def_, levels.max_def)
+    words, chunks, index = kernels.encode_mini_block(
+        *_kernel_values(block, values),
+        block.num_values,
+        levels.rep,
+        levels.def_,
+        (rep_width, def_width),
+        levels.max_rep,
+        levels.max_visible,
+        False,
+    )
+    layout = pb.MiniBlockLayout(
+        rep_compression=_level_encoding(rep_width),
+        def_compression=_level_encoding(def_width),
+        value_compression=values.to_proto(),
+        layers=list(levels.codes),
+        num_buffers=values.num_buffers,
+        repetition_index_depth=1 if levels.max_rep else 0,
+        num_items=block.num_values,
+    )
+    buffers: list[object] = [words, chunks]
+    if dictionary is not None:
+        layout.dictionary.CopyFrom(dictionary.encoding.to_proto())
+        layout.num_dictionary_items = dictionary.num_values
+        buffers.append(dictionary.data)
+    if levels.max_rep:
+        buffers.append(index)
+    return EncodedPage(num_rows, pb.PageLayout(mini_block_layout=layout), tuple(buffers))
+
+
+def join_strings(block: StringBlock) -> bytes:
+    """A block of strings: width of the offsets, start of the data, offsets from 0, data."""
+    kind = block.offsets.dtype
+    first, last = int(block.offsets[0]), int(block.offsets[-1])
+    head = np.array([block.offset_bits, kind.itemsize * (block.num_values + 3)], dtype=kind)
+    return b"".join(
+        (head.tobytes(), (block.offsets - first).astype(kind).tobytes(), block.data[first:last].tobytes())
+    )
+
+
+def _kernel_values(block: ValueBlock, values: Compressive) -> tuple[
+    str, str, NDArray[np.uint8], int, int, NDArray[np.int32] | NDArray[np.int64] | None, list[tuple[NDArray[np.uint8], int, int]]
+]:
+    coding = values.arm if values.arm in ("rle", "inline_bitpacking") else "plain"
+    if isinstance(block, FixedBlock):
+        return "fixed", coding, block.data, block.bits, 0, None, []
+    if isinstance(block, BitBlock):
+        return "bits", coding, block.data, 1, block.first, None, []
+    if isinstance(block, StringBlock):
+        return "strings", coding, block.data, block.offset_bits, 0, block.offsets, []
+    assert isinstance(block, ListBlock)
+    masks = [(mask.bitmap, mask.first, mask.per_row) for mask in block.validity if mask is not None]
+    return "lists", coding, block.data, block.bits, 0, None, masks
+
+
+def _level_width(levels: NDArray[np.uint16], highest: int) -> int | None:
+    """Bits in which levels are stored: packed where that is smaller than 16, None without levels."""
+    if len(levels) == 0:
+        return None
+    width = highest.bit_length()
+    one_group = len(levels) <= 1024
+    return 16 if one_group and 128 * width >= 2 * len(levels) else width
+
+
+def _level_encoding(width: int | None) -> pb.CompressiveEncoding | None:
+    if width is None:
+        return None
+    encoding = Flat(16) if width == 16 else OutOfLineBitpacking(16, width)
+    return encoding.to_proto()

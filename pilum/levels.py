@@ -1,0 +1,177 @@
+"""Nesting of one leaf column to repetition and definition levels.
+
+A *chain* is an Arrow array in which every struct has one member: the path from a top-level column
+to one leaf. `ravel` splits it into the leaf's own array and its `Levels`. Layers are kept
+inner-most first, and level 0 is "valid" or "goes on", as the format has it:
+
+    code  layer                     definition levels, counted outward from 1
+    1     item, all valid           none
+    2     list, no null, no empty   none
+    3     item with nulls           null
+    4     list with nulls           null
+    5     list with empties         empty
+    6     list with both            null, then empty
+
+Source: docs/format/encodings-2.1.md, "Levels".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum import kernels
+from pilum.blocks import validity_mask
+
+__all__ = ["Levels", "ravel"]
+
+_NO_LEVELS = np.empty(0, dtype=np.uint16)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Levels of some rows of a leaf column.
+
+    Attributes:
+        codes: Kind of each layer, inner-most first.
+        rep: uint16, one per entry; empty without lists.
+        def_: uint16, one per entry; empty if all entries are valid.
+        num_entries: Values, plus one per list without items.
+        num_visible: Entries that own a value.
+        max_rep: Repetition level that starts a row.
+        max_def: Highest definition level.
+        max_visible: Highest definition level of an entry that owns a value.
+    """
+
+    codes: bytes
+    rep: NDArray[np.uint16]
+    def_: NDArray[np.uint16]
+    num_entries: int
+    num_visible: int
+    max_rep: int
+    max_def: int
+    max_visible: int
+
+    @property
+    def row_starts(self) -> NDArray[np.int64]:
+        """First entry of every row."""
+        if self.max_rep == 0:
+            return np.arange(self.num_entries, dtype=np.int64)
+        return np.flatnonzero(self.rep == self.max_rep)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    validity: tuple[NDArray[np.uint8], int] | None
+    offsets: NDArray[np.int64] | None
+    has_empty: bool
+
+    @property
+    def code(self) -> int:
+        if self.offsets is None:
+            return 1 if self.validity is None else 3
+        return {(False, False): 2, (True, False): 4, (False, True): 5, (True, True): 6}[
+            (self.validity is not None, self.has_empty)
+        ]
+
+
+def ravel(chain: pa.Array) -> tuple[Levels, pa.Array]:
+    """Splits a chain into levels and leaf values.
+
+    Returns:
+        The levels, and the leaf array of `num_visible` values.
+    """
+    layers, leaf = _peel(chain)
+    codes = bytes(layer.code for layer in reversed(layers))
+    nulls, empties, reps, max_def, max_visible = _number(layers)
+    max_rep = max(reps)
+    if max_rep == 0 and max_def == 0:
+        count = len(chain)
+        return Levels(codes, _NO_LEVELS, _NO_LEVELS, count, count, 0, 0, 0), leaf
+    steps = [
+        (
+            layer.validity,
+            nulls[i],
+            None if layer.offsets is None else (layer.offsets, reps[i], empties[i]),
+        )
+        for i, layer in enumerate(layers)
+    ]
+    rep, def_, visible = kernels.ravel(steps, len(chain))
+    levels = Levels(
+        codes,
+        rep if max_rep else _NO_LEVELS,
+        def_ if max_def else _NO_LEVELS,
+        len(rep),
+        visible,
+        max_rep,
+        max_def,
+        max_visible,
+    )
+    return levels, leaf
+
+
+def _peel(chain: pa.Array) -> tuple[list[_Layer], pa.Array]:
+    """Layers, outer-most first, and the leaf."""
+    layers: list[_Layer] = []
+    array, alive = chain, None
+    while True:
+        if pt.is_struct(array.type) and array.type.num_fields:
+            layers.append(_Layer(_validity(array), None, False))
+            if array.null_count:
+                valid = validity_mask(array)
+                alive = valid if alive is None else alive & valid
+            array = array.field(0)
+        elif pt.is_list(array.type) or pt.is_large_list(array.type):
+            layer, array = _peel_list(array, alive)
+            layers.append(layer)
+            alive = None
+        else:
+            layers.append(_Layer(_validity(array), None, False))
+            return layers, array
+
+
+def _peel_list(array: pa.Array, alive: NDArray[np.bool_] | None) -> tuple[_Layer, pa.Array]:
+    offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = np.diff(offsets)
+    if array.null_count:
+        valid = validity_mask(array)
+        alive = valid if alive is None else alive & valid
+    has_empty = bool((lengths == 0 if alive is None else (lengths == 0) & alive).any())
+    first = int(offsets[0])
+    items = array.values.slice(first, int(offsets[-1]) - first)
+    if alive is not None and bool(lengths[~alive].any()):
+        # Arrow allows items below a null; the format has no place for them.
+        items = items.filter(pa.array(np.repeat(alive, lengths)))
+        lengths = np.where(alive, lengths, 0)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    return _Layer(_validity(array), offsets, has_empty), items
+
+
+def _validity(array: pa.Array) -> tuple[NDArray[np.uint8], int] | None:
+    if array.null_count == 0:
+        return None
+    if pt.is_null(array.type):
+        return np.zeros((len(array) + 7) // 8, dtype=np.uint8), 0
+    return np.frombuffer(array.buffers()[0], np.uint8), array.offset
+
+
+def _number(layers: list[_Layer]) -> tuple[list[int], list[int], list[int], int, int]:
+    """Null, empty and repetition level per layer (outer-most first), highest and visible level."""
+    nulls, empties, reps = ([0] * len(layers) for _ in range(3))
+    level = rep = visible = 0
+    for i, layer in reversed(list(enumerate(layers))):
+        if layer.offsets is not None:
+            visible = level if rep == 0 else visible
+            rep += 1
+            reps[i] = rep
+        if layer.validity is not None:
+            level += 1
+            nulls[i] = level
+        if layer.has_empty:
+            level += 1
+            empties[i] = level
+    return nulls, empties, reps, level, visible if rep else level
