@@ -1,0 +1,347 @@
+"""Local files as a store.
+
+Reading is `pread`, so that threads share one descriptor and no position; which bytes go where,
+`pilum.storage.coalesce` decides.
+
+Writing never shows half an object: bytes go to `.tmp{random}` in the target folder, which takes
+its name at the end, by `rename` (a sink, `put`) or by `link` (`put_if_absent`, where the kernel
+lets exactly one of several writers create the name).
+
+Durability: `fsync` of the file before it takes its name and of the folder afterwards, so that a
+commit never outlives the data that it points to when the machine loses power. Folders that are
+created on the way are synced too. Two exceptions: `put`, for small notes that can be told again,
+and `LocalStore(root, sync=False)`, for tables that can be made again. A crash of the process alone
+loses nothing either way.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
+from pilum.storage.base import Entry, Fetched, Ranges
+from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
+
+__all__ = ["LocalSink", "LocalSource", "LocalStore"]
+
+_SMALL_BYTES = 16 * 1024
+"""Up to here a fresh `bytes` object is cheaper than a buffer of Arrow's pool and a view of it."""
+
+_FIRST = np.zeros(1, dtype=np.int64)
+_FIRST.flags.writeable = False
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStore:
+    """A folder of the local file system; it need not exist before the first write.
+
+    Attributes:
+        root: Absolute path of the folder.
+        sync: Whether writes wait until the device has them.
+    """
+
+    root: str
+    sync: bool = True
+
+    @property
+    def uri(self) -> str:
+        """The absolute path of the root."""
+        return self.root
+
+    def source(self, path: str, size: int | None = None) -> LocalSource:
+        """Opens a file for ranged reads.
+
+        Raises:
+            NotFoundError: If there is no such file.
+            CorruptFileError: If the file is not `size` bytes long.
+        """
+        return LocalSource(self._absolute(path), size)
+
+    def read(self, path: str) -> bytes:
+        """Reads a whole file.
+
+        Raises:
+            NotFoundError: If there is no such file.
+        """
+        absolute = self._absolute(path)
+        try:
+            with open(absolute, "rb", buffering=0) as file:
+                return file.readall()
+        except (FileNotFoundError, NotADirectoryError):
+            raise _not_found(absolute) from None
+
+    def sink(self, path: str) -> LocalSink:
+        """Starts a new file; folders above it are created."""
+        return LocalSink(self._absolute(path), sync=self.sync)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes a file whole, replacing one of that name; readers see the old or the new.
+
+        Does not wait for the device: after a loss of power the file may be old, or missing.
+        """
+        sink = LocalSink(self._absolute(path), sync=False)
+        try:
+            sink.write(data)
+            sink.finish()
+        except BaseException:
+            sink.abort()
+            raise
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Writes a file whole unless one of that name exists; exactly one caller wins.
+
+        Returns:
+            Whether this call created the file.
+        """
+        sink = self.sink(path)
+        try:
+            sink.write(data)
+            return sink.finish_if_absent()
+        finally:
+            sink.abort()
+
+    def list(self, folder: str) -> Iterator[Entry]:
+        """Lists the files directly in a folder, in any order; nothing if there is no folder."""
+        try:
+            entries = os.scandir(self._absolute(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        with entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # deleted since the folder was read
+                    if entry.is_file():
+                        yield Entry(entry.name, entry.stat().st_size)
+
+    def delete(self, path: str) -> None:
+        """Removes a file; no error if there is none."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(self._absolute(path))
+
+    def _absolute(self, path: str) -> str:
+        # Paths come out of manifests, which strangers may have written.
+        if ".." in path and ".." in path.split("/"):
+            raise InvalidInputError(f"path {path!r} leaves the table at {self.root}")
+        return f"{self.root}/{path}"
+
+
+class LocalSource:
+    """One local file, open for reading. Safe to use from several threads."""
+
+    __slots__ = ("_descriptor", "path", "size")
+
+    path: str
+    size: int
+
+    def __init__(self, path: str, size: int | None = None) -> None:
+        self._descriptor = -1
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            raise _not_found(path) from None
+        self.size = os.fstat(self._descriptor).st_size
+        if size is not None and size != self.size:
+            self.close()
+            raise CorruptFileError(f"expected {size} bytes, found {self.size}", path)
+
+    def read(self, ranges: Ranges) -> Fetched:
+        """Reads all ranges.
+
+        Raises:
+            CorruptFileError: If a range does not lie within the file, or the file has shrunk.
+            InvalidInputError: If the source is closed.
+        """
+        if len(ranges.offsets) == 1:
+            return self._read_one(int(ranges.offsets[0]), int(ranges.sizes[0]), ranges.sizes)
+        return self._read_many(ranges.offsets, ranges.sizes)
+
+    def close(self) -> None:
+        """Closes the file; reading afterwards is an error."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"LocalSource({self.path!r}, {self.size})"
+
+    def _read_one(self, offset: int, size: int, sizes: NDArray[np.int64]) -> Fetched:
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise self._outside(offset, size)
+        if size <= _SMALL_BYTES:
+            try:
+                data = os.pread(self._descriptor, size, offset)
+            except OSError as error:
+                raise self._unreadable(error) from error
+            if len(data) != size:
+                raise self._shrunk(offset + len(data))
+            return Fetched(np.frombuffer(data, np.uint8), _FIRST, sizes)
+        start = offset % ALIGNMENT_BYTES
+        buffer = _allocate(start + size)
+        self._fill(buffer.data[start:], offset)
+        return Fetched(buffer, np.array([start]), sizes)
+
+    def _read_many(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fetched:
+        layout = lay_out(offsets, sizes, self.size)
+        if isinstance(layout, int):
+            raise self._outside(int(offsets[layout]), int(sizes[layout]))
+        buffer = _allocate(layout.size_bytes)
+        view = buffer.data
+        for offset, size, place in layout.regions:
+            self._fill(view[place : place + size], offset)
+        return Fetched(buffer, layout.starts, sizes)
+
+    def _fill(self, view: memoryview, offset: int) -> None:
+        done = 0
+        while done < len(view):  # Linux reads at most 2 GiB per call
+            try:
+                count = os.preadv(self._descriptor, [view[done:]], offset + done)
+            except OSError as error:
+                raise self._unreadable(error) from error
+            if count == 0:
+                raise self._shrunk(offset + done)
+            done += count
+
+    def _outside(self, offset: int, size: int) -> CorruptFileError:
+        return CorruptFileError(
+            f"{size} bytes at {offset} do not lie within the file of {self.size} bytes", self.path
+        )
+
+    def _shrunk(self, end: int) -> CorruptFileError:
+        return CorruptFileError(
+            f"the file had {self.size} bytes when it was opened and now ends at {end}", self.path
+        )
+
+    def _unreadable(self, error: OSError) -> Exception:
+        if self._descriptor < 0:
+            return InvalidInputError(f"{self.path} is closed")
+        return OSError(error.errno, error.strerror, self.path)
+
+
+class LocalSink:
+    """One new local file; see the module for when it becomes visible."""
+
+    __slots__ = ("_descriptor", "_folder", "_path", "_position", "_sync", "_temporary", "_visible")
+
+    def __init__(self, path: str, *, sync: bool = True) -> None:
+        self._path = path
+        self._sync = sync
+        self._position = 0
+        self._visible = False
+        self._folder = os.path.dirname(path)
+        _make_folders(self._folder, sync)
+        self._temporary: str | None = f"{self._folder}/.tmp{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._descriptor = os.open(self._temporary, flags, 0o666)
+
+    @property
+    def position(self) -> int:
+        """Bytes written so far."""
+        return self._position
+
+    def write(self, data: Any) -> None:
+        """Appends one buffer (anything with the buffer protocol, contiguous)."""
+        view = memoryview(data)
+        if not view.nbytes:
+            return
+        view = view.cast("B")
+        while view:
+            count = os.write(self._descriptor, view)
+            self._position += count
+            view = view[count:]
+
+    def finish(self) -> None:
+        """Makes the file durable and visible, replacing one of the same name."""
+        temporary = self._close()
+        os.rename(temporary, self._path)
+        self._visible = True
+        self._temporary = None
+        self._sync_folder()
+        self._visible = False
+
+    def finish_if_absent(self) -> bool:
+        """Makes the file durable and visible unless there is one of the same name.
+
+        Returns:
+            Whether this call created the file; `abort` then removes only the temporary name.
+        """
+        temporary = self._close()
+        try:
+            os.link(temporary, self._path)
+        except FileExistsError:
+            return False
+        self._remove_temporary()
+        self._sync_folder()
+        return True
+
+    def abort(self) -> None:
+        """Drops what was written; after a completed `finish`, nothing."""
+        self._close_descriptor()
+        self._remove_temporary()
+        if self._visible:
+            self._visible = False
+            with suppress(FileNotFoundError):
+                os.unlink(self._path)
+
+    def _close(self) -> str:
+        if self._temporary is None or self._descriptor < 0:
+            raise InvalidInputError(f"{self._path} is finished or aborted already")
+        if self._sync:
+            os.fsync(self._descriptor)
+        self._close_descriptor()
+        return self._temporary
+
+    def _close_descriptor(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _remove_temporary(self) -> None:
+        temporary, self._temporary = self._temporary, None
+        if temporary is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+    def _sync_folder(self) -> None:
+        if self._sync:
+            _sync_folder(self._folder)
+
+
+def _allocate(size: int) -> NDArray[np.uint8]:
+    """Memory of Arrow's pool: aligned to 64 bytes and, unlike malloc's, kept for later reads."""
+    return np.frombuffer(pa.allocate_buffer(size), np.uint8)
+
+
+def _make_folders(folder: str, sync: bool) -> None:
+    if os.path.isdir(folder):
+        return
+    parent = os.path.dirname(folder)
+    if parent != folder:
+        _make_folders(parent, sync)
+    with suppress(FileExistsError):
+        os.mkdir(folder)
+    if sync:
+        _sync_folder(parent)
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _not_found(path: str) -> NotFoundError:
+    return NotFoundError(f"there is no file {path}")

@@ -1,0 +1,261 @@
+"""Publishing a transaction as the next version of a table.
+
+    1  find the latest version; compare footprints with all that others committed meanwhile
+    2  write _transactions/{read_version}-{uuid}.txn
+    3  build the manifest of latest + 1, with the transaction inside
+    4  put it under its final name unless that exists          <- the only visible step
+    5  won: leave the hint file. Lost: begin again at 1, after a random pause
+
+Step 4 has three answers, not two: a put whose answer got lost may have won all the same, and its
+repetition then loses against itself. So whoever loses reads the manifest that is there now and
+looks for the own uuid. Source: docs/format/table.md, "Commit protocol".
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from pilum.errors import (
+    CommitConflictError,
+    CommitContentionError,
+    CommitError,
+    CorruptFileError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+    UnsupportedFormatError,
+)
+from pilum.format.schema import Schema
+from pilum.storage.base import Store
+from pilum.table.features import require_writable
+from pilum.table.footprint import Verdict, verdict
+from pilum.table.manifest import THIS_WRITER, Manifest
+from pilum.table.manifest_file import (
+    encode_manifest_file,
+    is_inlined,
+    load_manifest_and_transaction,
+)
+from pilum.table.names import HINT_PATH, ManifestName, NamingScheme, transaction_path
+from pilum.table.transaction import Committed, Transaction, load_transaction
+from pilum.table.versions import list_manifests, load_named
+
+__all__ = ["commit", "find_commit"]
+
+_ATTEMPTS = 20
+_BUDGET_SECONDS = 30.0
+_FIRST_SLOTS = 4
+_MAX_SLOTS = 256
+
+
+def commit(store: Store, transaction: Transaction, *, attempts: int = _ATTEMPTS) -> Manifest:
+    """Publishes a transaction as the next version.
+
+    Args:
+        store: Where the table is, or will be.
+        transaction: What to change.
+        attempts: How often to try when others commit at the same moment.
+
+    Returns:
+        The manifest of the new version.
+
+    Raises:
+        CommitConflictError: If a commit since `transaction.read_version` contradicts it.
+        CommitContentionError: If every attempt lost against another commit.
+        DatasetNotFoundError: If there is no table and the operation does not create one.
+        UnsupportedFeatureError: If the table has something that would be lost.
+        InvalidInputError: If the operation does not fit the table.
+        OSError: If the store failed; the version may exist if it says so.
+    """
+    if attempts < 1:
+        raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
+    try:
+        return _Committer(store, transaction, transaction.to_bytes()).run(attempts)
+    except (CommitError, InvalidInputError, UnsupportedFormatError):
+        # Certainly not committed. After any other failure the file stays: it may be in use.
+        store.delete(transaction_path(transaction.file_name))
+        raise
+
+
+def find_commit(store: Store, uuid: str, after_version: int) -> int | None:
+    """Looks for a transaction among the versions after `after_version`.
+
+    Returns:
+        The version that it became, None if it did not.
+
+    Raises:
+        CorruptFileError: If a manifest contradicts the format.
+    """
+    for name in list_manifests(store):
+        if name.version > after_version and _uuid_at(store, name.path) == uuid:
+            return name.version
+    return None
+
+
+@dataclass
+class _Committer:
+    """The state of one commit over its attempts."""
+
+    store: Store
+    transaction: Transaction
+    data: bytes
+    checked_version: int = field(init=False)
+    has_file: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.checked_version = self.transaction.read_version
+
+    def run(self, attempts: int) -> Manifest:
+        pause = _Pause()
+        for attempt in range(attempts):
+            names = list_manifests(self.store)
+            if landed := self._check(names):
+                return load_named(self.store, landed)
+            manifest = self._build(names)
+            scheme = names[-1].scheme if names else NamingScheme.V2
+            if self._publish(manifest, scheme.manifest_path(manifest.version)):
+                self._leave_hint(manifest.version)
+                return manifest
+            if attempt + 1 < attempts and not pause.take():
+                break
+        raise CommitContentionError(
+            f"{self.store.uri}: version {manifest.version} was taken by another commit after "
+            f"{attempt + 1} attempts; too many writers at once"
+        )
+
+    def _check(self, names: list[ManifestName]) -> ManifestName | None:
+        """Compares with what others committed; finds the own commit, if it is in already."""
+        for name in names:
+            if name.version > self.checked_version:
+                other = self._load(name)
+                if other.uuid == self.transaction.uuid:
+                    return name
+                self._require_compatible_with(other)
+                self.checked_version = name.version
+        if self.checked_version > (names[-1].version if names else 0):
+            raise InvalidInputError(
+                f"{self.store.uri} has no version {self.checked_version} to continue"
+            )
+        return None
+
+    def _require_compatible_with(self, other: Committed) -> None:
+        mine = self.transaction.operation
+        worst, clash = verdict(mine.footprint(), other.operation.footprint())
+        if worst is not Verdict.COMPATIBLE:
+            again = worst is Verdict.RETRYABLE
+            raise CommitConflictError(
+                f"{self.store.uri}: the {mine.arm} for version {self.transaction.read_version} "
+                f"conflicts with the {other.operation.arm} of version {other.version} over "
+                + ", ".join(map(str, clash))
+                + ("; do it again on the latest version" if again else ""),
+                retryable=again,
+            )
+
+    def _load(self, name: ManifestName) -> Committed:
+        if name.version != self.checked_version + 1:
+            raise CommitConflictError(
+                f"{self.store.uri}: version {self.checked_version + 1} is gone, "
+                "so nobody can tell what it changed"
+            )
+        try:
+            return load_transaction(self.store, name.version, name.path)
+        except (NotFoundError, CorruptFileError, UnsupportedFormatError) as error:
+            raise CommitConflictError(
+                f"{self.store.uri}: cannot tell what version {name.version} changed: {error}"
+            ) from error
+
+    def _build(self, names: list[ManifestName]) -> Manifest:
+        """The manifest of the next version: what the operation makes, and what all have."""
+        base = self._base(names)
+        content = self.transaction.operation.apply(base)
+        highest = content.highest_fragment_id
+        return replace(
+            content,
+            version=base.version + 1,
+            timestamp_ns=time.time_ns(),
+            max_fragment_id=None if highest < 0 else highest,
+            transaction_file=self.transaction.file_name,
+            writer_version=THIS_WRITER,
+        ).with_flags()
+
+    def _base(self, names: list[ManifestName]) -> Manifest:
+        if not names:
+            if self.transaction.operation.creates:
+                return Manifest(Schema(()), (), version=0)
+            raise DatasetNotFoundError(f"there is no Lance table at {self.store.uri}")
+        base = load_named(self.store, names[-1])
+        where = f"{self.store.uri}, version {base.version}"
+        require_writable(base.reader_flags, base.writer_flags, where)
+        if base.is_lossy:
+            raise UnsupportedFeatureError(
+                f"{where}: the manifest has members that this library would lose"
+            )
+        return base
+
+    def _publish(self, manifest: Manifest, path: str) -> bool:
+        """Whether the manifest is now the one at `path`."""
+        if not self.has_file:
+            self._write_transaction_file()
+            self.has_file = True
+        try:
+            won = self.store.put_if_absent(path, encode_manifest_file(manifest, self.data))
+        except OSError:
+            if self._has_landed(path):
+                return True
+            raise
+        return won or self._has_landed(path)
+
+    def _has_landed(self, path: str) -> bool:
+        try:
+            return _uuid_at(self.store, path) == self.transaction.uuid
+        except NotFoundError:
+            return False
+
+    def _write_transaction_file(self) -> None:
+        if is_inlined(self.data):
+            self.store.put(transaction_path(self.transaction.file_name), self.data)
+            return
+        sink = self.store.sink(transaction_path(self.transaction.file_name))
+        try:
+            sink.write(self.data)
+            sink.finish()
+        except BaseException:
+            sink.abort()
+            raise
+
+    def _leave_hint(self, version: int) -> None:
+        with suppress(OSError):  # advice for others; the version exists with or without it
+            self.store.put(HINT_PATH, f'{{"version":{version}}}'.encode())
+
+
+class _Pause:
+    """Random pauses that grow with every loss, so that writers spread out."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._unit: float | None = None
+        self._slots = _FIRST_SLOTS
+
+    def take(self) -> bool:
+        """Sleeps; False if the time for all attempts is used up."""
+        elapsed = time.monotonic() - self._start
+        if self._unit is None:
+            self._unit = elapsed  # the first attempt tells how long a commit takes here
+        seconds = random.randrange(self._slots) * self._unit
+        self._slots = min(2 * self._slots, _MAX_SLOTS)
+        if elapsed + seconds > _BUDGET_SECONDS:
+            return False
+        time.sleep(seconds)
+        return True
+
+
+def _uuid_at(store: Store, path: str) -> str:
+    """The uuid of the transaction behind a manifest."""
+    manifest, transaction = load_manifest_and_transaction(store, path)
+    if transaction is not None:
+        return transaction.uuid
+    _, _, uuid = manifest.transaction_file.removesuffix(".txn").partition("-")
+    return uuid

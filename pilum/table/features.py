@@ -1,0 +1,103 @@
+"""Feature flags: what a reader or writer of a table must know.
+
+Both words of a manifest have one bit per feature. A reader refuses a table whose reader word has
+a bit that it does not know; a writer refuses unknown bits of either word, because it would lose
+what it does not understand. Source: docs/format/table.md, "Feature flags".
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+from pilum.errors import UnsupportedFeatureError
+from pilum.format.pb import table_pb2
+
+__all__ = ["Feature", "features_of", "require_readable", "require_writable"]
+
+
+class Feature(IntFlag):
+    """The features that have a name."""
+
+    DELETION_FILES = 1
+    STABLE_ROW_IDS = 2
+    V2_FORMAT_DEPRECATED = 4
+    TABLE_CONFIG = 8
+    BASE_PATHS = 16
+    NO_TRANSACTION_FILE = 32
+    DATA_OVERLAY_FILES = 64
+    COVERING_INDEX_FIELDS = 128
+    MIXED_DATA_FILE_VERSIONS = 256
+    FRAGMENT_REUSE_WITH_STABLE_ROW_IDS = 512
+    TAGGED_FRAGMENT_REUSE_INDEX = 1024
+    SPILLED_ROW_LINEAGE = 2048
+    MANAGED_BLOBS = 16384
+    NON_REUSABLE_FIELD_IDS = 32768
+    ZONE_WRITE_SEEDS = 65536
+
+
+_SUPPORTED = (
+    Feature.V2_FORMAT_DEPRECATED
+    | Feature.TABLE_CONFIG
+    | Feature.NO_TRANSACTION_FILE
+    | Feature.COVERING_INDEX_FIELDS
+    | Feature.MIXED_DATA_FILE_VERSIONS
+)
+
+
+def require_readable(reader_flags: int, where: str) -> None:
+    """Checks the reader word.
+
+    Raises:
+        UnsupportedFeatureError: If it has a feature that this library does not read.
+    """
+    _require(reader_flags, where, "read")
+
+
+def require_writable(reader_flags: int, writer_flags: int, where: str) -> None:
+    """Checks both words.
+
+    Raises:
+        UnsupportedFeatureError: If one has a feature that this library would not preserve.
+    """
+    _require(reader_flags | writer_flags, where, "write")
+
+
+def features_of(message: table_pb2.Manifest) -> Feature:
+    """The features that the content of a manifest shows, whatever its flags say."""
+    found = Feature(0)
+    if message.base_paths:
+        found |= Feature.BASE_PATHS
+    for fragment in message.fragments:
+        found |= _features_of_fragment(fragment)
+    return found
+
+
+def _features_of_fragment(fragment: table_pb2.DataFragment) -> Feature:
+    found = Feature(0)
+    if fragment.HasField("deletion_file"):
+        found |= Feature.DELETION_FILES
+    if fragment.WhichOneof("row_id_sequence"):
+        found |= Feature.STABLE_ROW_IDS
+    if fragment.overlays:
+        found |= Feature.DATA_OVERLAY_FILES
+    if any(file.HasField("base_id") for file in fragment.files):
+        found |= Feature.BASE_PATHS
+    return found
+
+
+def _require(flags: int, where: str, verb: str) -> None:
+    unsupported = flags & ~int(_SUPPORTED)  # a plain int: `~` of a flag forgets unknown bits
+    if unsupported:
+        raise UnsupportedFeatureError(
+            f"{where}: cannot {verb} a table with {', '.join(_names(unsupported))}; "
+            "a newer version of this library may"
+        )
+
+
+def _names(flags: int) -> list[str]:
+    bits = [1 << bit for bit in range(flags.bit_length()) if flags >> bit & 1]
+    known = {feature.value: feature.name for feature in Feature}
+    return [
+        str(known[bit]).lower().replace("_", " ") if bit in known else f"unknown feature {bit}"
+        for bit in bits
+    ]

@@ -1,0 +1,193 @@
+"""Fragments: horizontal slices of a table, each with the files that hold its columns.
+
+    rows 0..physical_rows of one fragment
+
+              column 0   column 1   column 2          a file supplies the columns in `fields`
+    files[0]  field 0    field 1                      from its own columns `column_indices`;
+    files[1]                        field 4           what no file has is all null
+
+Source: docs/format/table.md, "Fragments".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NewType, cast
+
+from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from pilum.format.pb import table_pb2
+from pilum.format.schema import FieldId
+
+__all__ = ["DataFile", "Fragment", "FragmentId"]
+
+FragmentId = NewType("FragmentId", int)
+
+_MAX_FRAGMENT_ID = 2**32 - 1
+_NEVER_HERE = (
+    "deletion_file",
+    "row_id_meta",
+    "created_at_version_meta",
+    "last_updated_at_version_meta",
+    "overlays",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of a fragment.
+
+    Attributes:
+        path: Below the folder `data/` of the table.
+        fields: Ids of the fields that it holds; since 2.1 only of those that own columns. A
+            negative id marks a column that no longer counts.
+        column_indices: Column of the file for each of `fields`; empty in files before 2.0.
+        major: File version.
+        minor: File version.
+        size_bytes: Size of the file, None if it was not recorded.
+    """
+
+    path: str
+    fields: tuple[FieldId, ...]
+    column_indices: tuple[int, ...]
+    major: int
+    minor: int
+    size_bytes: int | None = None
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataFile) -> DataFile:
+        """Reads one entry of a manifest.
+
+        Raises:
+            CorruptFileError: If fields and columns do not pair up, or the path leaves the table.
+        """
+        if ".." in message.path.split("/"):
+            raise CorruptFileError(f"data file {message.path!r} lies outside of the table")
+        fields = cast("tuple[FieldId, ...]", tuple(message.fields))
+        columns = tuple(message.column_indices)
+        if len(columns) != len(fields) and (columns or message.file_major_version >= 2):
+            raise CorruptFileError(
+                f"{len(fields)} fields have {len(columns)} columns", f"data file {message.path}"
+            )
+        return cls(
+            message.path,
+            fields,
+            columns,
+            message.file_major_version,
+            message.file_minor_version,
+            message.file_size_bytes or None,
+        )
+
+    def to_proto(self) -> table_pb2.DataFile:
+        """The entry of a manifest."""
+        return table_pb2.DataFile(
+            path=self.path,
+            fields=self.fields,
+            column_indices=self.column_indices,
+            file_major_version=self.major,
+            file_minor_version=self.minor,
+            file_size_bytes=self.size_bytes or 0,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary, with the names that Lance tools exchange."""
+        return {
+            "path": self.path,
+            "fields": list(self.fields),
+            "column_indices": list(self.column_indices),
+            "file_major_version": self.major,
+            "file_minor_version": self.minor,
+            "file_size_bytes": self.size_bytes,
+            "base_id": None,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DataFile:
+        """The inverse of `to_json`.
+
+        Raises:
+            InvalidInputError: If a member is missing or of the wrong kind.
+            UnsupportedFeatureError: For a file outside of the table's own folder.
+        """
+        if data.get("base_id") is not None:
+            raise UnsupportedFeatureError(f"data file {data.get('path')!r}: base paths")
+        try:
+            return cls(
+                str(data["path"]),
+                tuple(FieldId(int(field)) for field in data["fields"]),
+                tuple(int(column) for column in data.get("column_indices") or ()),
+                int(data.get("file_major_version") or 0),
+                int(data.get("file_minor_version") or 0),
+                int(data.get("file_size_bytes") or 0) or None,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"not a data file: {data!r} ({error!r})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One fragment.
+
+    Attributes:
+        id: Unique in the table, for ever. In a transaction, 0 means "not assigned yet".
+        files: Each with as many rows as the fragment.
+        physical_rows: Number of rows; 0 in very old tables, where it was not recorded.
+    """
+
+    id: FragmentId
+    files: tuple[DataFile, ...]
+    physical_rows: int
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataFragment) -> Fragment:
+        """Reads one entry of a manifest.
+
+        Raises:
+            CorruptFileError: If it contradicts the format.
+        """
+        if message.id > _MAX_FRAGMENT_ID:
+            raise CorruptFileError(f"fragment id {message.id} needs more than 32 bits")
+        try:
+            files = tuple(map(DataFile.from_proto, message.files))
+        except CorruptFileError as error:
+            raise error.at(f"fragment {message.id}") from None
+        return cls(FragmentId(message.id), files, message.physical_rows)
+
+    def to_proto(self) -> table_pb2.DataFragment:
+        """The entry of a manifest."""
+        return table_pb2.DataFragment(
+            id=self.id,
+            files=[file.to_proto() for file in self.files],
+            physical_rows=self.physical_rows,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary, with the names that Lance tools exchange."""
+        return {
+            "id": self.id,
+            "files": [file.to_json() for file in self.files],
+            "overlays": [],
+            "physical_rows": self.physical_rows,
+            **dict.fromkeys(_NEVER_HERE[:-1]),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Fragment:
+        """The inverse of `to_json`.
+
+        Raises:
+            InvalidInputError: If a member is missing or of the wrong kind.
+            UnsupportedFeatureError: For deletions, stable row ids or overlays.
+        """
+        if not isinstance(data, Mapping):
+            raise InvalidInputError(f"not a fragment: {data!r}")
+        if found := [name for name in _NEVER_HERE if data.get(name)]:
+            raise UnsupportedFeatureError(f"fragment {data.get('id')}: {', '.join(found)}")
+        try:
+            files = tuple(map(DataFile.from_json, data["files"]))
+            number, rows = int(data["id"]), int(data.get("physical_rows") or 0)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidInputError(f"not a fragment: {data!r} ({error!r})") from error
+        if not 0 <= number <= _MAX_FRAGMENT_ID or rows < 0:
+            raise InvalidInputError(f"not a fragment: {data!r}")
+        return cls(FragmentId(number), files, rows)

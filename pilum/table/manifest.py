@@ -1,0 +1,207 @@
+"""The manifest: everything that one version of a table is.
+
+This module turns the message into facts and back; `pilum.table.manifest_file` knows the bytes
+around it. Source: docs/format/table.md, "Manifest".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from pilum.errors import UnsupportedFeatureError, UnsupportedVersionError
+from pilum.format.pb import file_pb2, table_pb2
+from pilum.format.schema import Schema
+from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.table.features import Feature, features_of
+from pilum.table.fragment import Fragment
+
+__all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_NANOSECONDS = 10**9
+_STORAGE_CLASS = 11  # of a field, in manifests of 0.20 to 0.36; it means nothing any more
+_UNCARRIED = ("clustering", "max_clustering_id", "max_allocated_field_id")
+
+
+class WriterVersion(NamedTuple):
+    """Which library wrote a manifest."""
+
+    library: str
+    version: str
+
+
+THIS_WRITER = WriterVersion("pilum", "0.1.0")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One version of a table.
+
+    Attributes:
+        schema: The columns.
+        fragments: The rows, in scan order.
+        version: 1, 2, …; 0 only before the first commit.
+        timestamp_ns: When it was committed, nanoseconds since 1970 (UTC).
+        data_format: Version of the data files that are written by default, such as "2.1".
+        max_fragment_id: The highest id ever given to a fragment, None if there was none yet.
+        config: Settings of the table.
+        table_metadata: Notes of its users.
+        reader_flags: See `pilum.table.features`; includes what only the content shows.
+        writer_flags: See `pilum.table.features`.
+        transaction_file: Name of the file below `_transactions/`, empty if there is none.
+        writer_version: None in tables of the oldest writers, whose counts cannot be trusted.
+        branch: Name of the branch, None on the main line.
+        next_row_id: First row id that is free (with stable row ids).
+        index_section: `IndexSection` as it was read, byte for byte; empty without indices.
+        is_lossy: Whether the manifest holds more than these attributes can carry.
+    """
+
+    schema: Schema
+    fragments: tuple[Fragment, ...]
+    version: int
+    timestamp_ns: int = 0
+    data_format: str = str(DEFAULT_VERSION)
+    max_fragment_id: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    table_metadata: Mapping[str, str] = field(default_factory=dict)
+    reader_flags: int = 0
+    writer_flags: int = 0
+    transaction_file: str = ""
+    writer_version: WriterVersion | None = THIS_WRITER
+    branch: str | None = None
+    next_row_id: int = 0
+    index_section: bytes = b""
+    is_lossy: bool = False
+
+    @property
+    def data_version(self) -> FileVersion:
+        """The file version that data is read and written in.
+
+        Raises:
+            UnsupportedVersionError: If this library does not know it.
+        """
+        for version in FileVersion:
+            if str(version) == self.data_format:
+                return version
+        raise UnsupportedVersionError(
+            f"the table has data files of version {self.data_format}; "
+            f"supported: {', '.join(map(str, FileVersion))}"
+        )
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the version was committed: UTC, cut to microseconds."""
+        return _EPOCH + timedelta(microseconds=self.timestamp_ns // 1000)
+
+    @property
+    def highest_fragment_id(self) -> int:
+        """The highest id ever given to a fragment, -1 if there was none."""
+        known = -1 if self.max_fragment_id is None else self.max_fragment_id
+        return max([known, *(fragment.id for fragment in self.fragments)])
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.Manifest, index_section: bytes = b"") -> Manifest:
+        """Reads a message.
+
+        Raises:
+            CorruptFileError: If it contradicts the format.
+            UnsupportedFeatureError: If the fragments are not in the manifest itself.
+        """
+        if message.HasField("fragment_tree"):
+            raise UnsupportedFeatureError("the manifest keeps its fragments in a tree")
+        writer = message.writer_version
+        seen = features_of(message)
+        return cls(
+            schema=Schema.from_proto(message.fields, message.schema_metadata),
+            fragments=tuple(map(Fragment.from_proto, message.fragments)),
+            version=message.version,
+            timestamp_ns=message.timestamp.seconds * _NANOSECONDS + message.timestamp.nanos,
+            data_format=message.data_format.version or _inferred_format(message),
+            max_fragment_id=(
+                message.max_fragment_id if message.HasField("max_fragment_id") else None
+            ),
+            config=dict(message.config),
+            table_metadata=dict(message.table_metadata),
+            reader_flags=int(message.reader_feature_flags | seen),
+            writer_flags=int(message.writer_feature_flags | seen),
+            transaction_file=message.transaction_file,
+            writer_version=(
+                WriterVersion(writer.library, writer.version)
+                if message.HasField("writer_version")
+                else None
+            ),
+            branch=message.branch if message.HasField("branch") else None,
+            next_row_id=message.next_row_id,
+            index_section=index_section,
+            is_lossy=_is_lossy(message),
+        )
+
+    def to_proto(self) -> table_pb2.Manifest:
+        """The message; the offsets of the sections around it are still missing."""
+        message = table_pb2.Manifest(
+            fields=self.schema.to_proto(),
+            fragments=[fragment.to_proto() for fragment in self.fragments],
+            version=self.version,
+            schema_metadata=self.schema.metadata_to_proto(),
+            reader_feature_flags=self.reader_flags,
+            writer_feature_flags=self.writer_flags,
+            max_fragment_id=self.max_fragment_id,
+            transaction_file=self.transaction_file,
+            next_row_id=self.next_row_id,
+            data_format=table_pb2.DataStorageFormat(file_format="lance", version=self.data_format),
+            config=self.config,
+            table_metadata=self.table_metadata,
+            branch=self.branch,
+        )
+        message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_ns, _NANOSECONDS)
+        if self.writer_version is not None:
+            message.writer_version.library, message.writer_version.version = self.writer_version
+        return message
+
+    def with_flags(self) -> Manifest:
+        """The manifest with both feature words as its content asks for."""
+        mixed = (self.reader_flags | self.writer_flags) & Feature.MIXED_DATA_FILE_VERSIONS
+        indices = table_pb2.IndexSection.FromString(self.index_section).indices
+        covering = any(index.covering_fields for index in indices)
+        both = mixed | (Feature.COVERING_INDEX_FIELDS if covering else 0)
+        config = Feature.TABLE_CONFIG if self.config else 0
+        return replace(self, reader_flags=int(both), writer_flags=int(both | config))
+
+
+def _inferred_format(message: table_pb2.Manifest) -> str:
+    """The format of tables from before it was written down."""
+    for fragment in message.fragments:
+        for file in fragment.files:
+            numbers = (file.file_major_version, file.file_minor_version)
+            if numbers < (0, 3):
+                return "0.1"
+            return "2.0" if numbers == (0, 3) else f"{numbers[0]}.{numbers[1]}"
+    is_v2 = message.writer_feature_flags & Feature.V2_FORMAT_DEPRECATED
+    return str(DEFAULT_VERSION) if is_v2 else "0.1"
+
+
+def _is_lossy(message: table_pb2.Manifest) -> bool:
+    """Whether there are members that `Manifest` has no attribute for, at any depth."""
+    if any(map(message.HasField, _UNCARRIED)):
+        return True
+    if any(fragment.clustering_id or fragment.metadata for fragment in message.fragments):
+        return True
+    if any(map(_is_lossy_field, message.fields)):
+        return True
+    whole = table_pb2.Manifest()
+    whole.CopyFrom(message)
+    whole.ClearField("fields")
+    size_bytes = whole.ByteSize()
+    whole.DiscardUnknownFields()
+    return bool(whole.ByteSize() != size_bytes)
+
+
+def _is_lossy_field(message: file_pb2.Field) -> bool:
+    if message.unenforced_clustering_key or message.unenforced_clustering_key_position:
+        return True
+    return any(unknown.field_number != _STORAGE_CLASS for unknown in UnknownFieldSet(message))

@@ -1,0 +1,130 @@
+"""Names of the files of a table.
+
+    _versions/18446744073709551612.manifest   version 3 (V2: 2**64 - 1 - version, 20 digits)
+    _versions/3.manifest                      version 3 (V1, in older tables)
+    _versions/d9223372036854775816.manifest   a detached version (bit 63 set), no part of history
+    _versions/latest_version_hint.json        {"version":3}, for stores that list in no order
+    _transactions/2-{uuid}.txn                what the commit that read version 2 changed
+    data/{24 binary digits}{26 hex digits}.lance
+
+A table keeps the naming scheme that it began with. Source: docs/format/table.md, "Files".
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from pilum.errors import CorruptFileError
+
+__all__ = [
+    "DATA_FOLDER",
+    "HINT_PATH",
+    "VERSIONS_FOLDER",
+    "ManifestName",
+    "NamingScheme",
+    "data_path",
+    "detached_manifest_path",
+    "is_detached",
+    "manifest_names",
+    "new_data_file_name",
+    "transaction_file_name",
+    "transaction_path",
+]
+
+VERSIONS_FOLDER = "_versions"
+TRANSACTIONS_FOLDER = "_transactions"
+DATA_FOLDER = "data"
+HINT_PATH = f"{VERSIONS_FOLDER}/latest_version_hint.json"
+
+_MAX_VERSION = 2**64 - 1
+_DETACHED_BIT = 1 << 63
+_ATTACHED_NAME = re.compile(r"([0-9]{1,20})\.manifest")
+_V2_DIGITS = 20
+
+
+class NamingScheme(Enum):
+    """How the name of a manifest tells its version."""
+
+    V1 = 1
+    V2 = 2
+
+    def manifest_path(self, version: int) -> str:
+        """Path of the manifest of a version, below the root of the table."""
+        if self is NamingScheme.V1:
+            return f"{VERSIONS_FOLDER}/{version}.manifest"
+        return f"{VERSIONS_FOLDER}/{_MAX_VERSION - version:0{_V2_DIGITS}d}.manifest"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ManifestName:
+    """The version that a manifest's name tells, and how."""
+
+    version: int
+    path: str
+    scheme: NamingScheme
+
+    @classmethod
+    def parse(cls, name: str) -> ManifestName | None:
+        """Reads a file name; None for anything but the manifest of an attached version."""
+        match = _ATTACHED_NAME.fullmatch(name)
+        if not match:
+            return None
+        number, path = int(match[1]), f"{VERSIONS_FOLDER}/{name}"
+        if len(match[1]) < _V2_DIGITS:
+            return cls(number, path, NamingScheme.V1)
+        return cls(_MAX_VERSION - number, path, NamingScheme.V2) if number <= _MAX_VERSION else None
+
+
+def manifest_names(file_names: Iterable[str], where: str) -> list[ManifestName]:
+    """Picks the manifests out of a listing of `_versions`, oldest version first.
+
+    Raises:
+        CorruptFileError: If both naming schemes are used.
+    """
+    names = sorted(filter(None, map(ManifestName.parse, file_names)))
+    if len({name.scheme for name in names}) > 1:
+        raise CorruptFileError("manifests of two naming schemes stand side by side", where)
+    return names
+
+
+def is_detached(version: int) -> bool:
+    """Whether a version number is one outside of history."""
+    return bool(version & _DETACHED_BIT)
+
+
+def detached_manifest_path(version: int) -> str:
+    """Path of the manifest of a detached version."""
+    return f"{VERSIONS_FOLDER}/d{version}.manifest"
+
+
+def transaction_file_name(read_version: int, transaction_uuid: str) -> str:
+    """Name of a transaction file; 0 is the read version of the commit that creates a table."""
+    return f"{read_version}-{transaction_uuid}.txn"
+
+
+def transaction_path(file_name: str) -> str:
+    """Path of a transaction file, below the root of the table."""
+    return f"{TRANSACTIONS_FOLDER}/{file_name}"
+
+
+def data_path(file_path: str) -> str:
+    """Path of a data file, below the root of the table; `file_path` is as in `DataFile.path`."""
+    return f"{DATA_FOLDER}/{file_path}"
+
+
+def new_data_file_name(prefix: str | None = None) -> str:
+    """A name that no other file has.
+
+    The first bytes are binary digits so that object stores, which partition by prefix, spread
+    the files.
+
+    Args:
+        prefix: Put in front, with a hyphen, to tell whose file it is.
+    """
+    random = uuid.uuid4().bytes
+    name = f"{int.from_bytes(random[:3], 'big'):024b}{random[3:].hex()}.lance"
+    return f"{prefix}-{name}" if prefix else name

@@ -1,0 +1,70 @@
+"""`Transaction.append`: new fragments at the end; nothing that exists changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pilum.errors import InvalidInputError, UnsupportedVersionError
+from pilum.format.pb import transaction_pb2
+from pilum.table.features import Feature
+from pilum.table.footprint import Footprint, Kind
+from pilum.table.fragment import Fragment
+from pilum.table.manifest import Manifest
+from pilum.table.operations.base import Operation
+from pilum.table.operations.fragments import data_format_of, numbered, require_fits
+
+__all__ = ["Append"]
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Operation):
+    """Adds rows.
+
+    Attributes:
+        fragments: The new rows; an id of 0 means "give it the next free id".
+    """
+
+    arm = "append"
+    fragments: tuple[Fragment, ...]
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Append) -> Append:
+        """Reads the message of the arm."""
+        return cls(tuple(map(Fragment.from_proto, message.fragments)))
+
+    def to_proto(self) -> transaction_pb2.Transaction.Append:
+        """Builds the message of the arm."""
+        return transaction_pb2.Transaction.Append(
+            fragments=[fragment.to_proto() for fragment in self.fragments]
+        )
+
+    def footprint(self) -> Footprint:
+        """The table must still be the same one, with the same required columns."""
+        return Footprint.of(relies_on=(Kind.HISTORY, Kind.REQUIRED_COLUMNS, Kind.MEMTABLES))
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the new fragments after its own.
+
+        Raises:
+            SchemaMismatchError: If the files do not fit the schema.
+            UnsupportedVersionError: If their version is not the table's.
+            InvalidInputError: If a fragment has an id that is taken.
+        """
+        require_fits(self.fragments, manifest.schema)
+        _require_version(self.fragments, manifest)
+        new = numbered(self.fragments, manifest.highest_fragment_id)
+        fragments = sorted((*manifest.fragments, *new), key=lambda fragment: fragment.id)
+        if len({fragment.id for fragment in fragments}) != len(fragments):
+            ids = sorted(fragment.id for fragment in self.fragments if fragment.id)
+            raise InvalidInputError(f"new fragments have ids that are taken: among {ids}")
+        return replace(manifest, fragments=tuple(fragments))
+
+
+def _require_version(fragments: tuple[Fragment, ...], manifest: Manifest) -> None:
+    if manifest.writer_flags & Feature.MIXED_DATA_FILE_VERSIONS:
+        return
+    if other := data_format_of(fragments) - {manifest.data_format}:
+        raise UnsupportedVersionError(
+            f"the table has data files of version {manifest.data_format}; "
+            f"files of version {', '.join(sorted(other))} cannot be added"
+        )

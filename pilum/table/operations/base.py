@@ -1,0 +1,42 @@
+"""What every operation is: one arm of the `Transaction` message, a footprint, an effect."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+from pilum.table.footprint import Footprint
+from pilum.table.manifest import Manifest
+
+__all__ = ["Operation"]
+
+
+class Operation(ABC):
+    """A change of a table, independent of the version that it is applied to."""
+
+    arm: ClassVar[str]
+    """Name of its message in the oneof of `Transaction`."""
+
+    creates: ClassVar[bool] = False
+    """Whether it can be the first commit of a table."""
+
+    @classmethod
+    @abstractmethod
+    def from_proto(cls, message: Any) -> Self:
+        """Reads the message of the arm."""
+
+    @abstractmethod
+    def to_proto(self) -> Any:
+        """Builds the message of the arm."""
+
+    @abstractmethod
+    def footprint(self) -> Footprint:
+        """What it relies on and what it changes."""
+
+    @abstractmethod
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The content of the version after `manifest`; what all versions share is added later.
+
+        Raises:
+            InvalidInputError: If it does not fit the table.
+        """

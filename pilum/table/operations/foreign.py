@@ -1,0 +1,72 @@
+"""Operations that only others commit today: known as far as our own commits may clash with them.
+
+They are read from the transactions of versions that came in between, never applied or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pilum.format.pb import transaction_pb2
+from pilum.table.footprint import Footprint, Kind, Resource
+
+__all__ = ["FOREIGN_OPERATIONS", "ForeignOperation"]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignOperation:
+    """An operation of another writer, reduced to its footprint."""
+
+    arm: str
+    changes: Footprint
+
+    def footprint(self) -> Footprint:
+        """What it changes; what it relies on is its writer's business."""
+        return self.changes
+
+
+def _nothing_of_ours(_: Any) -> Footprint:
+    return Footprint()
+
+
+def _new_schema(
+    message: transaction_pb2.Transaction.Merge | transaction_pb2.Transaction.Project,
+) -> Footprint:
+    # Writers before this member existed did not say: then it has to be assumed.
+    kept = message.preserves_nullability
+    return Footprint() if kept else Footprint.of(changes=(Kind.REQUIRED_COLUMNS,))
+
+
+def _restore(_: transaction_pb2.Transaction.Restore) -> Footprint:
+    return Footprint.of(changes=(Kind.HISTORY,))
+
+
+def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
+    return Footprint.of(changes=(Kind.MEMTABLES,))
+
+
+def _update_config(message: transaction_pb2.Transaction.UpdateConfig) -> Footprint:
+    keys = {*message.upsert_values, *message.delete_keys}
+    keys.update(entry.key for entry in message.config_updates.update_entries)
+    return Footprint(changes=frozenset(Resource(Kind.CONFIG_KEY, key) for key in keys))
+
+
+FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
+    "delete": _nothing_of_ours,
+    "create_index": _nothing_of_ours,
+    "rewrite": _nothing_of_ours,
+    "merge": _new_schema,
+    "restore": _restore,
+    "reserve_fragments": _nothing_of_ours,
+    "update": _nothing_of_ours,
+    "project": _new_schema,
+    "update_config": _update_config,
+    "data_replacement": _nothing_of_ours,
+    "update_mem_wal_state": _mem_wal,
+    "clone": _nothing_of_ours,
+    "update_bases": _nothing_of_ours,
+    "data_overlay": _nothing_of_ours,
+}
+"""Arm of the `Transaction` message -> what a message of it changes for our operations."""

@@ -1,0 +1,63 @@
+"""What operations that bring new fragments share: their ids, and whether they fit the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.schema import Field, FieldId, Schema
+from pilum.table.fragment import Fragment, FragmentId
+
+__all__ = ["data_format_of", "numbered", "require_fits"]
+
+
+def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, ...]:
+    """Gives ids above `highest_id` to the fragments whose id is 0, in order."""
+    result = []
+    for fragment in fragments:
+        if fragment.id == 0:
+            highest_id += 1
+            fragment = replace(fragment, id=FragmentId(highest_id))
+        result.append(fragment)
+    return tuple(result)
+
+
+def data_format_of(fragments: Iterable[Fragment]) -> set[str]:
+    """The file versions that the fragments use, as a manifest spells them."""
+    return {f"{file.major}.{file.minor}" for fragment in fragments for file in fragment.files}
+
+
+def require_fits(fragments: Iterable[Fragment], schema: Schema) -> None:
+    """Checks new fragments against the schema.
+
+    Raises:
+        SchemaMismatchError: If a file has a field that the table does not have, or if a column
+            that must not be null is missing.
+        InvalidInputError: If a fragment has no rows or no files.
+    """
+    known = {field.id for field in schema.walk()}
+    for fragment in fragments:
+        if not fragment.files or fragment.physical_rows <= 0:
+            raise InvalidInputError(f"a new fragment without rows: {fragment}")
+        found = {field for file in fragment.files for field in file.fields if field >= 0}
+        if extra := found - known:
+            raise SchemaMismatchError(
+                f"fragment file {fragment.files[0].path} has the field ids {sorted(extra)}, "
+                "which the table does not have"
+            )
+        for path in _missing(schema.fields, found):
+            raise SchemaMismatchError(
+                f"fragment file {fragment.files[0].path} lacks column {path!r}, "
+                "which must not be null"
+            )
+
+
+def _missing(fields: Iterable[Field], found: set[FieldId], prefix: str = "") -> Iterator[str]:
+    for field in fields:
+        path = prefix + field.name
+        if found.isdisjoint(inner.id for inner in field.walk()):
+            if not field.nullable:
+                yield path
+        elif field.id not in found:  # else a packed struct, whose members have no columns
+            yield from _missing(field.children, found, f"{path}.")

@@ -1,0 +1,87 @@
+"""`Transaction.overwrite`: a new schema and new rows; also the first commit of every table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.format.pb import transaction_pb2
+from pilum.format.schema import Schema
+from pilum.table.footprint import Footprint, Kind, Resource
+from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.manifest import Manifest
+from pilum.table.operations.base import Operation
+from pilum.table.operations.fragments import data_format_of, numbered, require_fits
+
+__all__ = ["Overwrite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite(Operation):
+    """Replaces schema and rows; config, metadata and the count of fragment ids go on.
+
+    Attributes:
+        schema: The new schema with its field ids.
+        fragments: The new rows; they get ids that were never used.
+        config: Settings to add to those of the table.
+    """
+
+    arm = "overwrite"
+    creates = True
+    schema: Schema
+    fragments: tuple[Fragment, ...]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Overwrite) -> Overwrite:
+        """Reads the message of the arm.
+
+        Raises:
+            UnsupportedFeatureError: If it registers base paths.
+        """
+        if message.initial_bases:
+            raise UnsupportedFeatureError("an overwrite that registers base paths")
+        return cls(
+            Schema.from_proto(message.schema, message.schema_metadata),
+            tuple(map(Fragment.from_proto, message.fragments)),
+            dict(message.config_upsert_values),
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.Overwrite:
+        """Builds the message of the arm."""
+        return transaction_pb2.Transaction.Overwrite(
+            fragments=[fragment.to_proto() for fragment in self.fragments],
+            schema=self.schema.to_proto(),
+            schema_metadata=self.schema.metadata_to_proto(),
+            config_upsert_values=self.config,
+        )
+
+    def footprint(self) -> Footprint:
+        """It wins over what happened to the old rows, but not over another overwrite."""
+        keys = frozenset(Resource(Kind.CONFIG_KEY, key) for key in self.config)
+        plain = Footprint.of(
+            relies_on=(Kind.REPLACEMENT, Kind.MEMTABLES), changes=(Kind.REPLACEMENT, Kind.HISTORY)
+        )
+        return Footprint(plain.relies_on | keys, plain.changes | keys)
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the new content and without indices.
+
+        Raises:
+            SchemaMismatchError: If the files do not fit the schema.
+            InvalidInputError: If the files have different versions.
+        """
+        require_fits(self.fragments, self.schema)
+        formats = data_format_of(self.fragments)
+        if len(formats) > 1:
+            raise InvalidInputError(f"data files of several versions: {', '.join(sorted(formats))}")
+        unassigned = (replace(fragment, id=FragmentId(0)) for fragment in self.fragments)
+        return replace(
+            manifest,
+            schema=self.schema,
+            fragments=numbered(unassigned, manifest.highest_fragment_id),
+            data_format=formats.pop() if formats else manifest.data_format,
+            config={**manifest.config, **self.config},
+            index_section=b"",
+        )

@@ -1,0 +1,319 @@
+"""Scans: options to batches, in bounded memory.
+
+    fragments ──▶ windows of rows ──▶ segments of each column ──▶ threads decode ──▶ batches
+
+A window is as many rows as about `_WINDOW_BYTES` of stored bytes hold; the next one is read while
+the caller works on the last. With a filter, its columns are read first, and the others only where
+it matches: whole windows if many rows do, single rows if few.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pilum.errors import InvalidInputError
+from pilum.expressions import BoundFilter
+from pilum.format.rows import RowRanges
+from pilum.parallel import submit
+from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, addresses, scan_columns
+from pilum.table.files import FragmentReader
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
+
+_WINDOW_BYTES = 32 * 1024 * 1024
+_WINDOWS_AHEAD = 1
+_BATCH_ROWS = 8192
+_FIRST_WINDOW_BATCHES = 4
+_FEW_MATCHES = 0.05
+"""Below this share of matches, single rows are read instead of all chunks of a window."""
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """What to read of a version.
+
+    Attributes:
+        columns: Names of top-level columns, dotted paths to members of structs, `_rowid` or
+            `_rowaddr`, in the wanted order; None for all columns.
+        filter: Keeps the rows for which it is true.
+        limit: At most so many rows, counted after the filter; None for all.
+        offset: Rows to skip, counted after the filter.
+        batch_size: Rows per batch; None for 8,192.
+        with_row_id: Whether to add `_rowid` behind the columns.
+        with_row_address: Whether to add `_rowaddr` behind the columns.
+        fragment_ids: Only these fragments.
+        row_range: Only these physical rows (first, behind the last) of the one fragment.
+        scan_in_order: False if any order will do; rows come in order all the same.
+    """
+
+    columns: tuple[str, ...] | None = None
+    filter: BoundFilter | None = None
+    limit: int | None = None
+    offset: int = 0
+    batch_size: int | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    fragment_ids: tuple[int, ...] | None = None
+    row_range: tuple[int, int] | None = None
+    scan_in_order: bool = True
+
+
+def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
+    """Schema of the batches of a scan.
+
+    Raises:
+        ColumnNotFoundError: If a column does not exist.
+    """
+    return _arrow(snapshot, _columns(snapshot, options))
+
+
+def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
+    """Reads batches in row order.
+
+    Args:
+        snapshot: The version.
+        options: What to read.
+
+    Yields:
+        Batches of `scan_schema`, never empty, of `batch_size` rows; fewer at the end of a fragment
+        and behind a filter.
+
+    Raises:
+        ColumnNotFoundError: If a column does not exist.
+        CorruptFileError: If a file is damaged.
+        FilterError: If the filter fails on a value.
+    """
+    size = options.batch_size or _BATCH_ROWS
+    for table in _tables(snapshot, options):
+        for start in range(0, table.num_rows, size):
+            yield _batch(table.slice(start, size))
+
+
+def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
+    """Reads all that a scan gives, without cutting it into batches.
+
+    Raises:
+        As `scan`.
+    """
+    tables = list(_tables(snapshot, options))
+    return pa.concat_tables(tables) if tables else scan_schema(snapshot, options).empty_table()
+
+
+def count_rows(snapshot: Snapshot, filter: BoundFilter | None = None) -> int:
+    """Counts rows; without a filter from the manifest alone.
+
+    Raises:
+        As `scan`.
+    """
+    if filter is None:
+        return snapshot.num_rows
+    options = ScanOptions(columns=(ROW_ID,), filter=filter)
+    return sum(table.num_rows for table in _tables(snapshot, options))
+
+
+def _columns(snapshot: Snapshot, options: ScanOptions) -> list[ScanColumn]:
+    names = tuple(snapshot.schema.names) if options.columns is None else options.columns
+    extra = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
+    added = (name for name, wanted in extra if wanted and name not in names)
+    return scan_columns(snapshot.schema, (*names, *added))
+
+
+def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
+    return pa.schema([column.arrow for column in columns], snapshot.schema.arrow.metadata)
+
+
+def _batch(table: pa.Table) -> pa.RecordBatch:
+    """A table of few chunks as one batch; copies only where a page ends within."""
+    arrays = [
+        column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+        for column in table.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Some rows of one fragment that are read together."""
+
+    fragment: FragmentReader
+    start: int
+    stop: int
+
+
+class _Pending:
+    """Columns of some rows that threads are reading."""
+
+    def __init__(self, window: _Window, columns: list[ScanColumn], rows: RowRanges) -> None:
+        self._window = window
+        self._columns = columns
+        self._rows = rows
+        self._futures = [
+            None
+            if column.field is None
+            else [
+                submit(segment.read) for segment in window.fragment.field(column.field).segments(rows)
+            ]
+            for column in columns
+        ]
+
+    def table(self, schema: pa.Schema) -> pa.Table:
+        """Waits for the rows."""
+        arrays = []
+        for column, futures in zip(self._columns, self._futures, strict=True):
+            if futures is None:
+                chunks = [addresses(self._window.fragment.fragment.id, self._rows.rows())]
+            else:
+                chunks = [column.pick(future.result()) for future in futures]
+            arrays.append(pa.chunked_array(chunks, column.arrow.type))
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def cancel(self) -> None:
+        """Gives up what has not begun."""
+        for futures in self._futures:
+            for future in futures or ():
+                future.cancel()
+
+
+def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
+    """The rows of a scan, a table per window, none of them empty."""
+    if options.filter is None:
+        yield from _all_rows(snapshot, options)
+        return
+    skip, left = options.offset, options.limit
+    for table in _matching_rows(snapshot, options, options.filter) if left != 0 else ():
+        wanted = table.slice(skip, left)
+        skip -= min(skip, table.num_rows)
+        if wanted.num_rows:
+            yield wanted
+        if left is not None:
+            left -= wanted.num_rows
+            if left == 0:
+                return
+
+
+def _all_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
+    columns = _columns(snapshot, options)
+    schema = _arrow(snapshot, columns)
+    for _, pending in _ahead(_windows(snapshot, options, columns), columns):
+        yield pending.table(schema)
+
+
+def _matching_rows(
+    snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
+) -> Iterator[pa.Table]:
+    columns = _columns(snapshot, options)
+    tested = scan_columns(snapshot.schema, filter.columns or (ROW_ID,))
+    schema, tested_schema = _arrow(snapshot, columns), _arrow(snapshot, tested)
+    at_hand = {column.name for column in tested}
+    others = [column for column in columns if column.name not in at_hand]
+    others_schema = _arrow(snapshot, others)
+    for window, pending in _ahead(_windows(snapshot, options, [*tested, *others]), tested):
+        table = pending.table(tested_schema)
+        mask = pa.concat_arrays([filter.mask(batch) for batch in table.to_batches()])
+        matches = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+        if len(matches) == 0:
+            continue
+        table = table.filter(mask)
+        if others:
+            table = _side_by_side(table, _others(window, others, others_schema, mask, matches))
+        yield table.select(schema.names).cast(schema)
+
+
+def _others(
+    window: _Window,
+    columns: list[ScanColumn],
+    schema: pa.Schema,
+    mask: pa.BooleanArray,
+    matches: np.ndarray,
+) -> pa.Table:
+    """The remaining columns of the rows that match."""
+    if len(matches) <= _FEW_MATCHES * len(mask):
+        rows = RowRanges.of_rows(matches + window.start)
+        return _Pending(window, columns, rows).table(schema)
+    rows = RowRanges.of((window.start, window.stop))
+    table = _Pending(window, columns, rows).table(schema)
+    return table if len(matches) == len(mask) else table.filter(mask)
+
+
+def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
+    for field, column in zip(right.schema, right.columns, strict=True):
+        left = left.append_column(field, column)
+    return left
+
+
+def _ahead(
+    windows: Iterator[_Window], columns: list[ScanColumn]
+) -> Iterator[tuple[_Window, _Pending]]:
+    """Starts reading windows before they are asked for."""
+    running: deque[tuple[_Window, _Pending]] = deque()
+    try:
+        for window in windows:
+            rows = RowRanges.of((window.start, window.stop))
+            running.append((window, _Pending(window, columns, rows)))
+            if len(running) > _WINDOWS_AHEAD:
+                yield running.popleft()
+        while running:
+            yield running.popleft()
+    finally:
+        for _, pending in running:
+            pending.cancel()
+
+
+def _windows(
+    snapshot: Snapshot, options: ScanOptions, columns: list[ScanColumn]
+) -> Iterator[_Window]:
+    size = options.batch_size or _BATCH_ROWS
+    for fragment, start, stop in _row_ranges(snapshot, options):
+        fields = [fragment.field(column.field) for column in columns if column.field]
+        bytes_per_row = sum(field.bytes_per_row for field in fields)
+        full = max(int(_WINDOW_BYTES / max(bytes_per_row, 1)) // size, 1) * size
+        # A limit behind a filter may be reached soon; so begin with little and double it.
+        impatient = options.filter is not None and options.limit is not None
+        rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
+        while start < stop:
+            yield _Window(fragment, start, min(start + rows, stop))
+            start += rows
+            rows = min(2 * rows, full)
+
+
+def _row_ranges(
+    snapshot: Snapshot, options: ScanOptions
+) -> Iterator[tuple[FragmentReader, int, int]]:
+    """Fragments with their wanted rows; a limit without a filter is known to end them."""
+    unfiltered = options.filter is None
+    skip = options.offset if unfiltered else 0
+    left = options.limit if unfiltered and options.limit is not None else _physical_rows(snapshot)
+    for fragment in _fragments(snapshot, options):
+        start, stop = options.row_range or (0, fragment.num_rows)
+        if not 0 <= start <= stop <= fragment.num_rows:
+            raise InvalidInputError(
+                f"rows {start} to {stop} of fragment {fragment.fragment.id}, "
+                f"which has {fragment.num_rows}"
+            )
+        first = min(start + skip, stop)
+        skip -= first - start
+        behind = min(first + left, stop)
+        left -= behind - first
+        if first < behind:
+            yield fragment, first, behind
+
+
+def _physical_rows(snapshot: Snapshot) -> int:
+    return sum(fragment.physical_rows for fragment in snapshot.manifest.fragments)
+
+
+def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentReader]:
+    by_id = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
+    for number in by_id if options.fragment_ids is None else options.fragment_ids:
+        if number not in by_id:
+            raise InvalidInputError(
+                f"no fragment {number} in version {snapshot.manifest.version}; "
+                f"there are {len(by_id)}"
+            )
+        yield FragmentReader(snapshot.store, by_id[number])

@@ -1,0 +1,115 @@
+"""One version of a table, pinned: what all reading starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pilum.errors import DatasetNotFoundError, UnsupportedVersionError, VersionNotFoundError
+from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
+from pilum.storage.base import Store
+from pilum.table.features import require_readable
+from pilum.table.manifest import Manifest
+from pilum.table.versions import list_manifests, load_named, load_version
+
+__all__ = ["Snapshot"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A version of a table and the store that holds it. Never changes.
+
+    Attributes:
+        store: Where the table is.
+        manifest: What the version consists of.
+    """
+
+    store: Store
+    manifest: Manifest
+
+    @classmethod
+    def latest(cls, store: Store) -> Snapshot:
+        """Pins the newest version.
+
+        Raises:
+            DatasetNotFoundError: If there is no table.
+            UnsupportedFeatureError: If it needs a reader that knows more.
+            CorruptFileError: If its manifest contradicts the format.
+        """
+        names = list_manifests(store)
+        if not names:
+            raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+        return cls._checked(store, load_named(store, names[-1]))
+
+    @classmethod
+    def at(cls, store: Store, version: int) -> Snapshot:
+        """Pins the version of this number.
+
+        Raises:
+            VersionNotFoundError: If the table has no such version.
+            DatasetNotFoundError: If there is no table.
+            UnsupportedFeatureError: If it needs a reader that knows more.
+            CorruptFileError: If its manifest contradicts the format.
+        """
+        return cls._checked(store, load_version(store, version))
+
+    @classmethod
+    def as_of(cls, store: Store, when: datetime) -> Snapshot:
+        """Pins the newest version that was committed at or before a moment.
+
+        Args:
+            store: Where the table is.
+            when: The moment; without a time zone it is local time.
+
+        Raises:
+            VersionNotFoundError: If the table is younger.
+            DatasetNotFoundError: If there is no table.
+            UnsupportedFeatureError: If it needs a reader that knows more.
+            CorruptFileError: If a manifest contradicts the format.
+        """
+        names = list_manifests(store)
+        if not names:
+            raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+        moment = when.astimezone()
+        for name in reversed(names):
+            manifest = load_named(store, name)
+            if manifest.timestamp <= moment:
+                return cls._checked(store, manifest)
+        raise VersionNotFoundError(f"{store.uri} has no version as old as {when.isoformat()}")
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+        return self.manifest.schema
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows.
+
+        Raises:
+            UnsupportedVersionError: If the writer was too old to record it and the data files
+                cannot be asked.
+        """
+        manifest = self.manifest
+        counted = manifest.writer_version and all(
+            fragment.physical_rows for fragment in manifest.fragments
+        )
+        if not counted and manifest.fragments:
+            self._require_known_files()
+        return sum(fragment.physical_rows for fragment in manifest.fragments)
+
+    def _require_known_files(self) -> None:
+        for fragment in self.manifest.fragments:
+            for file in fragment.files:
+                try:
+                    FileVersion.from_numbers(file.major, file.minor)
+                except UnsupportedVersionError as error:
+                    raise UnsupportedVersionError(
+                        f"{self.store.uri}: the number of rows is not recorded, and {error}"
+                    ) from None
+
+    @classmethod
+    def _checked(cls, store: Store, manifest: Manifest) -> Snapshot:
+        require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
+        return cls(store, manifest)

@@ -1,0 +1,181 @@
+"""Random access: rows by position or by address, in the order asked for, also repeated.
+
+    positions ──▶ addresses ──▶ per fragment: sorted, distinct rows ──▶ one round of requests for
+    all columns ──▶ decode only these values ──▶ back into the wanted order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.container.fields import FieldReader, Segment, read_segments
+from pilum.errors import InvalidInputError
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Schema
+from pilum.parallel import num_threads, submit
+from pilum.table.columns import ROW_ADDRESS, ROW_ID, addresses
+from pilum.table.files import FragmentReader
+from pilum.table.fragment import Fragment
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["take", "take_addresses"]
+
+_SHIFT = np.uint64(32)
+_ROW_MASK = np.uint64(0xFFFF_FFFF)
+_MANY_VALUES = 4096
+"""From this number of rows x columns on, decoding is worth more than one thread."""
+
+
+def take(
+    snapshot: Snapshot, rows: NDArray[np.int64], columns: Iterable[str] | None = None
+) -> pa.Table:
+    """Reads rows by their position in scan order.
+
+    Args:
+        snapshot: The version.
+        rows: int64, shape (n,), any order, also repeated.
+        columns: Names or dotted paths (a struct keeps only its named members), `_rowid`,
+            `_rowaddr`; None for all columns.
+
+    Returns:
+        n rows in the order of `rows`.
+
+    Raises:
+        InvalidInputError: If a position does not exist.
+        ColumnNotFoundError: If a column does not exist.
+        CorruptFileError: If a file is damaged.
+    """
+    fragments = snapshot.manifest.fragments
+    bounds = np.cumsum([0, *(fragment.physical_rows for fragment in fragments)], dtype=np.int64)
+    rows = np.asarray(rows, dtype=np.int64)
+    wrong = (rows < 0) | (rows >= bounds[-1])
+    if wrong.any():
+        raise InvalidInputError(
+            f"row {int(rows[wrong.argmax()])} of a table with {int(bounds[-1])} rows"
+        )
+    if len(fragments) == 1:
+        places = rows.astype(np.uint64) + (np.uint64(fragments[0].id) << _SHIFT)
+    else:
+        number = np.searchsorted(bounds, rows, side="right") - 1
+        ids = np.array([fragment.id for fragment in fragments], dtype=np.uint64)
+        places = (ids[number] << _SHIFT) + (rows - bounds[number]).astype(np.uint64)
+    return take_addresses(snapshot, places, columns)
+
+
+def take_addresses(
+    snapshot: Snapshot, addresses: NDArray[np.uint64], columns: Iterable[str] | None = None
+) -> pa.Table:
+    """Reads rows by their address.
+
+    Args:
+        snapshot: The version.
+        addresses: uint64, shape (n,), any order, also repeated.
+        columns: See `take`.
+
+    Returns:
+        n rows in the order of `addresses`.
+
+    Raises:
+        InvalidInputError: If there is no such fragment or row.
+        ColumnNotFoundError: If a column does not exist.
+        CorruptFileError: If a file is damaged.
+    """
+    names, schema = _projection(snapshot, columns)
+    places = np.asarray(addresses, dtype=np.uint64)
+    in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
+    distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
+    tables = [
+        _fragment_rows(reader, rows, names, schema) for reader, rows in _by_fragment(snapshot, distinct)
+    ]
+    arrow = _arrow(names, schema)
+    table = pa.concat_tables(tables) if tables else arrow.empty_table()
+    return table if back is None else table.take(pa.array(back))
+
+
+def _projection(snapshot: Snapshot, columns: Iterable[str] | None) -> tuple[list[str], Schema]:
+    """Names of the columns of the result, and the fields to read for them."""
+    if columns is None:
+        return snapshot.schema.names, snapshot.schema
+    wanted = list(columns)
+    meta = {name for name in (ROW_ID, ROW_ADDRESS) if name not in snapshot.schema.names}
+    schema = snapshot.schema.project([name for name in wanted if name not in meta])
+    tops = set(schema.names)
+    names = dict.fromkeys(
+        name if name in meta or name in tops else name.split(".")[0] for name in wanted
+    )
+    return list(names), schema
+
+
+def _arrow(names: list[str], schema: Schema) -> pa.Schema:
+    fields = [
+        schema.field(name).arrow if name in schema.names else pa.field(name, pa.uint64())
+        for name in names
+    ]
+    return pa.schema(fields, schema.arrow.metadata)
+
+
+def _by_fragment(
+    snapshot: Snapshot, addresses: NDArray[np.uint64]
+) -> list[tuple[FragmentReader, NDArray[np.int64]]]:
+    """Rows of each fragment, both ascending."""
+    by_id: dict[int, Fragment] = {f.id: f for f in snapshot.manifest.fragments}
+    ids = (addresses >> _SHIFT).astype(np.int64)
+    rows = (addresses & _ROW_MASK).astype(np.int64)
+    cuts = np.flatnonzero(np.diff(ids)) + 1
+    groups: list[tuple[FragmentReader, NDArray[np.int64]]] = []
+    for part_ids, part in zip(np.split(ids, cuts), np.split(rows, cuts), strict=True):
+        if len(part) == 0:
+            continue
+        fragment = by_id.get(int(part_ids[0]))
+        if fragment is None or part[-1] >= fragment.physical_rows:
+            raise InvalidInputError(
+                f"no row {int(part[-1])} in fragment {int(part_ids[0])} of version "
+                f"{snapshot.manifest.version}"
+            )
+        groups.append((FragmentReader(snapshot.store, fragment), part))
+    return groups
+
+
+def _fragment_rows(
+    reader: FragmentReader, rows: NDArray[np.int64], names: list[str], schema: Schema
+) -> pa.Table:
+    ranges = RowRanges.of_rows(rows)
+    fields = [reader.field(field) for field in schema.fields]
+    by_name = dict(zip(schema.names, _read_fields(fields, ranges), strict=True))
+    arrow = _arrow(names, schema)
+    arrays = [
+        by_name[name] if name in by_name else addresses(reader.fragment.id, rows) for name in names
+    ]
+    return pa.Table.from_arrays(arrays, schema=arrow)
+
+
+def _read_fields(fields: list[FieldReader], rows: RowRanges) -> list[pa.Array]:
+    """One array per field."""
+    segments = [list(field.segments(rows)) for field in fields]
+    if rows.num_rows * len(fields) < _MANY_VALUES:
+        arrays = iter(read_segments([segment for group in segments for segment in group]))
+        parts = [[next(arrays) for _ in group] for group in segments]
+    else:
+        parts = _read_in_threads(segments)
+    return [
+        array[0] if len(array) == 1 else pa.concat_arrays(array) if array else field.empty()
+        for array, field in zip(parts, fields, strict=True)
+    ]
+
+
+def _read_in_threads(segments: list[list[Segment]]) -> list[list[pa.Array]]:
+    """Groups of fields, one per thread, each read with one round of requests."""
+    groups = [segments[i :: num_threads()] for i in range(min(num_threads(), len(segments)))]
+    flat = [[segment for field in group for segment in field] for group in groups]
+    results = [iter(future.result()) for future in [submit(_reading(part)) for part in flat]]
+    return [
+        [next(results[index % len(groups)]) for _ in group] for index, group in enumerate(segments)
+    ]
+
+
+def _reading(segments: list[Segment]):  # type: ignore[no-untyped-def]
+    return lambda: read_segments(segments)

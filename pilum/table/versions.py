@@ -1,0 +1,147 @@
+"""The history of a table: which versions there are, and what each one says about itself."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pilum.errors import CorruptFileError, DatasetNotFoundError, NotFoundError, VersionNotFoundError
+from pilum.format.pb import table_pb2
+from pilum.storage.base import Store
+from pilum.table.manifest import Manifest
+from pilum.table.manifest_file import load_manifest, load_message
+from pilum.table.names import (
+    VERSIONS_FOLDER,
+    ManifestName,
+    NamingScheme,
+    detached_manifest_path,
+    is_detached,
+    manifest_names,
+)
+
+__all__ = ["VersionInfo", "list_manifests", "list_versions", "load_named", "load_version"]
+
+_MAX_VERSION = 2**64 - 1
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """One version in the history.
+
+    Attributes:
+        version: Its number.
+        timestamp: When it was committed, UTC, cut to microseconds.
+        metadata: Counts as decimal strings: `total_fragments`, `total_data_files`,
+            `total_files_size` (bytes of data files), `total_deletion_files`; and, where the
+            writer was recent enough to record rows, `total_data_file_rows`,
+            `total_deletion_file_rows` and `total_rows` (those that are not deleted).
+    """
+
+    version: int
+    timestamp: datetime
+    metadata: dict[str, str]
+
+
+def list_manifests(store: Store) -> list[ManifestName]:
+    """The manifests of all versions in history, oldest first; empty if there is no table.
+
+    Raises:
+        CorruptFileError: If two naming schemes are mixed.
+    """
+    names = (entry.name for entry in store.list(VERSIONS_FOLDER))
+    return manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}")
+
+
+def load_version(store: Store, version: int) -> Manifest:
+    """Reads the manifest of one version, attached or detached.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If the table has no such version.
+        CorruptFileError: If its bytes contradict the format.
+    """
+    for path in _candidates(version):
+        with suppress(NotFoundError):
+            return _load(store, path, version)
+    known = [name.version for name in list_manifests(store)]
+    if not known:
+        raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+    raise VersionNotFoundError(
+        f"{store.uri} has no version {version}; it has {known[0]} to {known[-1]}"
+    )
+
+
+def load_named(store: Store, name: ManifestName) -> Manifest:
+    """Reads the manifest of a listed version.
+
+    Raises:
+        NotFoundError: If it was removed meanwhile.
+        CorruptFileError: If its bytes contradict the format.
+    """
+    return _load(store, name.path, name.version)
+
+
+def list_versions(store: Store) -> list[VersionInfo]:
+    """Describes all versions in history, oldest first.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        CorruptFileError: If a manifest contradicts the format.
+    """
+    names = list_manifests(store)
+    if not names:
+        raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+    return [_describe(load_message(store, name.path)) for name in names]
+
+
+def _load(store: Store, path: str, version: int) -> Manifest:
+    manifest = load_manifest(store, path)
+    if manifest.version != version:
+        raise CorruptFileError(f"expected version {version}, found {manifest.version}", path)
+    return manifest
+
+
+def _candidates(version: int) -> list[str]:
+    if not 0 < version <= _MAX_VERSION:
+        return []
+    if is_detached(version):
+        return [detached_manifest_path(version)]
+    return [scheme.manifest_path(version) for scheme in (NamingScheme.V2, NamingScheme.V1)]
+
+
+def _describe(message: table_pb2.Manifest) -> VersionInfo:
+    files = [file for fragment in message.fragments for file in fragment.files]
+    deletions = [
+        fragment.deletion_file
+        for fragment in message.fragments
+        if fragment.HasField("deletion_file")
+    ]
+    counts = {
+        "total_fragments": len(message.fragments),
+        "total_data_files": len(files),
+        "total_files_size": sum(file.file_size_bytes for file in files),
+        "total_deletion_files": len(deletions),
+    }
+    if _has_row_counts(message):
+        physical = sum(fragment.physical_rows for fragment in message.fragments)
+        deleted = sum(deletion.num_deleted_rows for deletion in deletions)
+        counts |= {
+            "total_data_file_rows": physical,
+            "total_deletion_file_rows": deleted,
+            "total_rows": physical - deleted,
+        }
+    when = timedelta(
+        seconds=message.timestamp.seconds, microseconds=message.timestamp.nanos // 1000
+    )
+    metadata = {name: str(count) for name, count in sorted(counts.items())}
+    return VersionInfo(message.version, _EPOCH + when, metadata)
+
+
+def _has_row_counts(message: table_pb2.Manifest) -> bool:
+    return message.HasField("writer_version") and all(
+        fragment.physical_rows
+        and (fragment.deletion_file.num_deleted_rows or not fragment.HasField("deletion_file"))
+        for fragment in message.fragments
+    )

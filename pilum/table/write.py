@@ -1,0 +1,160 @@
+"""Batches in, fragments out: new data files, not yet part of any version.
+
+    batches  |  0  |  1  |  2  |  3  |
+    files    |   max_rows   |   max_rows   |…     a file ends at the exact row
+                                                  or after the batch that makes it too large
+
+If anything fails on the way, an interrupt included, the files are removed again; nothing refers to
+them yet. Source: docs/format/table.md, "Writing".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pilum.container.writer import FileWriter
+from pilum.errors import InvalidInputError
+from pilum.format.schema import Schema
+from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.storage.base import Store
+from pilum.table.fragment import DataFile, Fragment, FragmentId
+from pilum.table.names import data_path, new_data_file_name
+
+__all__ = ["WriteOptions", "write_fragments"]
+
+_PREFIX = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How data files are cut and named.
+
+    Attributes:
+        max_rows_per_file: A file never has more rows.
+        max_bytes_per_file: A file that has grown to this size gets no further batch.
+        version: File version to write.
+        file_name_prefix: Put in front of the names of the files, to tell whose they are.
+    """
+
+    max_rows_per_file: int = 1024 * 1024
+    max_bytes_per_file: int = 90 << 30
+    version: FileVersion = DEFAULT_VERSION
+    file_name_prefix: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_rows_per_file", "max_bytes_per_file"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name}: expected at least 1, found {getattr(self, name)}")
+        if self.file_name_prefix is not None and not _PREFIX.fullmatch(self.file_name_prefix):
+            raise InvalidInputError(
+                f"file_name_prefix: expected letters, digits, - and _, found "
+                f"{self.file_name_prefix!r}"
+            )
+
+
+def write_fragments(
+    store: Store,
+    schema: Schema,
+    batches: Iterable[pa.RecordBatch],
+    options: WriteOptions | None = None,
+) -> tuple[Fragment, ...]:
+    """Writes batches to new data files, one fragment each.
+
+    Args:
+        store: Where the table is, or will be.
+        schema: What the files hold; its field ids are those of the table.
+        batches: Their columns are those of `schema.arrow`, in that order.
+        options: Defaults if None.
+
+    Returns:
+        The fragments, with unassigned ids; none if there are no rows.
+
+    Raises:
+        SchemaMismatchError: If a batch does not have the schema.
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    writer = _RollingWriter(store, schema, options or WriteOptions())
+    try:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+class _RollingWriter:
+    """One file after the other."""
+
+    def __init__(self, store: Store, schema: Schema, options: WriteOptions) -> None:
+        self._store = store
+        self._schema = schema
+        self._options = options
+        self._names: list[str] = []
+        self._fragments: list[Fragment] = []
+        self._file: FileWriter | None = None
+        self._num_rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends a batch, cut where a file is full."""
+        start = 0
+        while start < batch.num_rows:
+            file = self._file or self._open()
+            part = batch.slice(start, self._options.max_rows_per_file - self._num_rows)
+            file.write_batch(part)
+            start += part.num_rows
+            self._num_rows += part.num_rows
+            if self._is_full(file):
+                self._close(file)
+
+    def finish(self) -> tuple[Fragment, ...]:
+        """Finishes the last file."""
+        if self._file:
+            self._close(self._file)
+        return tuple(self._fragments)
+
+    def abort(self) -> None:
+        """Removes all files."""
+        with suppress(OSError):
+            if self._file:
+                self._file.abort()
+        for name in self._names:
+            with suppress(OSError):
+                self._store.delete(data_path(name))
+
+    def _open(self) -> FileWriter:
+        name = new_data_file_name(self._options.file_name_prefix)
+        self._names.append(name)
+        sink = self._store.sink(data_path(name))
+        try:
+            self._file = FileWriter(sink, self._schema, version=self._options.version)
+        except BaseException:
+            sink.abort()
+            raise
+        self._num_rows = 0
+        return self._file
+
+    def _is_full(self, file: FileWriter) -> bool:
+        return (
+            self._num_rows >= self._options.max_rows_per_file
+            or file.bytes_written() >= self._options.max_bytes_per_file
+        )
+
+    def _close(self, file: FileWriter) -> None:
+        written = file.finish()
+        self._file = None
+        self._num_rows = 0
+        data_file = DataFile(
+            self._names[-1],
+            written.field_ids,
+            written.column_indices,
+            written.version.major,
+            written.version.minor,
+            written.size_bytes,
+        )
+        self._fragments.append(Fragment(FragmentId(0), (data_file,), written.num_rows))

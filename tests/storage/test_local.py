@@ -1,0 +1,210 @@
+"""Local files: ranges come back whole or not at all, and only complete files have their name."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
+from pilum.storage.base import Entry, Ranges
+from pilum.storage.local import LocalSource, LocalStore
+
+CONTENT = np.random.default_rng(7).integers(0, 256, 200_000, dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> LocalSource:
+    path = tmp_path_factory.mktemp("source") / "content"
+    path.write_bytes(CONTENT.tobytes())
+    return LocalSource(str(path))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(str(tmp_path / "table"))
+
+
+def files(store: LocalStore) -> list[str]:
+    return sorted(str(path.relative_to(store.root)) for path in Path(store.root).rglob("*.*"))
+
+
+ranges_of_file = st.tuples(st.integers(0, len(CONTENT)), st.integers(0, 50_000)).map(
+    lambda pair: (pair[0], min(pair[1], len(CONTENT) - pair[0]))
+)
+
+
+@given(ranges=st.lists(ranges_of_file, max_size=80))
+def test_every_range_comes_back_as_it_stands_in_the_file(
+    source: LocalSource, ranges: list[tuple[int, int]]
+) -> None:
+    fetched = source.read(Ranges.of(*ranges))
+    assert len(fetched) == len(ranges)
+    for index, (offset, size) in enumerate(ranges):
+        assert np.array_equal(fetched[index], CONTENT[offset : offset + size])
+
+
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_what_is_aligned_in_the_file_is_aligned_in_memory(source: LocalSource, count: int) -> None:
+    ranges = [(64 * 311 * index, 20_000) for index in range(count) if 64 * 311 * index < 180_000]
+    fetched = source.read(Ranges.of(*ranges))
+    for index in range(len(ranges)):
+        assert fetched[index].ctypes.data % 64 == 0
+
+
+def test_far_ranges_are_not_read_with_what_lies_between(source: LocalSource) -> None:
+    assert len(source.read(Ranges.of((0, 10), (150_000, 10))).data) < 1000
+
+
+def test_near_ranges_are_read_with_what_lies_between(source: LocalSource) -> None:
+    assert len(source.read(Ranges.of((0, 10), (8_000, 10))).data) >= 8_000
+
+
+@pytest.mark.parametrize("around", [0, 1, 50])
+@pytest.mark.parametrize(
+    "wrong",
+    [(-1, 5), (0, -1), (len(CONTENT), 1), (0, len(CONTENT) + 1), (2**62, 2**62), (5, 2**63 - 1)],
+)
+def test_ranges_outside_of_the_file_are_damage(
+    source: LocalSource, wrong: tuple[int, int], around: int
+) -> None:
+    with pytest.raises(CorruptFileError, match="do not lie within") as caught:
+        source.read(Ranges.of(*[(0, 1)] * around, wrong))
+    assert source.path in str(caught.value)
+
+
+@pytest.mark.parametrize("ranges", [[(0, 5000)], [(0, 100_000)], [(0, 10), (90_000, 10)]])
+def test_a_file_that_shrinks_while_it_is_open_is_damage(
+    tmp_path: Path, ranges: list[tuple[int, int]]
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(100_000))
+    source = LocalSource(str(path))
+    os.truncate(path, 1000)
+    with pytest.raises(CorruptFileError, match="had 100000 bytes when it was opened"):
+        source.read(Ranges.of(*ranges))
+
+
+def test_a_file_of_another_size_than_recorded_is_damage(store: LocalStore) -> None:
+    store.put("data/a", b"12345")
+    with pytest.raises(CorruptFileError, match="expected 6 bytes, found 5"):
+        store.source("data/a", 6)
+
+
+def test_a_closed_source_says_so(store: LocalStore) -> None:
+    store.put("a", bytes(100_000))
+    source = store.source("a")
+    source.close()
+    source.close()
+    for ranges in [Ranges.of((0, 5)), Ranges.of((0, 90_000)), Ranges.of((0, 5), (7, 9))]:
+        with pytest.raises(InvalidInputError, match="is closed"):
+            source.read(ranges)
+
+
+def test_threads_share_a_source(source: LocalSource) -> None:
+    wrong: list[int] = []
+
+    def read(seed: int) -> None:
+        for offset in np.random.default_rng(seed).integers(0, 190_000, 300).tolist():
+            ranges = Ranges.of((offset, 999), (190_000 - offset, 5))
+            if not np.array_equal(source.read(ranges)[0], CONTENT[offset : offset + 999]):
+                wrong.append(offset)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", ["none", "a/none", "file/below"])
+def test_what_is_not_there_is_not_found(store: LocalStore, path: str) -> None:
+    store.put("file", b"")
+    for ask in (store.read, store.source):
+        with pytest.raises(NotFoundError, match="there is no file"):
+            ask(path)
+    store.delete(path)
+    assert list(store.list(path)) == []
+
+
+@pytest.mark.parametrize("path", ["../outside", "data/../../outside", ".."])
+def test_paths_do_not_leave_the_table(store: LocalStore, path: str) -> None:
+    for act in (store.read, store.source, store.sink, store.delete):
+        with pytest.raises(InvalidInputError, match="leaves the table"):
+            act(path)
+
+
+def test_a_sink_shows_its_file_only_when_it_is_finished(store: LocalStore) -> None:
+    sink = store.sink("data/a.lance")
+    sink.write(b"")
+    sink.write(np.arange(3, dtype=np.int16))
+    sink.write(memoryview(b"xyz"))
+    assert sink.position == 9
+    with pytest.raises(NotFoundError):
+        store.read("data/a.lance")
+    sink.finish()
+    sink.abort()
+    assert store.read("data/a.lance") == b"\0\0\1\0\2\0xyz"
+    assert list(store.list("data")) == [Entry("a.lance", 9)]
+
+
+def test_an_aborted_sink_leaves_nothing(store: LocalStore) -> None:
+    sink = store.sink("data/a.lance")
+    sink.write(b"abc")
+    sink.abort()
+    sink.abort()
+    with pytest.raises(InvalidInputError, match="finished or aborted"):
+        sink.finish()
+    assert files(store) == []
+
+
+def test_put_replaces(store: LocalStore) -> None:
+    store.put("a.b", b"old")
+    store.put("a.b", b"new")
+    assert store.read("a.b") == b"new"
+    assert files(store) == ["a.b"]
+
+
+def test_put_if_absent_never_replaces(store: LocalStore) -> None:
+    assert store.put_if_absent("v/1.m", b"first")
+    assert not store.put_if_absent("v/1.m", b"second")
+    assert store.read("v/1.m") == b"first"
+    assert files(store) == ["v/1.m"]
+
+
+def test_of_many_threads_exactly_one_creates_the_file(store: LocalStore) -> None:
+    start = threading.Barrier(8)
+    won: list[int] = []
+
+    def put(index: int) -> None:
+        start.wait()
+        if store.put_if_absent("v/1.m", str(index).encode()):
+            won.append(index)
+
+    threads = [threading.Thread(target=put, args=(index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [store.read("v/1.m").decode()] == [str(index) for index in won]
+    assert files(store) == ["v/1.m"]
+
+
+def test_a_failed_write_leaves_nothing(store: LocalStore) -> None:
+    puts: list[Callable[[str, bytes], object]] = [store.put, store.put_if_absent]
+    for put in puts:
+        with pytest.raises(TypeError):
+            put("a.b", 5)  # type: ignore[arg-type]
+    assert files(store) == []
+
+
+def test_a_store_travels_to_other_processes(store: LocalStore) -> None:
+    assert pickle.loads(pickle.dumps(store)) == store

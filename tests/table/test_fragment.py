@@ -1,0 +1,92 @@
+"""Fragments as messages and as JSON."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from pilum.format.pb import table_pb2
+from pilum.format.schema import FieldId
+from pilum.table.fragment import DataFile, Fragment, FragmentId
+
+field_lists = st.lists(st.integers(-5, 2**31 - 1), max_size=5)
+data_files = st.builds(
+    lambda path, fields, major, minor, size: DataFile(
+        path, tuple(map(FieldId, fields)), tuple(range(len(fields))), major, minor, size
+    ),
+    st.text(),
+    field_lists,
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.none() | st.integers(1, 2**63),
+)
+fragments = st.builds(
+    Fragment,
+    st.integers(0, 2**32 - 1).map(FragmentId),
+    st.lists(data_files, max_size=3).map(tuple),
+    st.integers(0, 2**63),
+)
+FILE: dict[str, Any] = {"path": "x", "fields": [0], "column_indices": [0]}
+FRAGMENT: dict[str, Any] = {"id": 1, "files": [FILE], "physical_rows": 3}
+
+
+@given(fragments)
+def test_a_fragment_survives_every_form(fragment: Fragment) -> None:
+    data = fragment.to_proto().SerializeToString()
+    assert Fragment.from_proto(table_pb2.DataFragment.FromString(data)) == fragment
+    assert Fragment.from_json(json.loads(json.dumps(fragment.to_json()))) == fragment
+    assert pickle.loads(pickle.dumps(fragment)) == fragment
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"id": 2**32},
+        {"files": [{"path": "../../other/data/x.lance"}]},
+        {"files": [{"path": "x", "fields": [0, 1], "column_indices": [0]}]},
+        {"files": [{"path": "x", "fields": [0], "file_major_version": 2}]},
+    ],
+)
+def test_contradictions_are_damage(message: dict[str, Any]) -> None:
+    with pytest.raises(CorruptFileError):
+        Fragment.from_proto(table_pb2.DataFragment(**message))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        5,
+        {},
+        {**FRAGMENT, "id": -1},
+        {**FRAGMENT, "id": "x"},
+        {**FRAGMENT, "physical_rows": -3},
+        {**FRAGMENT, "files": None},
+        {**FRAGMENT, "files": [None]},
+        {**FRAGMENT, "files": [{"path": "x"}]},
+        {**FRAGMENT, "files": [{**FILE, "fields": ["a"]}]},
+    ],
+)
+def test_json_that_is_no_fragment(data: Any) -> None:
+    with pytest.raises(InvalidInputError, match="not a"):
+        Fragment.from_json(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {**FRAGMENT, "deletion_file": {"id": 1}},
+        {**FRAGMENT, "row_id_meta": {"inline": [1]}},
+        {**FRAGMENT, "overlays": [{}]},
+        {**FRAGMENT, "files": [{**FILE, "base_id": 0}]},
+    ],
+)
+def test_json_with_more_than_is_supported(data: Any) -> None:
+    with pytest.raises(UnsupportedFeatureError):
+        Fragment.from_json(data)
