@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum import kernels
 from pilum.encodings.base import Compressive, demand
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.page import Decoded, DictionaryBlock, Layer
@@ -153,14 +154,27 @@ def _look_up(
 ) -> pa.Array:
     """Values by their index in the dictionary."""
     demand(len(decoded.buffers) == 1, "dictionary indices that are not numbers")
-    width = len(decoded.buffers[0]) // max(layer.length, 1)
-    demand(layer.length == 0 or width in (1, 2, 4, 8), f"dictionary indices of {width} bytes")
-    index_type = {1: pa.uint8(), 2: pa.uint16(), 4: pa.int32(), 8: pa.int64()}.get(width, pa.int32())
-    indices = _array(index_type, layer, decoded.buffers, [])
-    values = _values(kind, None, dictionary.buffers, Layer(dictionary.num_values, None, 0, None))
-    numbers = decoded.buffers[0].view(index_type.to_pandas_dtype())
-    inside = layer.length == 0 or bool(
-        numbers.min() >= 0 and numbers.max() < max(dictionary.num_values, 1)
-    )
+    if layer.length == 0:
+        return pa.nulls(0, kind)
+    width = len(decoded.buffers[0]) // layer.length
+    demand(width in (1, 2, 4, 8), f"dictionary indices of {width} bytes")
+    if _is_variable(kind):
+        strings = kernels.look_up_strings(
+            decoded.buffers[0], width, layer.validity, *dictionary.buffers
+        )
+        return _values(kind, None, strings, layer)
+    return _take(kind, decoded.buffers[0], width, dictionary, layer)
+
+
+def _take(
+    kind: pa.DataType,
+    indices: NDArray[np.uint8],
+    width: int,
+    dictionary: DictionaryBlock,
+    layer: Layer,
+) -> pa.Array:
+    numbers = indices.view(f"u{width}")
+    inside = int(numbers.max()) < dictionary.num_values
     demand(inside, f"dictionary indices beyond its {dictionary.num_values} values")
-    return values.take(indices)
+    values = _values(kind, None, dictionary.buffers, Layer(dictionary.num_values, None, 0, None))
+    return values.take(_array(pa.from_numpy_dtype(numbers.dtype), layer, [indices], []))

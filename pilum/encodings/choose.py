@@ -46,7 +46,6 @@ _DICTIONARY_MAX_RATIO = 0.8
 
 _FSST_MIN_BYTES = 32_768
 _FSST_MIN_LENGTH = 5
-_FSST_SAMPLE_VALUES = 4_096
 _FSST_MAX_RATIO = 0.9
 _ZSTD_MIN_LENGTH = 32_768
 _ZSTD_LEVEL = 0
@@ -160,21 +159,13 @@ def _fixed_encoding(block: FixedBlock) -> Compressive:
 def _text_encoding(block: StringBlock) -> tuple[StringBlock, Compressive]:
     """Strings as they are or as FSST codes."""
     plain = Variable(block.offset_bits)
-    if not _may_compress(block):
-        return block, plain
-    table, offsets, data = kernels.compress_fsst(block.offsets, block.data)
-    return _with_offsets(block, offsets, data), Fsst(table.tobytes(), plain)
-
-
-def _may_compress(block: StringBlock) -> bool:
-    """Whether FSST pays, judged by a sample."""
     enough = block.is_text and block.max_value_bytes >= _FSST_MIN_LENGTH
     if not enough or block.data_bytes + block.offsets.nbytes < _FSST_MIN_BYTES:
-        return False
-    offsets = block.offsets[: _FSST_SAMPLE_VALUES + 1]
-    raw_bytes = int(offsets[-1] - offsets[0])
-    _, _, data = kernels.compress_fsst(offsets, block.data)
-    return len(data) <= _FSST_MAX_RATIO * raw_bytes
+        return block, plain
+    table, offsets, data = kernels.compress_fsst(block.offsets, block.data)
+    if len(data) > _FSST_MAX_RATIO * block.data_bytes:
+        return block, plain
+    return _with_offsets(block, offsets, data), Fsst(table.tobytes(), plain)
 
 
 def _with_offsets(block: StringBlock, offsets: np.ndarray, data: np.ndarray) -> StringBlock:

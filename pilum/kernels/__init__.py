@@ -19,6 +19,7 @@ from pilum._kernels import (
     encode_full_zip_strings,
     encode_mini_block,
     fixed_costs,
+    look_up_strings,
     ravel,
     unravel,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "encode_full_zip_strings",
     "encode_mini_block",
     "fixed_costs",
+    "look_up_strings",
     "ravel",
     "unravel",
 ]

@@ -75,35 +75,89 @@ impl SymbolTable {
             out.extend_from_slice(codes);
             return Ok(());
         }
-        let mut buffer = [0u8; 8 * 65];
-        let mut filled = 0;
-        let mut codes = codes.iter();
-        while let Some(&code) = codes.next() {
-            let slot = buffer
-                .get_mut(filled..filled + 8)
-                .and_then(|slot| slot.first_chunk_mut::<8>());
-            let Some(slot) = slot else { break };
-            if code == ESCAPE {
-                let literal = codes
-                    .next()
-                    .ok_or_else(|| Corrupt("fsst: escape at the end".into()))?;
-                *slot = [*literal, 0, 0, 0, 0, 0, 0, 0];
-                filled += 1;
-            } else {
-                let code = usize::from(code);
-                *slot = self.symbols.get(code).copied().unwrap_or_default();
-                let length = self.lengths.get(code).copied().unwrap_or_default();
-                ensure(length > 0, "fsst code", code, "one of the table")?;
-                filled += usize::from(length);
-            }
-            if filled >= 8 * 64 {
-                out.extend_from_slice(buffer.get(..filled).unwrap_or_default());
-                filled = 0;
-            }
-        }
-        out.extend_from_slice(buffer.get(..filled).unwrap_or_default());
+        let mut scratch = self.scratch(codes.len());
+        let filled = self.expand(codes, &mut scratch, 0)?;
+        out.extend_from_slice(part(&scratch, 0, filled, "fsst string")?);
         Ok(())
     }
+
+    /// Whether codes stand for symbols; if not, strings are stored as they are.
+    pub fn is_coded(&self) -> bool {
+        self.coded
+    }
+
+    /// Room for what so many codes can become.
+    pub fn scratch(&self, num_codes: usize) -> Vec<u8> {
+        vec![0; 8 * num_codes + WINDOW]
+    }
+
+    /// Writes a string to `out` from `filled` on; returns where it ends.
+    ///
+    /// `out` comes from `scratch`, for all codes that are written to it.
+    #[inline]
+    pub fn expand(&self, codes: &[u8], out: &mut [u8], mut filled: usize) -> Result<usize> {
+        let (mut rest, mut unknown) = (codes, false);
+        while let Some((group, behind)) = rest.split_first_chunk::<4>() {
+            if group.contains(&ESCAPE) {
+                break;
+            }
+            let window = window_at(out, filled)?;
+            let mut at = 0;
+            for &code in group {
+                let length = self.put(code, window, at);
+                unknown |= length == 0;
+                at += length;
+            }
+            filled += at;
+            rest = behind;
+        }
+        let mut rest = rest.iter();
+        while let Some(&code) = rest.next() {
+            let window = window_at(out, filled)?;
+            if code == ESCAPE {
+                let literal = rest
+                    .next()
+                    .ok_or_else(|| Corrupt("fsst: escape at the end".into()))?;
+                window[0] = *literal;
+                filled += 1;
+            } else {
+                let length = self.put(code, window, 0);
+                unknown |= length == 0;
+                filled += length;
+            }
+        }
+        ensure(
+            !unknown,
+            "fsst code",
+            "one that the table does not have",
+            "a symbol",
+        )?;
+        Ok(filled)
+    }
+
+    /// Writes one symbol; returns its length (0 for a code without one).
+    #[inline]
+    fn put(&self, code: u8, window: &mut [u8; WINDOW], at: usize) -> usize {
+        let code = usize::from(code);
+        let symbol = self.symbols.get(code).copied().unwrap_or_default();
+        if let Some(slot) = window
+            .get_mut(at..)
+            .and_then(|free| free.first_chunk_mut::<8>())
+        {
+            *slot = symbol;
+        }
+        usize::from(self.lengths.get(code).copied().unwrap_or_default())
+    }
+}
+
+/// Bytes that four symbols of eight bytes can touch, and some more.
+const WINDOW: usize = 64;
+
+#[inline]
+fn window_at(out: &mut [u8], filled: usize) -> Result<&mut [u8; WINDOW]> {
+    out.get_mut(filled..)
+        .and_then(|free| free.first_chunk_mut::<WINDOW>())
+        .ok_or_else(|| Corrupt("fsst: no room".into()))
 }
 
 /// Strings as one buffer and the end of each.

@@ -8,6 +8,7 @@ pub mod bitmap;
 pub mod bitpacking;
 pub mod block;
 pub mod compression;
+pub mod dictionary;
 pub mod error;
 pub mod fsst;
 pub mod full_zip;

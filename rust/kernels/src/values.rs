@@ -84,6 +84,43 @@ impl Offsets {
         Ok(())
     }
 
+    /// An offset of 0, and room for `count` more.
+    pub fn with_capacity(bits: usize, count: usize) -> Result<Self> {
+        let mut offsets = Self::new(bits)?;
+        offsets.reserve(count);
+        Ok(offsets)
+    }
+
+    /// Appends the ends of strings of these lengths, which have `total` bytes in all; the first
+    /// one starts at 0.
+    pub fn extend_lengths(
+        &mut self,
+        lengths: impl Iterator<Item = usize>,
+        total: usize,
+    ) -> Result<()> {
+        let mut end = 0usize;
+        match self {
+            Self::Small(offsets) => {
+                let fits = i32::try_from(total).is_ok();
+                ensure(
+                    fits,
+                    "bytes of strings with 32-bit offsets",
+                    total,
+                    "less than 2^31",
+                )?;
+                offsets.extend(lengths.map(|length| {
+                    end += length;
+                    i32::try_from(end).unwrap_or(i32::MAX)
+                }));
+            }
+            Self::Large(offsets) => offsets.extend(lengths.map(|length| {
+                end += length;
+                i64::try_from(end).unwrap_or(i64::MAX)
+            })),
+        }
+        Ok(())
+    }
+
     fn reserve(&mut self, count: usize) {
         match self {
             Self::Small(offsets) => offsets.reserve(count),
@@ -436,6 +473,9 @@ impl<'a> Strings<'a> {
         offsets: &mut Offsets,
         data: &mut Vec<u8>,
     ) -> Result<()> {
+        if !table.is_coded() {
+            return self.append(range, offsets, data);
+        }
         ensure(
             range.end <= self.count,
             "string index",
@@ -444,6 +484,15 @@ impl<'a> Strings<'a> {
         )?;
         offsets.reserve(range.len());
         let mut start = self.offset(range.start)?;
+        let codes = self.offset(range.end)?.saturating_sub(start);
+        ensure(
+            codes <= self.buffer.len(),
+            "strings, bytes",
+            codes,
+            self.buffer.len(),
+        )?;
+        let mut scratch = table.scratch(codes);
+        let (base, mut filled) = (data.len(), 0);
         for index in range.clone() {
             let end = self.offset(index + 1)?;
             ensure(
@@ -452,10 +501,12 @@ impl<'a> Strings<'a> {
                 end,
                 format_args!("at least {start}"),
             )?;
-            table.decompress(part(self.buffer, start, end - start, "string data")?, data)?;
-            offsets.push(data.len())?;
+            let string = part(self.buffer, start, end - start, "string data")?;
+            filled = table.expand(string, &mut scratch, filled)?;
+            offsets.push(base + filled)?;
             start = end;
         }
+        data.extend_from_slice(part(&scratch, 0, filled, "strings, bytes")?);
         Ok(())
     }
 }

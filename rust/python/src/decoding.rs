@@ -5,11 +5,11 @@ use pilum_kernels::error::Corrupt;
 use pilum_kernels::levels::Layers;
 use pilum_kernels::mini_block::{self, Chunk, Decoded};
 use pilum_kernels::unravel::Unraveler;
-use pilum_kernels::{block, full_zip};
+use pilum_kernels::{block, dictionary, full_zip};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{corrupt, layers_out, rows, slice, values_out};
+use crate::arrays::{OffsetsArg, corrupt, layers_out, rows, slice, values_out};
 use crate::plans::{Block, Plan};
 
 type Columns<'py> = (Bound<'py, PyList>, usize, Bound<'py, PyList>);
@@ -109,6 +109,23 @@ pub fn decode_block<'py>(
     Ok(decoded
         .map_err(|error| corrupt(py, &error))?
         .into_pyarray(py))
+}
+
+/// Looks up strings in a dictionary; returns their offsets and bytes.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn look_up_strings<'py>(
+    py: Python<'py>,
+    indices: PyReadonlyArray1<'py, u8>,
+    width: usize,
+    validity: Option<PyReadonlyArray1<'py, u8>>,
+    offsets: OffsetsArg<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (indices, offsets, data) = (slice(&indices)?, offsets.view()?, slice(&data)?);
+    let validity = validity.as_ref().map(slice).transpose()?;
+    let made = py.detach(|| dictionary::strings(indices, width, validity, offsets, data));
+    values_out(py, made.map_err(|error| corrupt(py, &error))?)
 }
 
 /// Turns levels without values into layers.

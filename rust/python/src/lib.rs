@@ -17,7 +17,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule(gil_used = false)]
 mod _kernels {
     #[pymodule_export]
-    use crate::decoding::{decode_block, decode_full_zip, decode_mini_block, unravel};
+    use crate::decoding::{
+        decode_block, decode_full_zip, decode_mini_block, look_up_strings, unravel,
+    };
     #[pymodule_export]
     use crate::encoding::{
         compress_fsst, compress_zstd, encode_full_zip_fixed, encode_full_zip_strings,

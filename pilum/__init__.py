@@ -1,0 +1,18 @@
+"""The Lance columnar file and table format in Python."""
+
+from pilum.dataset.fragment import LanceFragment
+from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
+from pilum.dataset.metadata import FragmentMetadata
+from pilum.dataset.operations import LanceOperation, Transaction
+from pilum.dataset.scanner import LanceScanner
+
+__all__ = [
+    "FragmentMetadata",
+    "LanceDataset",
+    "LanceFragment",
+    "LanceOperation",
+    "LanceScanner",
+    "Transaction",
+    "dataset",
+    "write_dataset",
+]

@@ -1,0 +1,163 @@
+"""What a dataset is: a pinned version, and what its manifest says without reading data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Self
+
+import pyarrow as pa
+
+from pilum.errors import InvalidInputError
+from pilum.format.schema import Schema
+from pilum.storage.open import open_store
+from pilum.table.features import Feature
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["DatasetBase", "LanceStats", "Location", "require_version"]
+
+Location = str | os.PathLike[str]
+
+
+class DatasetBase:
+    """A pinned version of a table. See `pilum.LanceDataset`."""
+
+    def __init__(
+        self,
+        uri: Location,
+        version: int | None = None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Opens a table.
+
+        Args:
+            uri: Its location.
+            version: The version, None for the latest.
+            storage_options: Settings of the store.
+
+        Raises:
+            DatasetNotFoundError: If there is no table.
+            VersionNotFoundError: If it has no such version.
+            UnsupportedFormatError: If the location, or the table, needs what is not there yet.
+        """
+        self._uri = os.fspath(uri)
+        self._storage_options = dict(storage_options or {})
+        store = open_store(self._uri, self._storage_options)
+        self._snapshot = (
+            Snapshot.latest(store)
+            if version is None
+            else Snapshot.at(store, require_version(version))
+        )
+
+    @classmethod
+    def pinned(
+        cls, uri: Location, storage_options: Mapping[str, str] | None, snapshot: Snapshot
+    ) -> Self:
+        """A dataset at a version that is open already."""
+        dataset = cls.__new__(cls)
+        dataset._uri = os.fspath(uri)
+        dataset._storage_options = dict(storage_options or {})
+        dataset._snapshot = snapshot
+        return dataset
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The pinned version, for the floors below."""
+        return self._snapshot
+
+    @property
+    def uri(self) -> str:
+        """The location, as it was given."""
+        return self._uri
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._snapshot.schema.arrow
+
+    @property
+    def lance_schema(self) -> Schema:
+        """The columns with their field ids."""
+        return self._snapshot.schema
+
+    @property
+    def max_field_id(self) -> int:
+        """The highest field id of the schema, -1 without columns."""
+        return self._snapshot.schema.max_field_id
+
+    @property
+    def data_storage_version(self) -> str:
+        """The file version that the table is written in, such as "2.1"."""
+        return self._snapshot.manifest.data_format
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they move."""
+        return bool(self._snapshot.manifest.reader_flags & Feature.STABLE_ROW_IDS)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Notes about the table."""
+        return dict(self._snapshot.manifest.table_metadata)
+
+    @property
+    def schema_metadata(self) -> dict[str, str]:
+        """Metadata of the schema."""
+        return dict(self._snapshot.schema.metadata or {})
+
+    @property
+    def stats(self) -> LanceStats:
+        """Counts that need no data."""
+        return LanceStats(self._snapshot)
+
+    def config(self) -> dict[str, str]:
+        """Settings of the table."""
+        return dict(self._snapshot.manifest.config)
+
+    def __repr__(self) -> str:
+        number = self._snapshot.manifest.version
+        return f"{type(self).__name__}({self._uri!r}, version={number})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        version = self._snapshot.manifest.version
+        return _reopen, (type(self), self._uri, version, self._storage_options)
+
+
+class LanceStats:
+    """Statistics of one version, from its manifest."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
+        """Counts fragments.
+
+        Args:
+            max_rows_per_group: A fragment with fewer rows counts as small.
+
+        Returns:
+            `num_deleted_rows`, `num_fragments` and `num_small_files`.
+        """
+        fragments = self._snapshot.manifest.fragments
+        small = sum(fragment.physical_rows < max_rows_per_group for fragment in fragments)
+        return {"num_deleted_rows": 0, "num_fragments": len(fragments), "num_small_files": small}
+
+
+def require_version(version: Any) -> int:
+    """Checks that a version is a number.
+
+    Raises:
+        InvalidInputError: If it is not; tags and branches are not supported yet.
+    """
+    if isinstance(version, bool) or not hasattr(version, "__index__"):
+        raise InvalidInputError(
+            f"version: expected a number, found {version!r}; tags and branches are not supported"
+        )
+    return int(version)
+
+
+def _reopen(
+    cls: type[DatasetBase], uri: str, version: int, storage_options: dict[str, str]
+) -> DatasetBase:
+    return cls(uri, version, storage_options=storage_options)

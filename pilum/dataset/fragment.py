@@ -1,0 +1,225 @@
+"""Fragments: reading one of them, and writing new ones without committing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, overload
+
+import numpy as np
+import pyarrow as pa
+
+from pilum.dataset.base import DatasetBase, Location
+from pilum.dataset.metadata import DataFile, FragmentMetadata
+from pilum.dataset.operations import Transaction
+from pilum.dataset.options import Columns, Filter, positions, project, request
+from pilum.dataset.scanner import LanceScanner
+from pilum.dataset.transactions import WriteRequest, write_transaction
+from pilum.errors import InvalidInputError
+from pilum.storage.open import open_store
+from pilum.table.fragment import Fragment
+from pilum.table.take import take_addresses
+from pilum.table.write import WriteOptions
+
+__all__ = ["LanceFragment", "write_fragments"]
+
+_DEFAULTS = WriteOptions()
+_ADDRESS_SHIFT = 32
+
+
+class LanceFragment:
+    """One fragment of a version of a table; made by `LanceDataset.get_fragments`."""
+
+    def __init__(self, dataset: DatasetBase, fragment_id: int) -> None:
+        self._snapshot = dataset.snapshot
+        self._fragment = self._find(fragment_id)
+
+    def _find(self, fragment_id: int) -> Fragment:
+        for fragment in self._snapshot.manifest.fragments:
+            if fragment.id == fragment_id:
+                return fragment
+        raise InvalidInputError(f"{self._snapshot.store.uri} has no fragment {fragment_id}")
+
+    @property
+    def fragment_id(self) -> int:
+        """Unique in the table."""
+        return self._fragment.id
+
+    @property
+    def metadata(self) -> FragmentMetadata:
+        """What the manifest says about it."""
+        return FragmentMetadata.from_table(self._fragment)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, which are those of the table."""
+        return self._snapshot.schema.arrow
+
+    @property
+    def physical_rows(self) -> int:
+        """Number of rows."""
+        return self._fragment.physical_rows
+
+    @property
+    def num_deletions(self) -> int:
+        """Number of deleted rows: 0, for tables with deletions are not read yet."""
+        return self.metadata.num_deletions
+
+    def data_files(self) -> list[DataFile]:
+        """Its files."""
+        return self.metadata.files
+
+    def scanner(
+        self,
+        *,
+        columns: Columns | None = None,
+        batch_size: int | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> LanceScanner:
+        """Describes a scan of the fragment. The arguments are those of `LanceDataset.scanner`."""
+        wanted = request(
+            self.schema,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            fragment_ids=[self.fragment_id],
+        )
+        return LanceScanner(self._snapshot, wanted)
+
+    def to_table(
+        self,
+        columns: Columns | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> pa.Table:
+        """Reads rows into memory. The arguments are those of `LanceDataset.scanner`."""
+        return self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        ).to_table()
+
+    def to_batches(
+        self,
+        *,
+        columns: Columns | None = None,
+        batch_size: int | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Reads rows batch by batch. The arguments are those of `LanceDataset.scanner`."""
+        return self.scanner(
+            columns=columns,
+            batch_size=batch_size,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        ).to_batches()
+
+    def take(self, indices: Any, columns: Columns | None = None) -> pa.Table:
+        """Reads rows by position within the fragment, in the order given, also repeated.
+
+        Raises:
+            InvalidInputError: If an index is negative or beyond the last row.
+        """
+        rows = positions(indices, self.physical_rows).astype(np.uint64)
+        addresses = rows + np.uint64(self.fragment_id << _ADDRESS_SHIFT)
+        names, projection = project(columns, self.schema)
+        table = take_addresses(self._snapshot, addresses, names)
+        return projection.table(table) if projection else table
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Reads the first rows."""
+        return self.scanner().head(num_rows)
+
+    def count_rows(self, filter: Filter | None = None) -> int:
+        """Counts rows; without a filter no data is read."""
+        return self.physical_rows if filter is None else self.scanner(filter=filter).count_rows()
+
+    def __repr__(self) -> str:
+        return f"LanceFragment(id={self.fragment_id}, rows={self.physical_rows})"
+
+
+@overload
+def write_fragments(
+    data: Any,
+    dataset_uri: Location | DatasetBase,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: Literal[False] = False,
+    mode: str = "append",
+    max_rows_per_file: int = ...,
+    max_bytes_per_file: int = ...,
+    data_storage_version: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> list[FragmentMetadata]: ...
+
+
+@overload
+def write_fragments(
+    data: Any,
+    dataset_uri: Location | DatasetBase,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: Literal[True],
+    mode: str = "append",
+    max_rows_per_file: int = ...,
+    max_bytes_per_file: int = ...,
+    data_storage_version: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Transaction: ...
+
+
+def write_fragments(
+    data: Any,
+    dataset_uri: Location | DatasetBase,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: bool = False,
+    mode: str = "append",
+    max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
+    max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
+    data_storage_version: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> list[FragmentMetadata] | Transaction:
+    """Writes data files without committing them; no reader sees them before `LanceDataset.commit`.
+
+    Args:
+        data: As in `pilum.write_dataset`.
+        dataset_uri: Location of the table, which need not exist yet.
+        schema: What the data is brought to.
+        return_transaction: Whether to return all that the commit needs instead of the fragments.
+        mode: "append" fits the data to the table; "create" and "overwrite" number its columns
+            anew.
+        max_rows_per_file: A file never has more rows.
+        max_bytes_per_file: A file that has grown to this size gets no further batch.
+        data_storage_version: File version; None for that of the table.
+        storage_options: Settings of the store.
+
+    Raises:
+        SchemaMismatchError: If the data does not fit the table that it is to be appended to.
+        InvalidInputError: For any other argument that makes no sense.
+    """
+    location = dataset_uri.uri if isinstance(dataset_uri, DatasetBase) else dataset_uri
+    wanted = WriteRequest(mode, max_rows_per_file, max_bytes_per_file, data_storage_version)
+    written = write_transaction(open_store(location, storage_options), data, schema, wanted)
+    transaction = Transaction.from_table(written)
+    return transaction if return_transaction else transaction.fragments

@@ -1,0 +1,117 @@
+"""The front door: opening and writing tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from pilum.dataset.base import DatasetBase, Location
+from pilum.dataset.reading import Reading
+from pilum.dataset.transactions import WriteRequest, properties_of, publish, write_transaction
+from pilum.dataset.versions import Versions, moment
+from pilum.dataset.writing import Writing
+from pilum.errors import InvalidInputError
+from pilum.storage.open import open_store
+from pilum.table.snapshot import Snapshot
+from pilum.table.write import WriteOptions
+
+__all__ = ["LanceDataset", "dataset", "write_dataset"]
+
+_DEFAULTS = WriteOptions()
+
+
+class LanceDataset(Reading, Writing, Versions):
+    """One version of a table.
+
+    What it gives never changes, whatever others write meanwhile; `checkout_latest` and `insert`
+    move it on. It pickles as its location and version, and exports itself to other libraries as
+    an Arrow stream.
+    """
+
+
+def dataset(
+    uri: Location,
+    version: int | None = None,
+    asof: datetime | date | str | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> LanceDataset:
+    """Opens a table.
+
+    Args:
+        uri: A local path or a `file://` URI.
+        version: The version, None for the latest.
+        asof: Instead of a version: the newest one at that moment. Local time unless it has a zone;
+            a date means its first moment.
+        storage_options: Settings of the store.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If it has no such version, or is younger than `asof`.
+        UnsupportedFormatError: If the location or the table needs what is not there yet.
+        InvalidInputError: For arguments that make no sense.
+    """
+    if asof is None:
+        return LanceDataset(uri, version, storage_options=storage_options)
+    if version is not None:
+        raise InvalidInputError("pass a version or asof, not both")
+    snapshot = Snapshot.as_of(open_store(uri, storage_options), moment(asof))
+    return LanceDataset.pinned(uri, storage_options, snapshot)
+
+
+def write_dataset(
+    data_obj: Any,
+    uri: Location | DatasetBase,
+    schema: pa.Schema | None = None,
+    mode: str = "create",
+    *,
+    max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
+    max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
+    storage_options: Mapping[str, str] | None = None,
+    data_storage_version: str | None = None,
+    commit_message: str | None = None,
+    transaction_properties: Mapping[str, str] | None = None,
+) -> LanceDataset:
+    """Writes rows as one new version of a table.
+
+    Args:
+        data_obj: A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas
+            DataFrame; a list of dicts; a dict of columns; an iterable of record batches; a
+            LanceDataset, a LanceScanner or anything else with `__arrow_c_stream__`. What can be
+            streamed is never in memory as a whole.
+        uri: A local path or a `file://` URI.
+        schema: What the data is brought to. Needed for an iterable that may be empty.
+        mode: "create" demands that there is no table; "append" adds rows, "overwrite" replaces
+            schema and rows, and both create the table if there is none.
+        max_rows_per_file: A file never has more rows.
+        max_bytes_per_file: A file that has grown to this size gets no further batch.
+        storage_options: Settings of the store.
+        data_storage_version: File version of a new or overwritten table, such as "2.1".
+        commit_message: A note for readers of the history.
+        transaction_properties: More notes.
+
+    Returns:
+        The dataset at the new version.
+
+    Raises:
+        DatasetAlreadyExistsError: If mode is "create" and there is a table.
+        SchemaMismatchError: If the data does not fit the table or `schema`.
+        UnsupportedTypeError: If a new table cannot hold a type of the data.
+        UnsupportedFormatError: If the location or the table needs what is not there yet.
+        CommitError: If others wrote at the same time and this write cannot stand beside.
+        InvalidInputError: For any other argument that makes no sense.
+    """
+    location = uri.uri if isinstance(uri, DatasetBase) else uri
+    store = open_store(location, storage_options)
+    wanted = WriteRequest(
+        mode,
+        max_rows_per_file,
+        max_bytes_per_file,
+        data_storage_version,
+        properties_of(commit_message, transaction_properties),
+    )
+    snapshot = publish(store, write_transaction(store, data_obj, schema, wanted))
+    return LanceDataset.pinned(location, storage_options, snapshot)

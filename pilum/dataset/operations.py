@@ -1,0 +1,133 @@
+"""Committing by hand: fragments that were written elsewhere become a version in one step.
+
+fragments = write_fragments(data, uri)                  on many machines
+operation = LanceOperation.Append(fragments)            on one
+LanceDataset.commit(uri, operation, read_version=7)
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pilum.dataset.metadata import FragmentMetadata
+from pilum.errors import InvalidInputError
+from pilum.format.schema import Schema
+from pilum.table import transaction
+from pilum.table.align import new_schema
+from pilum.table.fragment import Fragment
+from pilum.table.operations.append import Append
+from pilum.table.operations.base import Operation
+from pilum.table.operations.overwrite import Overwrite
+
+__all__ = ["LanceOperation", "Transaction"]
+
+
+class LanceOperation:
+    """What can be committed."""
+
+    @dataclass
+    class BaseOperation:
+        """Base of the operations."""
+
+    @dataclass
+    class Append(BaseOperation):
+        """Adds rows.
+
+        Attributes:
+            fragments: What `write_fragments` gave in mode "append".
+        """
+
+        fragments: Iterable[FragmentMetadata]
+
+    @dataclass
+    class Overwrite(BaseOperation):
+        """Replaces schema and rows, or makes a new table.
+
+        Attributes:
+            new_schema: The columns. A `pyarrow.Schema` is numbered as `write_fragments` does it in
+                mode "create" and "overwrite".
+            fragments: What `write_fragments` gave in one of these modes.
+        """
+
+        new_schema: pa.Schema | Schema
+        fragments: Iterable[FragmentMetadata]
+
+
+@dataclass
+class Transaction:
+    """An operation with what the commit needs to know about it.
+
+    Attributes:
+        read_version: The version that it was made for; 0 if there was no table.
+        operation: What to commit.
+        uuid: Unique for ever.
+        transaction_properties: Notes for readers of the history.
+    """
+
+    read_version: int
+    operation: LanceOperation.BaseOperation
+    uuid: str = field(default_factory=lambda: str(uuids.uuid4()))
+    transaction_properties: Mapping[str, str] | None = field(default_factory=dict)
+
+    @property
+    def fragments(self) -> list[FragmentMetadata]:
+        """What the operation adds."""
+        return list(getattr(self.operation, "fragments", ()))
+
+    @classmethod
+    def from_table(cls, found: transaction.Transaction) -> Transaction:
+        """The form for users of a transaction that is ready to be committed."""
+        operation = _from_table(found.operation)
+        return cls(found.read_version, operation, found.uuid, dict(found.properties))
+
+    def to_table(self) -> transaction.Transaction:
+        """What is committed.
+
+        Raises:
+            InvalidInputError: If the operation is not one of `LanceOperation`.
+        """
+        operation = _to_table(self.operation)
+        properties = dict(self.transaction_properties or {})
+        return transaction.Transaction(self.read_version, operation, self.uuid, properties)
+
+
+def _from_table(operation: Operation) -> LanceOperation.BaseOperation:
+    if isinstance(operation, Overwrite):
+        return LanceOperation.Overwrite(operation.schema, _metadata(operation.fragments))
+    if isinstance(operation, Append):
+        return LanceOperation.Append(_metadata(operation.fragments))
+    raise InvalidInputError(f"no operation for users: {operation.arm}")
+
+
+def _to_table(operation: LanceOperation.BaseOperation) -> Operation:
+    if isinstance(operation, LanceOperation.Append):
+        return Append(_fragments(operation.fragments))
+    if isinstance(operation, LanceOperation.Overwrite):
+        return Overwrite(_schema(operation.new_schema), _fragments(operation.fragments))
+    raise InvalidInputError(
+        f"operation: expected LanceOperation.Append or .Overwrite, found {operation!r}"
+    )
+
+
+def _schema(schema: pa.Schema | Schema) -> Schema:
+    if isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, pa.Schema):
+        return new_schema(schema)
+    raise InvalidInputError(f"new_schema: expected a pyarrow.Schema, found {schema!r}")
+
+
+def _metadata(fragments: Iterable[Fragment]) -> list[FragmentMetadata]:
+    return [FragmentMetadata.from_table(fragment) for fragment in fragments]
+
+
+def _fragments(found: Iterable[FragmentMetadata]) -> tuple[Fragment, ...]:
+    fragments = tuple(found)
+    for fragment in fragments:
+        if not isinstance(fragment, FragmentMetadata):
+            raise InvalidInputError(f"fragments: expected FragmentMetadata, found {fragment!r}")
+    return tuple(fragment.to_table() for fragment in fragments)

@@ -1,0 +1,214 @@
+"""What users say in keywords, as one frozen value: what to scan and what to compute from it.
+
+columns=["a", "s.x"]            scan a and s.x, give them
+columns={"twice": "a * 2"}      scan a, compute, give twice
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pilum.errors import InvalidInputError
+from pilum.expressions import BoundProjection, bind, bind_projection
+from pilum.table.scan import ScanOptions, scan_schema
+from pilum.table.snapshot import Snapshot
+
+__all__ = [
+    "Columns",
+    "Filter",
+    "Projection",
+    "ScanRequest",
+    "positions",
+    "project",
+    "request",
+    "require_count",
+]
+
+Columns: TypeAlias = Sequence[str] | Mapping[str, str]
+"""Names and dotted paths, or new names with the SQL that computes them."""
+
+Filter: TypeAlias = "str | pc.Expression"
+"""SQL, or an expression of pyarrow.compute."""
+
+_ROW_ID = "_rowid"
+_ROW_ADDRESS = "_rowaddr"
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Columns that are computed from those that are read.
+
+    Attributes:
+        items: Name and expression of each.
+        kept: Columns that are handed through after them.
+    """
+
+    items: tuple[tuple[str, BoundProjection], ...]
+    kept: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What must be read: a struct once, if some want it whole and some a member."""
+        wanted = dict.fromkeys(name for _, item in self.items for name in item.columns)
+        columns = tuple(name for name in wanted if not _covered(name, wanted))
+        return columns or (_ROW_ID,)  # constants alone still need to know how many rows there are
+
+    def schema(self, scanned: pa.Schema) -> pa.Schema:
+        """Of what `apply` gives for batches of the schema `scanned`."""
+        computed = [pa.field(name, item.type) for name, item in self.items]
+        return pa.schema([*computed, *(scanned.field(name) for name in self.kept)])
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Computes the columns for one batch."""
+        computed = [item.evaluate(batch) for _, item in self.items]
+        kept = [batch.column(name) for name in self.kept]
+        return pa.RecordBatch.from_arrays([*computed, *kept], schema=self.schema(batch.schema))
+
+    def table(self, table: pa.Table) -> pa.Table:
+        """Computes the columns for all rows of a table."""
+        batches = [self.apply(batch) for batch in table.to_batches()]
+        return pa.Table.from_batches(batches, self.schema(table.schema))
+
+
+@dataclass(frozen=True)
+class ScanRequest:
+    """One scan.
+
+    Attributes:
+        options: What is read.
+        projection: What is computed from it, None to give what is read.
+    """
+
+    options: ScanOptions
+    projection: Projection | None = None
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
+        """Of the batches that the scan gives."""
+        scanned = scan_schema(snapshot, self.options)
+        return self.projection.schema(scanned) if self.projection else scanned
+
+    def limited(self, num_rows: int) -> ScanRequest:
+        """The same scan, ended after `num_rows` rows at the latest."""
+        limit = self.options.limit
+        least = num_rows if limit is None else min(num_rows, limit)
+        return replace(self, options=replace(self.options, limit=least))
+
+
+def request(
+    schema: pa.Schema,
+    *,
+    columns: Columns | None,
+    filter: Filter | None,
+    limit: int | None,
+    offset: int | None,
+    batch_size: int | None,
+    with_row_id: bool | None,
+    with_row_address: bool | None,
+    scan_in_order: bool | None = None,
+    fragment_ids: Iterable[int] | None = None,
+) -> ScanRequest:
+    """Checks keywords and binds them to a schema.
+
+    Raises:
+        ColumnNotFoundError: If a column is named that does not exist.
+        FilterError: If the filter or a computed column does not parse or bind.
+        InvalidInputError: For any other argument that makes no sense.
+    """
+    options = ScanOptions(
+        filter=None if filter is None else bind(filter, schema),
+        limit=None if limit is None else require_count("limit", limit),
+        offset=0 if offset is None else require_count("offset", offset),
+        batch_size=None if batch_size is None else require_count("batch_size", batch_size, 1),
+        with_row_id=bool(with_row_id),
+        with_row_address=bool(with_row_address),
+        fragment_ids=None if fragment_ids is None else tuple(fragment_ids),
+        scan_in_order=scan_in_order is not False,
+    )
+    names, projection = project(columns, schema)
+    if projection:
+        meta = {_ROW_ID: options.with_row_id, _ROW_ADDRESS: options.with_row_address}
+        kept = tuple(name for name, wanted in meta.items() if wanted)
+        projection = replace(projection, kept=kept)
+    return ScanRequest(replace(options, columns=names), projection)
+
+
+def project(
+    columns: Columns | None, schema: pa.Schema
+) -> tuple[tuple[str, ...] | None, Projection | None]:
+    """What to read for the wanted columns, and what to compute from it.
+
+    Raises:
+        ColumnNotFoundError: If an expression names a column that does not exist.
+        FilterError: If an expression does not parse or bind.
+        InvalidInputError: If `columns` is neither names nor expressions, or a name comes twice.
+    """
+    if columns is None:
+        return None, None
+    if isinstance(columns, Mapping):
+        items = tuple((name, bind_projection(text, schema)) for name, text in columns.items())
+        projection = Projection(items)
+        return projection.reads, projection
+    return _names(columns), None
+
+
+def _names(columns: Any) -> tuple[str, ...]:
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise InvalidInputError(f"columns: expected names or a dict, found {columns!r}")
+    names = tuple(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInputError(f"columns: expected names, found {name!r}")
+        if names.count(name) > 1:
+            raise InvalidInputError(f"columns: {name!r} comes twice")
+    return names
+
+
+def _covered(path: str, wanted: Mapping[str, Any]) -> bool:
+    parts = path.split(".")
+    return any(".".join(parts[:depth]) in wanted for depth in range(1, len(parts)))
+
+
+def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
+    """Checks positions of rows.
+
+    Args:
+        indices: Integers: a list, a numpy array or a pyarrow array.
+        num_rows: How many rows there are.
+
+    Raises:
+        InvalidInputError: If one is not an integer, is null, negative, or beyond the last row.
+    """
+    if isinstance(indices, pa.ChunkedArray):
+        indices = indices.combine_chunks()
+    if isinstance(indices, pa.Array) and indices.null_count:
+        raise InvalidInputError("indices: expected integers, found nulls")
+    found = np.asarray(indices if hasattr(indices, "__len__") else list(indices))
+    if found.size == 0:
+        return np.empty(0, np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise InvalidInputError(f"indices: expected integers, found {found.dtype}")
+    for index in (found.min(), found.max()):
+        if not 0 <= int(index) < num_rows:
+            raise InvalidInputError(f"indices: there is no row {index}; there are {num_rows} rows")
+    return found.astype(np.int64)
+
+
+def require_count(what: str, value: Any, least: int = 0) -> int:
+    """Checks that an argument is an integer of at least `least`.
+
+    Raises:
+        InvalidInputError: If it is not.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidInputError(f"{what}: expected an integer, found {value!r}")
+    number = int(value)
+    if number < least:
+        raise InvalidInputError(f"{what}: expected at least {least}, found {number}")
+    return number

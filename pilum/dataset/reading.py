@@ -1,0 +1,225 @@
+"""Reading a dataset: scans, rows by position, counts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.fragment import LanceFragment
+from pilum.dataset.options import Columns, Filter, positions, project, request, require_count
+from pilum.dataset.scanner import LanceScanner
+from pilum.errors import InvalidInputError
+from pilum.expressions import bind
+from pilum.table.scan import count_rows
+from pilum.table.take import take
+
+__all__ = ["Reading"]
+
+
+class Reading(DatasetBase):
+    """Chapter of `LanceDataset`: reading."""
+
+    def scanner(
+        self,
+        columns: Columns | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        *,
+        batch_size: int | None = None,
+        scan_in_order: bool | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+    ) -> LanceScanner:
+        """Describes a scan; nothing is read yet.
+
+        Args:
+            columns: Names and dotted paths in the wanted order, or a dict of new names with the
+                SQL that computes them; all columns if None. `_rowid` and `_rowaddr` may be named.
+            filter: SQL such as "a > 1 AND s LIKE 'x%'", or an expression of pyarrow.compute. Rows
+                for which it is false or null are left out.
+            limit: Ends after that many rows (that the filter lets through).
+            offset: Leaves out the first rows (that the filter lets through).
+            batch_size: The most rows of a batch.
+            scan_in_order: False if any order will do.
+            fragments: Only these; all if None.
+            with_row_id: Adds the column `_rowid`, uint64.
+            with_row_address: Adds the column `_rowaddr`, uint64.
+
+        Raises:
+            ColumnNotFoundError: If a column is named that does not exist.
+            FilterError: If the filter or a computed column does not parse or bind.
+            InvalidInputError: For any other argument that makes no sense.
+        """
+        wanted = request(
+            self.schema,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            scan_in_order=scan_in_order,
+            fragment_ids=None if fragments is None else [item.fragment_id for item in fragments],
+        )
+        return LanceScanner(self._snapshot, wanted)
+
+    def to_table(
+        self,
+        columns: Columns | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        *,
+        batch_size: int | None = None,
+        scan_in_order: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+    ) -> pa.Table:
+        """Reads rows into memory. The arguments are those of `scanner`."""
+        return self.scanner(
+            columns,
+            filter,
+            limit,
+            offset,
+            batch_size=batch_size,
+            scan_in_order=scan_in_order,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        ).to_table()
+
+    def to_batches(
+        self,
+        columns: Columns | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        *,
+        batch_size: int | None = None,
+        scan_in_order: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Reads rows batch by batch, with bounded memory. The arguments are those of `scanner`."""
+        return self.scanner(
+            columns,
+            filter,
+            limit,
+            offset,
+            batch_size=batch_size,
+            scan_in_order=scan_in_order,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        ).to_batches()
+
+    def to_pandas(
+        self,
+        columns: Columns | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        *,
+        batch_size: int | None = None,
+        scan_in_order: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Reads rows into a pandas.DataFrame.
+
+        The arguments are those of `scanner`; others go to `pyarrow.Table.to_pandas`.
+        """
+        table = self.to_table(
+            columns,
+            filter,
+            limit,
+            offset,
+            batch_size=batch_size,
+            scan_in_order=scan_in_order,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+        return table.to_pandas(**kwargs)
+
+    def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
+        """Reads the first rows. Other arguments are those of `scanner`."""
+        return self.scanner(**kwargs).head(num_rows)
+
+    def slice(self, start: int, end: int, columns: Columns | None = None) -> pa.Table:
+        """Reads the rows `start` to `end` (exclusive), by position.
+
+        Raises:
+            InvalidInputError: If `end` is before `start`.
+        """
+        first = require_count("start", start)
+        last = require_count("end", end, first)
+        return self.to_table(columns, limit=last - first, offset=first)
+
+    def take(self, indices: Any, columns: Columns | None = None) -> pa.Table:
+        """Reads rows by position.
+
+        Args:
+            indices: Positions in scan order, in any order and also repeated: a list, a numpy
+                array or a pyarrow array.
+            columns: As in `scanner`.
+
+        Returns:
+            One row per index, in the order of the indices.
+
+        Raises:
+            InvalidInputError: If an index is negative or beyond the last row.
+        """
+        rows = positions(indices, self._snapshot.num_rows)
+        names, projection = project(columns, self.schema)
+        table = take(self._snapshot, rows, names)
+        return projection.table(table) if projection else table
+
+    def sample(
+        self,
+        num_rows: int,
+        columns: Columns | None = None,
+        randomize_order: bool = True,
+    ) -> pa.Table:
+        """Reads rows at random, each at most once.
+
+        Args:
+            num_rows: How many.
+            columns: As in `scanner`.
+            randomize_order: False to have them in scan order.
+
+        Raises:
+            InvalidInputError: If there are fewer rows.
+        """
+        total = self._snapshot.num_rows
+        if require_count("num_rows", num_rows) > total:
+            raise InvalidInputError(f"num_rows: cannot sample {num_rows} of {total} rows")
+        rows = random.sample(range(total), int(num_rows))
+        return self.take(rows if randomize_order else sorted(rows), columns)
+
+    def count_rows(self, filter: Filter | None = None) -> int:
+        """Counts rows; without a filter no data is read."""
+        return count_rows(self._snapshot, None if filter is None else bind(filter, self.schema))
+
+    def get_fragments(self) -> list[LanceFragment]:
+        """The fragments, in scan order."""
+        return [LanceFragment(self, item.id) for item in self._snapshot.manifest.fragments]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """The fragment with this id, None if there is none."""
+        ids = {fragment.id for fragment in self._snapshot.manifest.fragments}
+        return LanceFragment(self, fragment_id) if fragment_id in ids else None
+
+    def __len__(self) -> int:
+        return self.count_rows()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.scanner().__arrow_c_stream__(requested_schema)

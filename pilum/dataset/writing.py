@@ -1,0 +1,109 @@
+"""Writing to a dataset: more rows, or other ones, and commits by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+from pilum.dataset.base import DatasetBase, Location
+from pilum.dataset.operations import LanceOperation, Transaction
+from pilum.dataset.options import require_count
+from pilum.dataset.transactions import WriteRequest, properties_of, publish, write_transaction
+from pilum.errors import DatasetNotFoundError, InvalidInputError
+from pilum.storage.base import Store
+from pilum.storage.open import open_store
+from pilum.table.commit import commit
+from pilum.table.snapshot import Snapshot
+from pilum.table.write import WriteOptions
+
+__all__ = ["Writing"]
+
+_DEFAULTS = WriteOptions()
+
+
+class Writing(DatasetBase):
+    """Chapter of `LanceDataset`: writing."""
+
+    def insert(
+        self,
+        data: Any,
+        *,
+        mode: str = "append",
+        max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
+        max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
+        commit_message: str | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Writes rows to the table and moves this dataset to the new version.
+
+        The arguments are those of `pilum.write_dataset`.
+        """
+        properties = properties_of(commit_message, transaction_properties)
+        wanted = WriteRequest(mode, max_rows_per_file, max_bytes_per_file, None, properties)
+        store = self._snapshot.store
+        self._snapshot = publish(store, write_transaction(store, data, None, wanted))
+
+    @classmethod
+    def commit(
+        cls,
+        base_uri: Location | DatasetBase,
+        operation: LanceOperation.BaseOperation | Transaction,
+        read_version: int | None = None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        max_retries: int = 20,
+        commit_message: str | None = None,
+    ) -> Self:
+        """Publishes fragments that `write_fragments` wrote, as one new version.
+
+        If it fails, the fragments stay where they are: the caller may try again.
+
+        Args:
+            base_uri: Location of the table.
+            operation: What to commit.
+            read_version: The version that the operation was made for. An overwrite may leave it
+                out, and a transaction brings its own.
+            storage_options: Settings of the store.
+            max_retries: How often to try when others commit at the same moment.
+            commit_message: A note for readers of the history.
+
+        Returns:
+            The dataset at the new version.
+
+        Raises:
+            CommitConflictError: If another commit contradicts this one.
+            CommitContentionError: If every attempt lost against another commit.
+            DatasetNotFoundError: If there is nothing to append to.
+            InvalidInputError: For arguments that make no sense.
+        """
+        location = base_uri.uri if isinstance(base_uri, DatasetBase) else base_uri
+        store = open_store(location, storage_options)
+        wanted = _transaction(store, operation, read_version).to_table()
+        notes = properties_of(commit_message, wanted.properties)
+        attempts = require_count("max_retries", max_retries, 1)
+        manifest = commit(store, replace(wanted, properties=notes), attempts=attempts)
+        return cls.pinned(location, storage_options, Snapshot(store, manifest))
+
+
+def _transaction(
+    store: Store, operation: LanceOperation.BaseOperation | Transaction, read_version: int | None
+) -> Transaction:
+    if isinstance(operation, Transaction):
+        if read_version not in {None, operation.read_version}:
+            raise InvalidInputError(
+                f"read_version: the transaction is for {operation.read_version}, not {read_version}"
+            )
+        return operation
+    if read_version is None:
+        if not isinstance(operation, LanceOperation.Overwrite):
+            raise InvalidInputError("read_version: needed, but for LanceOperation.Overwrite")
+        read_version = _latest(store)
+    return Transaction(require_count("read_version", read_version), operation)
+
+
+def _latest(store: Store) -> int:
+    try:
+        return Snapshot.latest(store).manifest.version
+    except DatasetNotFoundError:
+        return 0

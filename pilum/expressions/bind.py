@@ -1,0 +1,297 @@
+"""Gives a filter its types: columns from the schema, constants from what they stand opposite to.
+
+Everything that can be wrong with a filter apart from its data is found here, before a byte is
+read. Source: docs/format/filters.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pilum.errors import ColumnNotFoundError, FilterError
+from pilum.expressions.coerce import Typed, align, cast_to, in_set, operands
+from pilum.expressions.constants import parse_temporal, scalar
+from pilum.expressions.evaluate import evaluate
+from pilum.expressions.filter import BoundFilter, BoundProjection, SqlFilter
+from pilum.expressions.from_arrow import bind_arrow
+from pilum.expressions.functions import FUNCTIONS, Kind
+from pilum.expressions.nodes import (
+    And,
+    Arithmetic,
+    Call,
+    Cast,
+    Column,
+    Compare,
+    Constant,
+    Distinct,
+    Expression,
+    InList,
+    IsNull,
+    IsTruth,
+    Like,
+    Literal,
+    Not,
+    Or,
+)
+from pilum.expressions.references import references
+from pilum.expressions.types import is_binary, is_number, is_temporal, is_text
+
+__all__ = ["META_COLUMNS", "bind", "bind_projection"]
+
+META_COLUMNS = pa.schema([("_rowid", pa.uint64()), ("_rowaddr", pa.uint64())])
+_NO_ROWS = pa.RecordBatch.from_pylist([{}])
+
+
+def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
+    """Binds a filter to a schema.
+
+    Args:
+        filter: SQL such as "a > 1 AND s LIKE 'x%'", or an expression of pyarrow.compute.
+        schema: Of the table. `_rowid` and `_rowaddr` may be named besides its columns.
+
+    Raises:
+        ColumnNotFoundError: If the filter names a column that the schema does not have.
+        FilterError: If it does not parse, its types do not fit, or it is not boolean.
+    """
+    everything = _with_meta(schema)
+    if isinstance(filter, pc.Expression):
+        return bind_arrow(filter, everything)
+    node, arrow = _bind_sql(filter, everything)
+    if not pt.is_boolean(arrow):
+        raise FilterError(f"the filter {filter!r} is of type {arrow}, not boolean")
+    return SqlFilter(references(node), node)
+
+
+def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
+    """Binds one SQL expression, such as "a * 2", to be computed as a column.
+
+    Raises:
+        ColumnNotFoundError: If it names a column that the schema does not have.
+        FilterError: If it does not parse or its types do not fit.
+    """
+    node, arrow = _bind_sql(text, _with_meta(schema))
+    return BoundProjection(references(node), arrow, node)
+
+
+def _with_meta(schema: pa.Schema) -> pa.Schema:
+    missing = [field for field in META_COLUMNS if field.name not in schema.names]
+    return pa.schema([*schema, *missing])
+
+
+def _bind_sql(text: str, schema: pa.Schema) -> Typed:
+    if not isinstance(text, str):
+        raise FilterError(f"a filter is SQL or a pyarrow expression, not {type(text).__name__}")
+    from pilum.expressions.parse import parse
+
+    return _Binder(schema).bind(parse(text))
+
+
+class _Binder:
+    """Binds trees to one schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._rules: dict[type[Expression], Callable[..., Typed]] = {
+            Column: self._column,
+            Literal: self._literal,
+            Arithmetic: self._arithmetic,
+            Compare: self._compare,
+            Distinct: self._distinct,
+            And: self._connector,
+            Or: self._connector,
+            Not: self._not,
+            IsNull: self._is_null,
+            IsTruth: self._is_truth,
+            InList: self._in,
+            Like: self._like,
+            Cast: self._cast,
+            Call: self._call,
+        }
+
+    def bind(self, node: Expression) -> Typed:
+        """Binds a node and all below it."""
+        return _fold(self._rules[type(node)](node))
+
+    def _column(self, node: Column) -> Typed:
+        index = self._find(node)
+        field = self._schema.field(index)
+        for depth, name in enumerate(node.path[1:], 1):
+            field = _member(field, name, ".".join(node.path[:depth]))
+        return Typed(Column((self._schema.names[index], *node.path[1:])), field.type)
+
+    def _find(self, node: Column) -> int:
+        name, names = node.path[0], self._schema.names
+        if name in names:
+            return int(names.index(name))
+        alike = [] if node.quoted else [other for other in names if other.lower() == name.lower()]
+        if len(alike) == 1:
+            return int(names.index(alike[0]))
+        if alike:
+            raise ColumnNotFoundError(f"column {name!r} is ambiguous: {', '.join(alike)}")
+        raise ColumnNotFoundError(f"no column {name!r}; the columns are {', '.join(names)}")
+
+    def _literal(self, node: Literal) -> Typed:
+        value = scalar(node.value)
+        return Typed(Constant(value), value.type)
+
+    def _arithmetic(self, node: Arithmetic) -> Typed:
+        left, right = self.bind(node.left), self.bind(node.right)
+        for side in (left, right):
+            if not (is_number(side.type) or pt.is_null(side.type)):
+                raise FilterError(f"{node.operator!r} takes numbers, not {side.type}")
+        left, right = operands(node.operator, left, right)
+        bound = Arithmetic(node.operator, left.node, right.node)
+        return Typed(bound, _result_type(bound, [left.type, right.type]))
+
+    def _compare(self, node: Compare) -> Typed:
+        left, right = self._aligned(node.left, node.right)
+        return Typed(Compare(node.operator, left, right), pa.bool_())
+
+    def _distinct(self, node: Distinct) -> Typed:
+        left, right = self._aligned(node.left, node.right)
+        return Typed(Distinct(left, right), pa.bool_())
+
+    def _aligned(self, left: Expression, right: Expression) -> tuple[Expression, Expression]:
+        one, other = align([self.bind(left), self.bind(right)])
+        return one.node, other.node
+
+    def _connector(self, node: And | Or) -> Typed:
+        return Typed(type(node)(tuple(map(self._boolean, node.operands))), pa.bool_())
+
+    def _not(self, node: Not) -> Typed:
+        return Typed(Not(self._boolean(node.operand)), pa.bool_())
+
+    def _is_truth(self, node: IsTruth) -> Typed:
+        return Typed(IsTruth(self._boolean(node.operand), node.truth), pa.bool_())
+
+    def _boolean(self, node: Expression) -> Expression:
+        bound = self.bind(node)
+        if pt.is_null(bound.type):
+            return Constant(pa.scalar(None, pa.bool_()))
+        if not pt.is_boolean(bound.type):
+            raise FilterError(f"AND, OR, NOT and IS TRUE take conditions, not {bound.type}")
+        return bound.node
+
+    def _is_null(self, node: IsNull) -> Typed:
+        return Typed(IsNull(self.bind(node.operand).node), pa.bool_())
+
+    def _in(self, node: InList) -> Typed:
+        operand = self.bind(node.operand)
+        items = [self.bind(item) for item in node.items]
+        for item in {item.type: item for item in items}.values():
+            align([operand, item])  # only to refuse what cannot be compared
+        constants = [item.node.value for item in items if isinstance(item.node, Constant)]
+        if len(constants) < len(items) or isinstance(operand.node, Constant):
+            equals = [align([operand, item]) for item in items]
+            return Typed(Or(tuple(Compare("=", a.node, b.node) for a, b in equals)), pa.bool_())
+        return Typed(in_set(operand, constants), pa.bool_())
+
+    def _like(self, node: Like) -> Typed:
+        operand, pattern = _text(self.bind(node.operand)), _text(self.bind(node.pattern))
+        if not (is_text(operand.type) and is_text(pattern.type)):
+            raise FilterError(f"LIKE takes text, not {operand.type} and {pattern.type}")
+        if not isinstance(pattern.node, Constant):
+            raise FilterError("the pattern of LIKE must be a constant")
+        return Typed(Like(operand.node, pattern.node, node.ignore_case), pa.bool_())
+
+    def _cast(self, node: Cast) -> Typed:
+        operand = self.bind(node.operand)
+        if isinstance(operand.node, Constant) and is_text(operand.type) and is_temporal(node.type):
+            return self._temporal(operand.node.value, node.type)
+        if not _castable(operand.type, node.type):
+            raise FilterError(f"cannot cast {operand.type} to {node.type}")
+        return Typed(Cast(operand.node, node.type), node.type)
+
+    def _temporal(self, text: pa.Scalar, target: pa.DataType) -> Typed:
+        """`timestamp '...'`, in the unit that its digits need."""
+        value = parse_temporal(text.as_py(), target)
+        return Typed(Constant(value), value.type)
+
+    def _call(self, node: Call) -> Typed:
+        function = FUNCTIONS.get(node.name)
+        if function is None:
+            raise FilterError(f"no function {node.name!r}; the functions are {_functions()}")
+        if not function.takes(len(node.arguments)):
+            raise FilterError(f"{node.name} does not take {len(node.arguments)} arguments")
+        arguments = [self.bind(argument) for argument in node.arguments]
+        for index, argument in enumerate(arguments):
+            arguments[index] = _argument(node.name, argument, function.kind(index))
+        if function.aligned:
+            arguments = align(arguments)
+        bound = Call(node.name, tuple(argument.node for argument in arguments))
+        return Typed(bound, _result_type(bound, [argument.type for argument in arguments]))
+
+
+def _functions() -> str:
+    return ", ".join(sorted(name for name in FUNCTIONS if name.isidentifier()))
+
+
+def _member(field: pa.Field, name: str, path: str) -> pa.Field:
+    if not pt.is_struct(field.type):
+        raise ColumnNotFoundError(f"{path!r} is {field.type}, not a struct with a member {name!r}")
+    if field.type.get_field_index(name) < 0:
+        members = ", ".join(member.name for member in field.type.fields)
+        raise ColumnNotFoundError(f"{path!r} has no member {name!r}; it has {members}")
+    return field.type.field(name)
+
+
+def _fold(bound: Typed) -> Typed:
+    """Evaluates what depends on no column, once."""
+    if isinstance(bound.node, Constant) or references(bound.node):
+        return bound
+    value = evaluate(bound.node, _NO_ROWS)
+    return Typed(Constant(value if isinstance(value, pa.Scalar) else value[0]), bound.type)
+
+
+def _text(side: Typed) -> Typed:
+    """Takes what is null without a type for text."""
+    return Typed(cast_to(side, pa.string()), pa.string()) if pt.is_null(side.type) else side
+
+
+def _argument(name: str, argument: Typed, kind: Kind) -> Typed:
+    if kind is Kind.FLOAT and is_number(argument.type) and not pt.is_floating(argument.type):
+        argument = Typed(cast_to(argument, pa.float64()), pa.float64())
+    if kind in {Kind.TEXT, Kind.TEXT_OR_BINARY}:
+        argument = _text(argument)
+    constant = kind is not Kind.CONSTANT_TEXT or isinstance(argument.node, Constant)
+    if not (constant and kind.accepts(argument.type)):
+        raise FilterError(f"{name} takes {kind.value}, not {argument.type}")
+    return argument
+
+
+def _result_type(node: Arithmetic | Call, types: Sequence[pa.DataType]) -> pa.DataType:
+    """The type of the values, found by evaluating the node over no rows."""
+    below = node.arguments if isinstance(node, Call) else (node.left, node.right)
+    names = [str(index) for index in range(len(types))]
+    batch = pa.RecordBatch.from_arrays([pa.array([], arrow) for arrow in types], names)
+    places = tuple(
+        child if isinstance(child, Constant) else Column((name,))
+        for child, name in zip(below, names, strict=True)
+    )
+    probe = (
+        Call(node.name, places) if isinstance(node, Call) else Arithmetic(node.operator, *places)
+    )
+    return evaluate(probe, batch).type
+
+
+def _castable(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast means the same here and in the reference."""
+    if pt.is_null(source) or source == target:
+        return True
+    if is_text(target):
+        exact = pt.is_integer(source) or pt.is_decimal(source) or pt.is_boolean(source)
+        return bool(exact or pt.is_date32(source) or is_text(source) or is_binary(source))
+    if is_text(source):
+        return not is_temporal(target) or pt.is_date(target) or pt.is_timestamp(target)
+    if is_number(source):
+        return bool(is_number(target) or (pt.is_boolean(target) and not pt.is_decimal(source)))
+    if pt.is_boolean(source):
+        return bool(pt.is_integer(target) or pt.is_floating(target))
+    if is_binary(source):
+        return is_binary(target)
+    dates = (pt.is_date(source) or pt.is_timestamp(source)) and is_temporal(target)
+    return bool(dates)

@@ -1,0 +1,271 @@
+"""Bound nodes over a record batch, by Arrow kernels.
+
+Nulls follow SQL: a comparison with null is null, AND and OR know three values. Floats are
+ordered as the reference orders them: NaN equals NaN and is greater than all other values, -0.0
+equals 0.0. Integers that overflow, division of an integer by zero and a cast that does not fit
+are errors, not wrong rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pilum.errors import FilterError
+from pilum.expressions.constants import at_zone
+from pilum.expressions.functions import FUNCTIONS, Datum
+from pilum.expressions.nodes import (
+    And,
+    Arithmetic,
+    Call,
+    Cast,
+    Column,
+    Compare,
+    Constant,
+    Distinct,
+    Expression,
+    InSet,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Or,
+    walk,
+)
+
+__all__ = ["evaluate", "to_array", "to_mask"]
+
+_COMPARE: dict[str, Callable[..., Datum]] = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_CHECKED: dict[str, Callable[..., Datum]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "/": pc.divide_checked,
+}
+_FLOATING: dict[str, Callable[..., Datum]] = {
+    "+": pc.add,
+    "-": pc.subtract,
+    "*": pc.multiply,
+    "/": pc.divide,
+}
+
+
+def evaluate(node: Expression, batch: pa.RecordBatch) -> Datum:
+    """Evaluates a bound node.
+
+    Args:
+        node: Without `Literal` and `InList`.
+        batch: Holds the columns that the node names; a member `s.x` may be there as a member of
+            the column `s` or as a column `s.x`.
+
+    Returns:
+        An array of as many values as the batch has rows, or a scalar.
+
+    Raises:
+        FilterError: If a value overflows, is divided by zero or does not fit a cast.
+    """
+    try:
+        return _EVALUATORS[type(node)](node, batch)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise FilterError(f"cannot evaluate the filter: {error}") from error
+
+
+def to_array(result: Datum, num_rows: int) -> pa.Array:
+    """A result of `evaluate` as an array of `num_rows` values."""
+    return pa.repeat(result, num_rows) if isinstance(result, pa.Scalar) else result
+
+
+def to_mask(result: Datum, num_rows: int) -> pa.BooleanArray:
+    """A boolean result of `evaluate` as a mask of `num_rows` values, nulls turned to false."""
+    return pc.fill_null(to_array(result.cast(pa.bool_()), num_rows), False)
+
+
+def _column(node: Column, batch: pa.RecordBatch) -> Datum:
+    names = batch.schema.names
+    for depth in range(len(node.path), 0, -1):
+        name = ".".join(node.path[:depth])
+        if name in names:
+            members = list(node.path[depth:])
+            column = batch.column(names.index(name))
+            return pc.struct_field(column, members) if members else column
+    raise FilterError(f"the batch has no column {'.'.join(node.path)!r}; it has {names}")
+
+
+def _constant(node: Constant, batch: pa.RecordBatch) -> Datum:
+    return node.value
+
+
+def _arithmetic(node: Arithmetic, batch: pa.RecordBatch) -> Datum:
+    left, right = evaluate(node.left, batch), evaluate(node.right, batch)
+    floating = pt.is_floating(left.type)
+    if node.operator == "%":
+        return _remainder(left, right, floating)
+    return (_FLOATING if floating else _CHECKED)[node.operator](left, right)
+
+
+def _remainder(left: Datum, right: Datum, floating: bool) -> Datum:
+    """The remainder with the sign of the dividend."""
+    if not floating:
+        quotient = pc.divide_checked(left, right)
+        return pc.subtract_checked(left, pc.multiply_checked(quotient, right))
+    missing = pc.or_(pc.is_null(left), pc.is_null(right))
+    with np.errstate(all="ignore"):
+        values = np.fmod(_floats(left), _floats(right))
+    return pc.if_else(missing, pa.scalar(None, left.type), _from_floats(values, left.type))
+
+
+def _floats(values: Datum) -> Any:
+    filled = pc.fill_null(values, 0.0)
+    return filled.as_py() if isinstance(filled, pa.Scalar) else filled.to_numpy()
+
+
+def _from_floats(values: Any, arrow: pa.DataType) -> Datum:
+    return pa.array(values, arrow) if np.ndim(values) else pa.scalar(float(values), arrow)
+
+
+def _compare(node: Compare, batch: pa.RecordBatch) -> Datum:
+    return _ordered(node.operator, evaluate(node.left, batch), evaluate(node.right, batch))
+
+
+def _ordered(operator: str, left: Datum, right: Datum) -> Datum:
+    result = _COMPARE[operator](left, right)
+    return _with_nan(operator, result, left, right) if pt.is_floating(left.type) else result
+
+
+def _with_nan(operator: str, result: Datum, left: Datum, right: Datum) -> Datum:
+    """Corrects a comparison of floats where NaN takes part; `or_` keeps its nulls."""
+    if operator == "=":
+        return pc.or_(result, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+    if operator == "<>":
+        return pc.and_(result, pc.invert(pc.and_(pc.is_nan(left), pc.is_nan(right))))
+    if operator in {">", ">="}:
+        left, right = right, left
+    if operator in {"<=", ">="}:
+        return pc.or_(result, pc.is_nan(right))
+    return pc.or_(result, pc.and_not(pc.is_nan(right), pc.is_nan(left)))
+
+
+def _distinct(node: Distinct, batch: pa.RecordBatch) -> Datum:
+    left, right = evaluate(node.left, batch), evaluate(node.right, batch)
+    one_is_null = pc.xor(pc.is_null(left), pc.is_null(right))
+    return pc.or_(one_is_null, pc.fill_null(_ordered("<>", left, right), False))
+
+
+def _and(node: And, batch: pa.RecordBatch) -> Datum:
+    result = evaluate(node.operands[0], batch)
+    for operand in node.operands[1:]:
+        undecided = pc.fill_null(result, True)
+        result = pc.and_kleene(result, _guarded(operand, batch, undecided))
+    return result
+
+
+def _or(node: Or, batch: pa.RecordBatch) -> Datum:
+    result = evaluate(node.operands[0], batch)
+    for operand in node.operands[1:]:
+        undecided = pc.invert(pc.fill_null(result, False))
+        result = pc.or_kleene(result, _guarded(operand, batch, undecided))
+    return result
+
+
+def _guarded(node: Expression, batch: pa.RecordBatch, rows: Datum) -> Datum:
+    """Evaluates what can fail only where it matters, so that `x <> 0 AND 1 / x > 2` works."""
+    if not any(isinstance(below, Arithmetic | Cast | Call) for below in walk(node)):
+        return evaluate(node, batch)
+    if isinstance(rows, pa.Scalar) or rows.true_count == len(rows):
+        return evaluate(node, batch) if isinstance(rows, pa.Array) or rows.as_py() else rows
+    part = batch.filter(rows)
+    found = to_array(evaluate(node, part).cast(pa.bool_()), part.num_rows)
+    return pc.replace_with_mask(pa.nulls(batch.num_rows, pa.bool_()), rows, found)
+
+
+def _not(node: Not, batch: pa.RecordBatch) -> Datum:
+    return pc.invert(evaluate(node.operand, batch))
+
+
+def _is_null(node: IsNull, batch: pa.RecordBatch) -> Datum:
+    return pc.is_null(evaluate(node.operand, batch))
+
+
+def _is_truth(node: IsTruth, batch: pa.RecordBatch) -> Datum:
+    operand = pc.fill_null(evaluate(node.operand, batch), not node.truth)
+    return operand if node.truth else pc.invert(operand)
+
+
+def _in_set(node: InSet, batch: pa.RecordBatch) -> Datum:
+    operand = evaluate(node.operand, batch)
+    if pt.is_floating(operand.type):
+        operand = pc.add(operand, pa.scalar(0.0, operand.type))  # -0.0 hashes unlike 0.0
+    found = pc.is_in(operand, value_set=node.values)
+    unknown = pc.is_null(operand)
+    if node.has_null:
+        unknown = pc.or_(unknown, pc.invert(found))
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+
+
+def _like(node: Like, batch: pa.RecordBatch) -> Datum:
+    operand, pattern = evaluate(node.operand, batch), evaluate(node.pattern, batch)
+    if not pattern.is_valid:
+        return pa.scalar(None, pa.bool_())
+    return pc.match_like(operand, pattern=pattern.as_py(), ignore_case=node.ignore_case)
+
+
+def _cast(node: Cast, batch: pa.RecordBatch) -> Datum:
+    operand = evaluate(node.operand, batch)
+    return cast(operand, node.type)
+
+
+def cast(values: Datum, target: pa.DataType) -> Datum:
+    """Casts as SQL does.
+
+    Towards zero to integers, half away from zero to fewer decimal places; a timestamp without a
+    zone is a local time of the zone it gets.
+    """
+    source = values.type
+    if pt.is_integer(source) and pt.is_floating(target):
+        return pc.cast(values, options=pc.CastOptions(target, allow_float_truncate=True))
+    if pt.is_integer(source) and pt.is_decimal(target):
+        values = values.cast(pa.decimal256(20 + target.scale, target.scale))
+    if pt.is_integer(target) and (pt.is_floating(source) or pt.is_decimal(source)):
+        values = pc.trunc(values)
+    if pt.is_decimal(target) and pt.is_decimal(source) and target.scale < source.scale:
+        values = pc.round(values, ndigits=target.scale, round_mode="half_towards_infinity")
+    if pt.is_timestamp(target) and target.tz and not getattr(source, "tz", None):
+        return at_zone(values.cast(pa.timestamp(target.unit)), target.tz)
+    if pt.is_timestamp(source) and source.tz and pt.is_date(target):
+        values = pc.local_timestamp(values)
+    return values.cast(target)
+
+
+def _call(node: Call, batch: pa.RecordBatch) -> Datum:
+    arguments = [evaluate(argument, batch) for argument in node.arguments]
+    return FUNCTIONS[node.name].apply(*arguments)
+
+
+_EVALUATORS: dict[type[Expression], Callable[..., Datum]] = {
+    Column: _column,
+    Constant: _constant,
+    Arithmetic: _arithmetic,
+    Compare: _compare,
+    Distinct: _distinct,
+    And: _and,
+    Or: _or,
+    Not: _not,
+    IsNull: _is_null,
+    IsTruth: _is_truth,
+    InSet: _in_set,
+    Like: _like,
+    Cast: _cast,
+    Call: _call,
+}

@@ -1,0 +1,219 @@
+"""The functions of filters: SQL name -> Arrow kernels that do exactly the same.
+
+A function of another engine that Arrow does not have is left out rather than imitated. Known
+difference: `lower` and `upper` map letter by letter, so that `upper('ß')` is one letter.
+Source: docs/format/filters.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pilum.errors import FilterError
+from pilum.expressions.types import is_binary, is_number, is_text
+
+__all__ = ["FUNCTIONS", "Function", "Kind"]
+
+Datum = Any
+"""What Arrow kernels take and give: pa.Array or pa.Scalar."""
+
+
+class Kind(Enum):
+    """What a function takes at one place."""
+
+    TEXT = "text"
+    TEXT_OR_BINARY = "text or binary"
+    NUMBER = "a number"
+    FLOAT = "a float"
+    DATE = "a date or timestamp"
+    LIST = "a list"
+    CONSTANT_TEXT = "a text constant"
+    ANY = "anything"
+
+    def accepts(self, arrow: pa.DataType) -> bool:
+        """Whether values of this Arrow type may stand here."""
+        return pt.is_null(arrow) or _ACCEPTS[self](arrow)
+
+
+_ACCEPTS: dict[Kind, Callable[[pa.DataType], bool]] = {
+    Kind.TEXT: is_text,
+    Kind.TEXT_OR_BINARY: lambda arrow: is_text(arrow) or is_binary(arrow),
+    Kind.NUMBER: is_number,
+    Kind.FLOAT: pt.is_floating,
+    Kind.DATE: lambda arrow: bool(pt.is_date(arrow) or pt.is_timestamp(arrow)),
+    Kind.LIST: lambda arrow: bool(pt.is_list(arrow) or pt.is_large_list(arrow)),
+    Kind.CONSTANT_TEXT: is_text,
+    Kind.ANY: lambda arrow: True,
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function.
+
+    Attributes:
+        apply: Called with the evaluated arguments.
+        kinds: Of each argument.
+        optional: How many of the last ones may be left out.
+        variadic: Whether the last kind repeats.
+        aligned: Whether the arguments are brought to one common type first.
+    """
+
+    apply: Callable[..., Datum]
+    kinds: tuple[Kind, ...]
+    optional: int = 0
+    variadic: bool = False
+    aligned: bool = False
+
+    def kind(self, index: int) -> Kind:
+        """Of the argument at this place."""
+        return self.kinds[min(index, len(self.kinds) - 1)]
+
+    def takes(self, count: int) -> bool:
+        """Whether it may be called with that many arguments."""
+        least = len(self.kinds) - self.optional
+        return count >= least and (self.variadic or count <= len(self.kinds))
+
+
+def _length(text: Datum) -> Datum:
+    kernel = pc.utf8_length if is_text(text.type) else pc.binary_length
+    return kernel(text).cast(pa.int32())
+
+
+def _octets(text: Datum) -> Datum:
+    return pc.binary_length(text).cast(pa.int32())
+
+
+def _trimmer(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
+    def trim(text: Datum, characters: pa.Scalar | None = None) -> Datum:
+        return kernel(text, characters=" " if characters is None else _option(characters))
+
+    return trim
+
+
+def _option(constant: pa.Scalar) -> str:
+    value = constant.as_py()
+    if value is None:
+        raise FilterError("a pattern must not be NULL")
+    return str(value)
+
+
+def _starts_with(text: Datum, pattern: pa.Scalar) -> Datum:
+    return pc.starts_with(text, pattern=_option(pattern))
+
+
+def _ends_with(text: Datum, pattern: pa.Scalar) -> Datum:
+    return pc.ends_with(text, pattern=_option(pattern))
+
+
+def _contains(text: Datum, pattern: pa.Scalar) -> Datum:
+    return pc.match_substring(text, pattern=_option(pattern))
+
+
+def _regexp(text: Datum, pattern: pa.Scalar, flags: pa.Scalar | None = None) -> Datum:
+    given = "" if flags is None else _option(flags)
+    if given not in {"", "i"}:
+        raise FilterError(f"regular expressions have the flag 'i' only, not {given!r}")
+    return pc.match_substring_regex(text, pattern=_option(pattern), ignore_case=given == "i")
+
+
+def _replace(text: Datum, old: pa.Scalar, new: pa.Scalar) -> Datum:
+    return pc.replace_substring(text, pattern=_option(old), replacement=_option(new))
+
+
+def _concat(left: Datum, right: Datum) -> Datum:
+    separator = pa.scalar("", left.type)
+    return pc.binary_join_element_wise(left, right, separator, null_handling="emit_null")
+
+
+def _concat_all(*texts: Datum) -> Datum:
+    """Unlike `||`, takes null for empty text."""
+    separator = pa.scalar("", texts[0].type)
+    return pc.binary_join_element_wise(*texts, separator, null_handling="skip")
+
+
+def _round(number: Datum) -> Datum:
+    return pc.round(number, round_mode="half_towards_infinity")
+
+
+def _null_if(value: Datum, other: Datum) -> Datum:
+    same = pc.equal(value, other)
+    if pt.is_floating(value.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(value), pc.is_nan(other)))
+    return pc.if_else(pc.fill_null(same, False), pa.scalar(None, value.type), value)
+
+
+def _date_part(part: pa.Scalar, moment: Datum) -> Datum:
+    name = _option(part).lower()
+    if name not in _DATE_PARTS:
+        raise FilterError(f"date_part knows {', '.join(_DATE_PARTS)}, not {name!r}")
+    return _DATE_PARTS[name](moment).cast(pa.int32())
+
+
+_DATE_PARTS: dict[str, Callable[..., Datum]] = {
+    "year": pc.year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "day": pc.day,
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "doy": pc.day_of_year,
+}
+_FLOATS = (Kind.FLOAT,)
+_TEXT = (Kind.TEXT,)
+_TEXT_AND_PATTERN = (Kind.TEXT, Kind.CONSTANT_TEXT)
+_COALESCE = Function(pc.coalesce, (Kind.ANY, Kind.ANY), variadic=True, optional=1, aligned=True)
+_REGEXP = Function(_regexp, (Kind.TEXT, Kind.CONSTANT_TEXT, Kind.CONSTANT_TEXT), optional=1)
+_LENGTH = Function(_length, (Kind.TEXT_OR_BINARY,))
+_POWER = Function(pc.power_checked, (Kind.NUMBER, Kind.NUMBER), aligned=True)
+_LIST_LENGTH = Function(pc.list_value_length, (Kind.LIST,))
+
+FUNCTIONS: dict[str, Function] = {
+    "lower": Function(pc.utf8_lower, _TEXT),
+    "upper": Function(pc.utf8_upper, _TEXT),
+    "reverse": Function(pc.utf8_reverse, _TEXT),
+    "length": _LENGTH,
+    "char_length": _LENGTH,
+    "character_length": _LENGTH,
+    "octet_length": Function(_octets, (Kind.TEXT_OR_BINARY,)),
+    "btrim": Function(_trimmer(pc.utf8_trim), _TEXT_AND_PATTERN, optional=1),
+    "trim": Function(_trimmer(pc.utf8_trim), _TEXT),
+    "ltrim": Function(_trimmer(pc.utf8_ltrim), _TEXT_AND_PATTERN, optional=1),
+    "rtrim": Function(_trimmer(pc.utf8_rtrim), _TEXT_AND_PATTERN, optional=1),
+    "starts_with": Function(_starts_with, _TEXT_AND_PATTERN),
+    "ends_with": Function(_ends_with, _TEXT_AND_PATTERN),
+    "contains": Function(_contains, _TEXT_AND_PATTERN),
+    "regexp_match": _REGEXP,
+    "regexp_like": _REGEXP,
+    "replace": Function(_replace, (Kind.TEXT, Kind.CONSTANT_TEXT, Kind.CONSTANT_TEXT)),
+    "||": Function(_concat, (Kind.TEXT, Kind.TEXT), aligned=True),
+    "concat": Function(_concat_all, _TEXT, variadic=True, aligned=True),
+    "abs": Function(pc.abs_checked, (Kind.NUMBER,)),
+    "signum": Function(pc.sign, _FLOATS),
+    "floor": Function(pc.floor, _FLOATS),
+    "ceil": Function(pc.ceil, _FLOATS),
+    "round": Function(_round, _FLOATS),
+    "trunc": Function(pc.trunc, _FLOATS),
+    "sqrt": Function(pc.sqrt, _FLOATS),
+    "exp": Function(pc.exp, _FLOATS),
+    "ln": Function(pc.ln, _FLOATS),
+    "log2": Function(pc.log2, _FLOATS),
+    "log10": Function(pc.log10, _FLOATS),
+    "power": _POWER,
+    "pow": _POWER,
+    "isnan": Function(pc.is_nan, _FLOATS),
+    "coalesce": _COALESCE,
+    "ifnull": Function(pc.coalesce, (Kind.ANY, Kind.ANY), aligned=True),
+    "nvl": Function(pc.coalesce, (Kind.ANY, Kind.ANY), aligned=True),
+    "nullif": Function(_null_if, (Kind.ANY, Kind.ANY), aligned=True),
+    "array_length": _LIST_LENGTH,
+    "cardinality": _LIST_LENGTH,
+    "date_part": Function(_date_part, (Kind.CONSTANT_TEXT, Kind.DATE)),
+}

@@ -1,0 +1,196 @@
+"""The tree of a filter: small frozen nodes that pickle.
+
+    i > 1 AND lower(s) = 'a'
+
+    And
+    ├── Compare(">", Column(i), Constant(1))
+    └── Compare("=", Call("lower", Column(s)), Constant('a'))
+
+The parser leaves `Literal` and `InList`; binding turns them into `Constant` and `InSet`, whose
+Arrow types are known, and puts a `Cast` wherever two types meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from decimal import Decimal
+
+import pyarrow as pa
+
+__all__ = [
+    "And",
+    "Arithmetic",
+    "Call",
+    "Cast",
+    "Column",
+    "Compare",
+    "Constant",
+    "Distinct",
+    "Expression",
+    "InList",
+    "InSet",
+    "IsNull",
+    "IsTruth",
+    "Like",
+    "Literal",
+    "LiteralValue",
+    "Not",
+    "Or",
+    "walk",
+]
+
+LiteralValue = bool | int | float | Decimal | str | bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Base of all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Expression):
+    """A column, or a member of a struct column.
+
+    Attributes:
+        path: The name of the column, then of each member below it.
+        quoted: Whether the column was named in backquotes, so that case matters.
+    """
+
+    path: tuple[str, ...]
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expression):
+    """A value as it was written, not yet of any Arrow type."""
+
+    value: LiteralValue
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Expression):
+    """A value of a known Arrow type."""
+
+    value: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic(Expression):
+    """`left operator right`, where the operator is one of `+ - * / %`."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Expression):
+    """`left operator right`, where the operator is one of `= <> < <= > >=`."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(Expression):
+    """`left IS DISTINCT FROM right`: an inequality for which null is a value."""
+
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class And(Expression):
+    """All of the operands, in order."""
+
+    operands: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Expression):
+    """Any of the operands, in order."""
+
+    operands: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Expression):
+    """`NOT operand`."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Expression):
+    """`operand IS NULL`."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class IsTruth(Expression):
+    """`operand IS TRUE` or `operand IS FALSE`."""
+
+    operand: Expression
+    truth: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InList(Expression):
+    """`operand IN (items)`, as parsed."""
+
+    operand: Expression
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InSet(Expression):
+    """`operand IN (values)`, bound.
+
+    Attributes:
+        operand: What is looked up.
+        values: Of the type of the operand, without nulls.
+        has_null: Whether NULL was among the items.
+    """
+
+    operand: Expression
+    values: pa.Array
+    has_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Like(Expression):
+    """`operand LIKE pattern` or `ILIKE`, with the backslash as escape."""
+
+    operand: Expression
+    pattern: Expression
+    ignore_case: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expression):
+    """`CAST(operand AS type)`; a value that the type cannot hold is an error."""
+
+    operand: Expression
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expression):
+    """A function by its lower-case SQL name (`pilum.expressions.functions`)."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+def walk(node: Expression) -> Iterator[Expression]:
+    """The node and all below it, in pre-order."""
+    yield node
+    for field in fields(node):
+        value = getattr(node, field.name)
+        below = value if isinstance(value, tuple) else (value,)
+        for child in below:
+            if isinstance(child, Expression):
+                yield from walk(child)

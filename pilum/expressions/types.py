@@ -1,0 +1,168 @@
+"""Arrow types in filters: what SQL calls them and which two can meet.
+
+Two types meet in one that holds the values of both:
+
+    int8, int32         int32            uint64, int64       decimal(20, 0)
+    int32, float32      double           decimal, int        decimal with the digits of both
+    date, timestamp     timestamp        string, large_string    large_string
+
+Text never meets numbers, numbers never meet booleans: cast one side.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.errors import FilterError
+
+__all__ = [
+    "as_decimal",
+    "common_type",
+    "is_binary",
+    "is_number",
+    "is_temporal",
+    "is_text",
+    "sql_type",
+]
+
+_SQL_TYPES: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINT": pa.uint32(),
+    "UBIGINT": pa.uint64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "TEXT": pa.string(),
+    "VARCHAR": pa.string(),
+    "BINARY": pa.binary(),
+    "VARBINARY": pa.binary(),
+    "DATE": pa.date32(),
+}
+_UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
+_UNIT_ORDER = ("s", "ms", "us", "ns")
+
+
+def sql_type(name: str, parameters: tuple[int, ...]) -> pa.DataType:
+    """The Arrow type that SQL names in a CAST.
+
+    Args:
+        name: The upper-case name, such as "BIGINT".
+        parameters: The numbers in parentheses: digits of a timestamp (0, 3, 6, 9; 6 if not
+            given), precision and scale of a decimal.
+
+    Raises:
+        FilterError: For a type that filters do not have.
+    """
+    if name in {"TIMESTAMP", "DATETIME"} and len(parameters) <= 1:
+        digits = parameters[0] if parameters else 6
+        if digits in _UNITS:
+            return pa.timestamp(_UNITS[digits])
+    if name == "DECIMAL" and len(parameters) == 2:
+        precision, scale = parameters
+        if 0 <= scale <= precision <= 38 and precision > 0:
+            return pa.decimal128(precision, scale)
+    if name in _SQL_TYPES and not parameters:
+        return _SQL_TYPES[name]
+    shown = f"{name}({', '.join(map(str, parameters))})" if parameters else name
+    raise FilterError(
+        f"cannot cast to {shown}; the types are boolean, tinyint, smallint, int, bigint (each also "
+        "unsigned), float, double, decimal(precision, scale), string, binary, date, timestamp(0 | "
+        "3 | 6 | 9)"
+    )
+
+
+def is_text(arrow: pa.DataType) -> bool:
+    """Whether values are UTF-8 text."""
+    return bool(pt.is_string(arrow) or pt.is_large_string(arrow))
+
+
+def is_binary(arrow: pa.DataType) -> bool:
+    """Whether values are bytes."""
+    return bool(pt.is_binary(arrow) or pt.is_large_binary(arrow) or pt.is_fixed_size_binary(arrow))
+
+
+def is_number(arrow: pa.DataType) -> bool:
+    """Whether values are numbers one can calculate with."""
+    return bool(pt.is_integer(arrow) or pt.is_floating(arrow) or pt.is_decimal(arrow))
+
+
+def is_temporal(arrow: pa.DataType) -> bool:
+    """Whether values are dates, times, timestamps or durations."""
+    return bool(pt.is_temporal(arrow))
+
+
+def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type in which values of both types are compared, None if there is none."""
+    if left == right or pt.is_null(right):
+        return left
+    if pt.is_null(left):
+        return right
+    if is_number(left) and is_number(right):
+        return _common_number(left, right)
+    if is_text(left) and is_text(right):
+        return pa.large_string()
+    if is_binary(left) and is_binary(right):
+        large = pt.is_large_binary(left) or pt.is_large_binary(right)
+        return pa.large_binary() if large else pa.binary()
+    return _common_temporal(left, right)
+
+
+def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    if pt.is_floating(left) and pt.is_floating(right):
+        return max(left, right, key=lambda arrow: arrow.bit_width)
+    if pt.is_floating(left) or pt.is_floating(right):
+        return pa.float64()
+    if pt.is_integer(left) and pt.is_integer(right):
+        return _common_integer(left, right)
+    return _common_decimal(as_decimal(left), as_decimal(right))
+
+
+def _common_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    if pt.is_signed_integer(left) == pt.is_signed_integer(right):
+        return max(left, right, key=lambda arrow: arrow.bit_width)
+    unsigned = left if pt.is_unsigned_integer(left) else right
+    if unsigned.bit_width == 64:
+        return pa.decimal128(20, 0)
+    signed = {8: pa.int16(), 16: pa.int32(), 32: pa.int64()}[unsigned.bit_width]
+    return max(left, right, signed, key=lambda arrow: (arrow.bit_width, arrow == signed))
+
+
+def as_decimal(arrow: pa.DataType) -> pa.DataType:
+    """The decimal that holds every value of an integer type; a decimal is its own."""
+    if pt.is_decimal(arrow):
+        return arrow
+    if pt.is_null(arrow):
+        return pa.decimal128(1, 0)
+    return pa.decimal128({8: 3, 16: 5, 32: 10, 64: 20}[arrow.bit_width], 0)
+
+
+def _common_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    scale = max(left.scale, right.scale)
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    precision = whole + scale
+    return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+
+
+def _common_temporal(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    left, right = _date_as_timestamp(left), _date_as_timestamp(right)
+    unit = max(getattr(left, "unit", "s"), getattr(right, "unit", "s"), key=_UNIT_ORDER.index)
+    if pt.is_timestamp(left) and pt.is_timestamp(right):
+        # A timestamp without a zone is one in UTC.
+        return pa.timestamp(unit, left.tz or right.tz)
+    if pt.is_time(left) and pt.is_time(right):
+        return pa.time32(unit) if unit in {"s", "ms"} else pa.time64(unit)
+    if pt.is_duration(left) and pt.is_duration(right):
+        return pa.duration(unit)
+    return None
+
+
+def _date_as_timestamp(arrow: pa.DataType) -> pa.DataType:
+    if pt.is_date(arrow):
+        return pa.timestamp("s" if pt.is_date32(arrow) else "ms")
+    return arrow

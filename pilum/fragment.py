@@ -1,0 +1,6 @@
+"""Fragments: reading one of them, and writing new ones without committing them."""
+
+from pilum.dataset.fragment import LanceFragment, write_fragments
+from pilum.dataset.metadata import DataFile, FragmentMetadata
+
+__all__ = ["DataFile", "FragmentMetadata", "LanceFragment", "write_fragments"]

@@ -1,0 +1,98 @@
+"""Our public names and arguments are those of the reference, but for a list of differences."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pilum
+import pilum.fragment
+
+lance: Any = pytest.importorskip("lance", reason="the reference is not installed")
+
+# Ours only, and why.
+OWN_NAMES = {
+    ("LanceDataset", "pinned"),  # how the floors of the front make one
+    ("LanceDataset", "snapshot"),  # what the front reads from
+    ("LanceScanner", "schema"),  # as pyarrow's readers have it
+    ("FragmentMetadata", "from_table"),  # to and from the form of the manifest
+    ("FragmentMetadata", "to_table"),
+    ("Transaction", "fragments"),  # the reference keeps them in the operation only
+    ("Transaction", "from_table"),
+    ("Transaction", "to_table"),
+}
+# (where, parameter) -> why it differs.
+DIFFERENCES = {
+    ("dataset", "uri"): "required: there are no catalogs yet that could tell it",
+    ("write_dataset", "uri"): "required: as above",
+}
+CLASSES = ["LanceDataset", "LanceFragment", "LanceScanner", "FragmentMetadata", "Transaction"]
+
+
+def _functions() -> list[tuple[str, Callable[..., Any], Callable[..., Any]]]:
+    found: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
+        ("dataset", pilum.dataset, lance.dataset),
+        ("write_dataset", pilum.write_dataset, lance.write_dataset),
+        ("write_fragments", pilum.fragment.write_fragments, lance.fragment.write_fragments),
+        ("LanceOperation.Append", pilum.LanceOperation.Append, lance.LanceOperation.Append),
+        (
+            "LanceOperation.Overwrite",
+            pilum.LanceOperation.Overwrite,
+            lance.LanceOperation.Overwrite,
+        ),
+        ("DataFile", pilum.fragment.DataFile, lance.fragment.DataFile),
+        ("FragmentMetadata", pilum.FragmentMetadata, lance.FragmentMetadata),
+        ("Transaction", pilum.Transaction, lance.Transaction),
+        ("LanceDataset", pilum.LanceDataset, lance.LanceDataset),
+    ]
+    for name in CLASSES:
+        ours, theirs = getattr(pilum, name), getattr(lance, name)
+        for member in _public(ours):
+            ours_member, theirs_member = getattr(ours, member), getattr(theirs, member, None)
+            if callable(ours_member) and theirs_member is not None:
+                found.append((f"{name}.{member}", ours_member, theirs_member))
+    return found
+
+
+def _public(cls: type) -> list[str]:
+    return [name for name in dir(cls) if not name.startswith("_")]
+
+
+def test_every_name_is_one_of_the_reference() -> None:
+    assert set(pilum.__all__) <= set(lance.__all__)
+    own = {
+        (name, member)
+        for name in CLASSES
+        for member in _public(getattr(pilum, name))
+        if not hasattr(getattr(lance, name), member)
+        and member not in getattr(getattr(lance, name), "__dataclass_fields__", {})
+    }
+    assert own == OWN_NAMES
+
+
+@pytest.mark.parametrize(("name", "ours", "theirs"), _functions(), ids=lambda item: str(item)[:60])
+def test_arguments_have_the_names_and_defaults_of_the_reference(
+    name: str, ours: Callable[..., Any], theirs: Callable[..., Any]
+) -> None:
+    expected = inspect.signature(theirs).parameters
+    open_ended = any(item.kind is item.VAR_KEYWORD for item in expected.values())
+    positional: list[str] = []
+    for parameter in inspect.signature(ours).parameters.values():
+        if parameter.kind in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}:
+            continue
+        if parameter.name not in expected:
+            assert open_ended, parameter
+        else:
+            same = _same(parameter.default, expected[parameter.name].default)
+            assert same != ((name, parameter.name) in DIFFERENCES), parameter
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            positional.append(parameter.name)
+    assert positional == [*expected][: len(positional)]
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    made = "<factory>"  # of dataclasses
+    return ours == theirs or made in {repr(ours), repr(theirs)}

@@ -1,0 +1,127 @@
+"""What a filter reads, which types it takes, and how it is refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from pilum.errors import ColumnNotFoundError, FilterError
+from pilum.expressions import bind, bind_projection
+
+SCHEMA = pa.schema(
+    [
+        ("a", pa.int32()),
+        ("Upper", pa.int32()),
+        ("f", pa.float64()),
+        ("s", pa.string()),
+        ("b", pa.bool_()),
+        ("d", pa.date32()),
+        ("items", pa.list_(pa.int32())),
+        ("st", pa.struct([("x", pa.int32()), ("dot.ted", pa.int32())])),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "columns"),
+    [
+        ("a > 1 AND (s = 'x' OR a < 0)", ("a", "s")),
+        ("st.x = 1", ("st.x",)),
+        ("st['x'] = 1", ("st.x",)),
+        ("st.x = 1 OR st IS NULL", ("st",)),
+        ("st.`dot.ted` = 1", ("st",)),
+        ("upper = 1", ("Upper",)),
+        ("_rowid < 5 AND _rowaddr > 0", ("_rowid", "_rowaddr")),
+        ("1 = 1", ()),
+        ("array_length(items) = 2", ("items",)),
+    ],
+)
+def test_a_filter_reads_only_what_it_names(condition: str, columns: tuple[str, ...]) -> None:
+    assert bind(condition, SCHEMA).columns == columns
+
+
+@pytest.mark.parametrize(
+    ("condition", "named"),
+    [
+        ("nope = 1", "'nope'; the columns are a, Upper"),
+        ("`upper` = 1", "'upper'"),
+        ("st.y = 1", "'y'; it has x"),
+        ("a.x = 1", "not a struct"),
+        ("items.item = 1", "not a struct"),
+    ],
+)
+def test_an_unknown_column_is_named_with_the_known_ones(condition: str, named: str) -> None:
+    with pytest.raises(ColumnNotFoundError, match=named):
+        bind(condition, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("a = '1'", "int32 does not compare with string"),
+        ("s = 1", "string does not compare with int64"),
+        ("b = 1", "bool does not compare with int64"),
+        ("s > X'00'", "does not compare"),
+        ("d > 'yesterday'", "'yesterday' does not read as date32"),
+        ("st = st", "compare their members"),
+        ("a + 1", "not boolean"),
+        ("NULL", "not boolean"),
+        ("a AND b", "take conditions, not int32"),
+        ("a LIKE '1'", "LIKE takes text"),
+        ("s LIKE s", "must be a constant"),
+        ("s + 1 = 2", "'\\+' takes numbers, not string"),
+        ("nofunction(a) = 1", "no function 'nofunction'; the functions are abs"),
+        ("lower(a) = '1'", "lower takes text, not int32"),
+        ("lower() = '1'", "does not take 0 arguments"),
+        ("starts_with(s, s)", "a text constant"),
+        ("cast(d AS int) = 1", "cannot cast date32"),
+        ("1 / 0 = 1", "divide by zero"),
+        ("a IN (1, 'x')", "does not compare"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_read(condition: str, reason: str) -> None:
+    with pytest.raises(FilterError, match=reason):
+        bind(condition, SCHEMA)
+
+
+def test_a_name_that_differs_in_case_only_must_be_unambiguous() -> None:
+    schema = pa.schema([("Ab", pa.int32()), ("aB", pa.int32())])
+    assert bind("Ab = 1", schema).columns == ("Ab",)
+    with pytest.raises(ColumnNotFoundError, match="ambiguous: Ab, aB"):
+        bind("ab = 1", schema)
+
+
+@pytest.mark.parametrize("condition", ["a IN (1, 2) AND s LIKE 'x%'", pc.field("a") > 1])
+def test_a_bound_filter_travels_to_another_process(condition: str | pc.Expression) -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"a": pa.array([1, 2, 3], pa.int32()), "s": ["x", "xy", "x"]}
+    )
+    bound = bind(condition, batch.schema)
+    again = pickle.loads(pickle.dumps(bound))
+    assert again.columns == bound.columns
+    assert again.mask(batch) == bound.mask(batch)
+
+
+@pytest.mark.parametrize(
+    ("text", "arrow"),
+    [
+        ("a", pa.int32()),
+        ("a * 2", pa.int64()),
+        ("a / 2.0", pa.float64()),
+        ("st.x", pa.int32()),
+        ("lower(s)", pa.string()),
+        ("a > 1", pa.bool_()),
+        ("cast(a AS tinyint)", pa.int8()),
+        ("'x'", pa.string()),
+    ],
+)
+def test_a_projection_knows_its_type(text: str, arrow: pa.DataType) -> None:
+    assert bind_projection(text, SCHEMA).type == arrow
+
+
+def test_a_projection_of_a_constant_has_a_value_for_each_row() -> None:
+    batch = pa.RecordBatch.from_pydict({"a": [1, 2, 3]})
+    assert bind_projection("7", batch.schema).evaluate(batch).to_pylist() == [7, 7, 7]

@@ -1,0 +1,207 @@
+"""Three-valued logic, the order of floats, and what is an error."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from pilum.errors import FilterError
+from pilum.expressions import bind, bind_projection
+
+NAN = float("nan")
+
+
+def rows(condition: str, **columns: object) -> list[int]:
+    batch = pa.RecordBatch.from_pydict(columns)
+    mask = bind(condition, batch.schema).mask(batch)
+    assert mask.null_count == 0
+    return [row for row, wanted in enumerate(mask.to_pylist()) if wanted]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("a = 1", [0]),
+        ("NOT a = 1", [1]),
+        ("a <> NULL", []),
+        ("a = 1 OR b", [0, 2]),
+        ("a = 2 AND b", []),
+        ("a IN (1, NULL)", [0]),
+        ("a NOT IN (1, NULL)", []),
+        ("a NOT IN (1)", [1]),
+        ("b IS NOT TRUE", [1]),
+        ("(a = 1) IS NULL", [2]),
+        ("a IS DISTINCT FROM 1", [1, 2]),
+        ("NOT (a IS DISTINCT FROM NULL)", [2]),
+        ("coalesce(a, 7) = 7", [2]),
+        ("nullif(a, 1) IS NULL", [0, 2]),
+    ],
+)
+def test_null_is_unknown(condition: str, expected: list[int]) -> None:
+    assert rows(condition, a=[1, 2, None], b=[True, None, True]) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("f = f", [0, 1, 2]),
+        ("f <> f", []),
+        ("f > 1e300", [0]),
+        ("f >= f", [0, 1, 2]),
+        ("f < 1", [1, 2]),
+        ("f = 0", [1, 2]),
+        ("f < 0", []),
+        ("f IN (0.0, 5)", [1, 2]),
+        ("f = cast('NaN' AS double)", [0]),
+        ("isnan(f)", [0]),
+    ],
+)
+def test_nan_is_the_greatest_float_and_zero_has_no_sign(
+    condition: str, expected: list[int]
+) -> None:
+    assert rows(condition, f=[NAN, 0.0, -0.0, None]) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("i < 1.5", [0, 1]),
+        ("i = 1.0", [1]),
+        ("i = 1.5", []),
+        ("i < 1000", [0, 1, 2]),
+        ("u > -1", [0, 1, 2]),
+        ("u = i", [1]),
+        ("i IN (1.5, 1)", [1]),
+        ("dec = 1.5", [1]),
+        ("dec > 1.499", [1, 2]),
+        ("dec + 1 = 2.5", [1]),
+        ("dec * 2 = 3", [1]),
+        ("wide = 9223372036854775807", [2]),
+        ("wide > 9223372036854775806.5", [2]),
+    ],
+)
+def test_numbers_of_different_types_compare_by_value(condition: str, expected: list[int]) -> None:
+    found = rows(
+        condition,
+        i=pa.array([-128, 1, 127], pa.int8()),
+        u=pa.array([0, 1, 2**64 - 1], pa.uint64()),
+        dec=pa.array([Decimal("-2.25"), Decimal("1.50"), Decimal("3.00")], pa.decimal128(10, 2)),
+        wide=[-(2**63), 0, 2**63 - 1],
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("d = '2024-02-29'", [0]),
+        ("d >= date '2024-02-29'", [0, 1]),
+        ("d = timestamp '2024-02-29 00:00:00'", [0]),
+        ("ms >= timestamp '2024-02-29 00:00:00.000001'", [1]),
+        ("ms = date '2024-02-29'", [0]),
+        ("ms > '2024-02-29T12:00:00'", [1]),
+        ("berlin = timestamp '2024-02-29 01:00:00'", [0]),
+        ("berlin = timestamp '2024-02-29 00:00:00Z'", [0]),
+        ("noon > '11:59:59'", [0, 1]),
+        ("date_part('year', d) = 2024", [0]),
+        ("cast(ms AS date) = d", [0, 1]),
+    ],
+)
+def test_dates_and_times(condition: str, expected: list[int]) -> None:
+    moments = [datetime.datetime(2024, 2, 29), datetime.datetime(2025, 1, 1, 18)]
+    found = rows(
+        condition,
+        d=[moment.date() for moment in moments],
+        ms=pa.array(moments, pa.timestamp("ms")),
+        berlin=pa.array(moments, pa.timestamp("us", "Europe/Berlin")),
+        noon=pa.array([datetime.time(12)] * 2, pa.time64("us")),
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (r"s LIKE '50\%'", [0]),
+        ("s LIKE '50_'", [0, 1]),
+        ("s LIKE 'x_y'", [2]),
+        ("s ILIKE 'X%'", [2]),
+        ("contains(s, '%')", [0]),
+        ("regexp_match(s, '^5.[%x]$')", [0, 1]),
+        ("regexp_like(s, '^X', 'i')", [2]),
+        ("length(s) = 3 AND starts_with(s, '5')", [0, 1]),
+        ("s || '!' = '50%!'", [0]),
+        ("upper(s) = '50X'", [1]),
+        ("replace(s, '5', '') = '0x'", [1]),
+    ],
+)
+def test_text(condition: str, expected: list[int]) -> None:
+    assert rows(condition, s=["50%", "50x", "x\ny", None]) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("i8 + i8 > 0", "overflow"),
+        ("10 / zero > 1", "divide by zero"),
+        ("10 % zero > 1", "divide by zero"),
+        ("cast(s AS int) = 1", "x"),
+        ("cast(i8 AS tinyint unsigned) = 1", "range"),
+        ("cast(nan AS int) = 1", "range|NaN|nan"),
+        ("abs(least) > 0", "overflow"),
+    ],
+)
+def test_a_value_that_fails_is_an_error_not_a_wrong_row(condition: str, reason: str) -> None:
+    with pytest.raises(FilterError, match=reason):
+        rows(
+            condition,
+            i8=pa.array([127, -1], pa.int8()),
+            least=pa.array([-128, 0], pa.int8()),
+            zero=[1, 0],
+            s=["1", "x"],
+            nan=[1.0, NAN],
+        )
+
+
+def test_a_guard_keeps_what_follows_from_failing() -> None:
+    assert rows("x <> 0 AND 10 / x > 4", x=[0, 1, 2, 3, None]) == [1, 2]
+    assert rows("x = 0 OR 10 / x > 4", x=[0, 1, 2, 3, None]) == [0, 1, 2]
+
+
+def test_division_and_remainder_go_towards_zero() -> None:
+    batch = pa.RecordBatch.from_pydict({"x": [7, -7], "f": [7.5, -7.5]})
+    for text, expected in [
+        ("x / 2", [3, -3]),
+        ("x % 2", [1, -1]),
+        ("x / 2.0", [3.5, -3.5]),
+        ("f % 2", [1.5, -1.5]),
+        ("cast(f AS int)", [7, -7]),
+    ]:
+        assert bind_projection(text, batch.schema).evaluate(batch).to_pylist() == expected, text
+
+
+def test_members_of_structs_are_found_nested_or_flattened() -> None:
+    table = pa.table({"st": [{"x": 1, "in": {"y": 2}}, None, {"x": None, "in": None}]})
+    bound = bind("st.x = 1 AND st.`in`.y = 2", table.schema)
+    nested = table.to_batches()[0]
+    flat = pa.RecordBatch.from_pydict({"st.x": [1, None, None], "st.in.y": [2, None, None]})
+    assert bound.columns == ("st.x", "st.in.y")
+    assert bound.mask(nested).to_pylist() == bound.mask(flat).to_pylist() == [True, False, False]
+    assert rows("st.x IS NULL", st=nested.column(0)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "condition", ["n = 1", "n LIKE 'a'", "length(n) = 1", "n IN (1)", "n + 1 = 2", "NOT n = 'x'"]
+)
+def test_a_column_of_nulls_meets_everything_and_matches_nothing(condition: str) -> None:
+    assert rows(condition, n=pa.nulls(3)) == []
+
+
+def test_an_empty_batch_has_an_empty_mask() -> None:
+    schema = pa.schema([("a", pa.int64())])
+    batch = pa.RecordBatch.from_pylist([], schema)
+    for condition in ("a = 1", "1 = 1", "a IN (1)", "a % 2 = 0"):
+        assert len(bind(condition, schema).mask(batch)) == 0
