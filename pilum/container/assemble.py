@@ -18,9 +18,17 @@ from pilum import kernels
 from pilum.encodings.base import Compressive, demand
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.page import Decoded, DictionaryBlock, Layer
+from pilum.errors import CorruptFileError
 from pilum.format.schema import Field, FieldId
 
 __all__ = ["assemble"]
+
+_OFFSET_BYTES = {
+    pa.string().id: 4,
+    pa.binary().id: 4,
+    pa.large_string().id: 8,
+    pa.large_binary().id: 8,
+}
 
 
 def assemble(field: Field, leaves: Mapping[FieldId, Decoded], num_rows: int) -> pa.Array:
@@ -41,14 +49,14 @@ def _build(field: Field, leaves: Mapping[FieldId, Decoded], depth: int, length: 
     first = next((leaves[leaf.id] for leaf in field.leaves() if leaf.id in leaves), None)
     if first is None:
         return pa.nulls(length, field.arrow_type)
-    demand(depth < len(first.layers), f"layers of field {field.name!r}: only {len(first.layers)}")
+    if depth >= len(first.layers) or field.is_leaf != (depth + 1 == len(first.layers)):
+        raise CorruptFileError(f"field {field.name!r}: {len(first.layers)} layers")
     layer = first.layers[-1 - depth]
-    demand(
-        layer.length == length,
-        f"slots of field {field.name!r}: expected {length}, found {layer.length}",
-    )
+    if layer.length != length:
+        raise CorruptFileError(
+            f"slots of field {field.name!r}: expected {length}, found {layer.length}"
+        )
     if field.is_leaf:
-        demand(depth + 1 == len(first.layers), f"layers of field {field.name!r}: too many")
         return _leaf(field.arrow_type, first, layer)
     demand((layer.offsets is not None) == field.is_list, f"layer of field {field.name!r}: list or not")
     if not field.is_list:
@@ -76,10 +84,8 @@ def _leaf(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
         return pa.Array.from_buffers(kind, layer.length, [None], 0)
     if decoded.encoding is None or pt.is_null(kind):
         return pa.nulls(layer.length, kind)
-    demand(
-        decoded.num_values == layer.length,
-        f"values: expected {layer.length}, found {decoded.num_values}",
-    )
+    if decoded.num_values != layer.length:
+        raise CorruptFileError(f"values: expected {layer.length}, found {decoded.num_values}")
     if decoded.dictionary is not None:
         return _look_up(kind, decoded, decoded.dictionary, layer)
     return _values(kind, decoded.encoding, decoded.buffers, layer)
@@ -92,22 +98,16 @@ def _values(
         demand(isinstance(encoding, FixedSizeList), f"values of type {kind}: not stored as lists")
         assert isinstance(encoding, FixedSizeList)
         return _lists(kind, encoding, buffers, layer)
-    if _is_variable(kind):
-        demand(len(buffers) == 2, f"values of type {kind}: not stored as strings")
-        width = 8 if pt.is_large_string(kind) or pt.is_large_binary(kind) else 4
-        demand(buffers[0].itemsize == width, f"offsets of type {kind}: {buffers[0].itemsize} bytes")
-        demand(len(buffers[0]) == layer.length + 1, f"offsets: {len(buffers[0])}")
-    else:
+    width = _OFFSET_BYTES.get(kind.id)
+    if width is None:
         size = (layer.length * kind.bit_width + 7) // 8
-        fits = len(buffers) == 1 and len(buffers[0]) == size
-        demand(fits, f"values of type {kind}, bytes: expected {size}, found {_sizes(buffers)}")
+        if len(buffers) != 1 or len(buffers[0]) != size:
+            raise CorruptFileError(
+                f"values of type {kind}, bytes: expected {size}, found {_sizes(buffers)}"
+            )
+    elif len(buffers) != 2 or buffers[0].itemsize != width or len(buffers[0]) != layer.length + 1:
+        raise CorruptFileError(f"values of type {kind}: stored in another way, {_sizes(buffers)}")
     return _array(kind, layer, buffers, [])
-
-
-def _is_variable(kind: pa.DataType) -> bool:
-    return bool(
-        pt.is_string(kind) or pt.is_binary(kind) or pt.is_large_string(kind) or pt.is_large_binary(kind)
-    )
 
 
 def _sizes(buffers: list[NDArray[Any]]) -> list[int]:
@@ -158,7 +158,7 @@ def _look_up(
         return pa.nulls(0, kind)
     width = len(decoded.buffers[0]) // layer.length
     demand(width in (1, 2, 4, 8), f"dictionary indices of {width} bytes")
-    if _is_variable(kind):
+    if kind.id in _OFFSET_BYTES:
         strings = kernels.look_up_strings(
             decoded.buffers[0], width, layer.validity, *dictionary.buffers
         )

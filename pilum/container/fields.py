@@ -78,7 +78,10 @@ class FieldReader:
 
     def segments(self, rows: RowRanges) -> Iterator[Segment]:
         """Cuts rows of the fragment at page borders."""
-        if rows.num_rows == 0:
+        if len(rows.bounds) == 0:
+            return
+        if len(self._cuts) == 2:
+            yield Segment(self, 0, rows)
             return
         first = int(np.searchsorted(self._cuts, rows.starts[0], side="right")) - 1
         last = int(np.searchsorted(self._cuts, rows.stops[-1], side="left"))
@@ -112,6 +115,8 @@ def read_segments(segments: list[Segment]) -> list[pa.Array]:
 
 
 def _leaf_plan(column: Column, segment: Segment) -> Plan[Decoded]:
+    if len(column.row_bounds) == 2:
+        return column.read(0, segment.rows)
     number = column.page_at(segment.start)
     skip = segment.start - int(column.row_bounds[number])
     rows = segment.rows if skip == 0 else RowRanges(segment.rows.bounds + skip)

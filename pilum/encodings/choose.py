@@ -38,6 +38,7 @@ __all__ = ["encode_pages"]
 _WIDE_BYTES = 256
 _LEVEL_BUDGET_BITS = 131_072
 _MAX_LEVELS = 65_535
+_CHUNK_VALUES = 4_096
 
 _DICTIONARY_MIN_VALUES = 100
 _DICTIONARY_MAX_VALUES = 100_000
@@ -67,9 +68,7 @@ def encode_pages(chain: pa.Array) -> list[EncodedPage]:
     num_rows = len(chain)
     if _is_without_values(leaf):
         return [encode_constant(levels, num_rows)]
-    too_many_levels = levels.num_entries > levels.num_visible and (
-        levels.num_entries > _level_budget(levels)
-    )
+    too_many_levels = not _levels_fit_chunks(levels)
     if too_many_levels and num_rows > 1:
         return [page for piece in _split(chain, levels) for page in encode_pages(piece)]
     block = block_of(leaf)
@@ -86,6 +85,21 @@ def _level_budget(levels: Levels) -> int:
     """Entries whose levels fit a chunk, whatever the values are."""
     bits = levels.max_rep.bit_length() + levels.max_def.bit_length()
     return min(_LEVEL_BUDGET_BITS // max(bits, 1), _MAX_LEVELS)
+
+
+def _levels_fit_chunks(levels: Levels) -> bool:
+    """Whether every chunk has room for its levels, wherever it is cut.
+
+    A chunk takes the entries up to its last value, so long stretches of lists without items, which
+    own no value, may be more than it can hold.
+    """
+    if levels.num_entries <= _level_budget(levels) or levels.num_entries == levels.num_visible:
+        return True
+    bounds = np.flatnonzero(levels.def_ <= levels.max_visible)
+    bounds[-1] = levels.num_entries - 1
+    bounds = np.concatenate(([-1], bounds))
+    values = min(_CHUNK_VALUES, levels.num_visible)
+    return int((bounds[values:] - bounds[:-values]).max()) <= _level_budget(levels)
 
 
 def _split(chain: pa.Array, levels: Levels) -> list[pa.Array]:

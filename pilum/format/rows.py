@@ -59,12 +59,12 @@ class RowRanges:
         return firsts + np.arange(len(firsts), dtype=np.int64)
 
     def within(self, start: int, stop: int) -> RowRanges:
-        """The rows in [start, stop), counted from `start`."""
-        first = int(np.searchsorted(self.stops, start, side="right"))
-        last = int(np.searchsorted(self.starts, stop, side="left"))
-        if first >= last:
-            return RowRanges(np.empty((0, 2), dtype=np.int64))
-        return RowRanges(np.clip(self.bounds[first:last], start, stop) - start)
+        """The rows in [start, stop), counted from `start`; there must be any rows at all."""
+        if start <= self.bounds[0, 0] and self.bounds[-1, 1] <= stop:
+            return RowRanges(self.bounds - start) if start else self
+        first = int(self.stops.searchsorted(start, side="right"))
+        last = int(self.starts.searchsorted(stop, side="left"))
+        return RowRanges(self.bounds[first:last].clip(start, stop) - start)
 
     def covers(self, num_rows: int) -> bool:
         """Whether these are exactly the rows from 0 to `num_rows`."""

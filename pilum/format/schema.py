@@ -70,17 +70,17 @@ class Field:
         """The Arrow field."""
         return pa.field(self.name, self.arrow_type, self.nullable, dict(self.metadata or {}) or None)
 
-    @property
+    @cached_property
     def is_struct(self) -> bool:
         """Whether the children are members of a struct."""
         return self.logical_type == "struct"
 
-    @property
+    @cached_property
     def is_list(self) -> bool:
         """Whether the one child is the item of a variable-size list."""
         return self.logical_type in {"list", "large_list", "list.struct", "large_list.struct"}
 
-    @property
+    @cached_property
     def is_leaf(self) -> bool:
         """Whether the field owns a column in files since 2.1."""
         return not (self.is_struct and self.children) and not self.is_list
@@ -93,6 +93,11 @@ class Field:
                 f"expected 1 item field, found {len(self.children)}", f"field {self.name!r}"
             )
         return self.children[0]
+
+    @cached_property
+    def ids(self) -> tuple[FieldId, ...]:
+        """Ids of the field and all below it, in pre-order."""
+        return tuple(field.id for field in self.walk())
 
     def walk(self) -> Iterator[Field]:
         """The field and all below it, in pre-order."""

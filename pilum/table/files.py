@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from pilum.container.fields import FieldReader, Leaf
 from pilum.container.reader import FileReader
@@ -21,38 +23,36 @@ from pilum.table.names import data_path
 
 __all__ = ["FragmentReader"]
 
-_MAX_OPEN_FILES = 256
+_MAX_OPEN = 256
 
-_Key = tuple[str, str, int | None]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-class _OpenFiles:
-    """Readers of data files, the most recently used ones."""
+class _Recent(Generic[K, V]):
+    """The most recently used values. Safe to use from several threads."""
 
-    def __init__(self) -> None:
-        self._readers: OrderedDict[_Key, FileReader] = OrderedDict()
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, store: Store, file: DataFile) -> FileReader:
-        """Opens a file, or returns the reader that is open already."""
-        key = (store.uri, file.path, file.size_bytes)
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value of a key, made if it is not at hand."""
         with self._lock:
-            if key in self._readers:
-                self._readers.move_to_end(key)
-                return self._readers[key]
-        reader = FileReader.open(store.source(data_path(file.path), file.size_bytes))
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = make()
         with self._lock:
-            self._readers[key] = reader
-            if len(self._readers) > _MAX_OPEN_FILES:
-                self._readers.popitem(last=False)
-        return reader
-
-
-_open_files = _OpenFiles()
+            self._values[key] = value
+            if len(self._values) > self._capacity:
+                self._values.popitem(last=False)
+        return value
 
 
 class FragmentReader:
-    """Reads fields of one fragment.
+    """Reads fields of one fragment. Safe to use from several threads.
 
     Attributes:
         fragment: Which one.
@@ -63,6 +63,13 @@ class FragmentReader:
         self._store = store
         self.fragment = fragment
         self.num_rows = fragment.physical_rows
+        self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
+
+    @classmethod
+    def of(cls, store: Store, fragment: Fragment) -> FragmentReader:
+        """The reader of a fragment, shared by all that read it."""
+        key = (store.uri, fragment.id, *(file.path for file in fragment.files))
+        return _fragments.get(key, lambda: cls(store, fragment))
 
     def field(self, field: Field) -> FieldReader:
         """Opens what a field, with only its wanted members, needs.
@@ -71,6 +78,13 @@ class FragmentReader:
             UnsupportedVersionError: If a data file has a version that is not supported.
             CorruptFileError: If a file contradicts the manifest.
         """
+        reader = self._fields.get(field.ids)
+        # The same columns may have another name or place in another version.
+        if reader is None or reader.field != field:
+            reader = self._fields[field.ids] = self._make(field)
+        return reader
+
+    def _make(self, field: Field) -> FieldReader:
         leaves: dict[FieldId, Leaf] = {}
         for leaf in field.leaves():
             place = self._locate(leaf.id)
@@ -88,7 +102,11 @@ class FragmentReader:
         return None
 
     def _open(self, file: DataFile) -> FileReader:
-        reader = _open_files.get(self._store, file)
+        path = data_path(file.path)
+        key = (self._store.uri, path, file.size_bytes)
+        reader = _files.get(
+            key, lambda: FileReader.open(self._store.source(path, file.size_bytes))
+        )
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(
                 f"rows: the manifest says {self.num_rows}, the file {reader.num_rows}",
@@ -96,3 +114,7 @@ class FragmentReader:
                 reader.source.path,
             )
         return reader
+
+
+_files: _Recent[tuple[str, str, int | None], FileReader] = _Recent(_MAX_OPEN)
+_fragments: _Recent[tuple[str | int, ...], FragmentReader] = _Recent(_MAX_OPEN)

@@ -18,6 +18,7 @@ Source: docs/format/encodings-2.1.md, "Mini-block".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,20 +34,15 @@ class ChunkTable:
     """All chunks of a page.
 
     Attributes:
-        starts: int64, position of each chunk in buffer 1.
-        sizes: int64, bytes.
-        num_values: int64.
-        first_rows: int64, the first row that starts in each chunk (or would).
-        num_rows: int64, rows that start in each chunk.
-        last_chunks: int64, the chunk in which the last row of each chunk ends.
+        table: int64, shape (chunks, 5), contiguous: position in buffer 1, bytes, values, the first
+            row that starts in the chunk (or would), and how many rows start in it.
+        row_ends: int64, the row behind the last one that starts in each chunk.
+        last_chunks: int64, the chunk in which the last row of each chunk ends; None without lists.
     """
 
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    num_values: NDArray[np.int64]
-    first_rows: NDArray[np.int64]
-    num_rows: NDArray[np.int64]
-    last_chunks: NDArray[np.int64]
+    table: NDArray[np.int64]
+    row_ends: NDArray[np.int64]
+    last_chunks: NDArray[np.int64] | None
 
     @classmethod
     def parse(
@@ -69,37 +65,43 @@ class ChunkTable:
             len(words) > 0 and len(words) % word_bytes == 0,
             f"chunk words, bytes: expected a multiple of {word_bytes}, found {len(words)}",
         )
-        table = words.view(np.uint32 if large else np.uint16).astype(np.int64)
-        sizes = ((table >> 4) + 1) * 8
+        numbers = words.view(np.uint32 if large else np.uint16).astype(np.int64)
+        sizes = ((numbers >> 4) + 1) * 8
         demand(
             int(sizes.sum()) <= body_bytes,
             f"chunks, bytes: expected at most {body_bytes}, found {int(sizes.sum())}",
         )
-        num_values = np.int64(1) << (table & 15)
-        num_values[-1] = num_items - int(num_values[:-1].sum())
-        demand(0 < num_values[-1], f"values of the chunks: more than the {num_items} of the page")
-        starts = _before(sizes)
-        numbers = np.arange(len(sizes), dtype=np.int64)
-        if index is None:
-            demand(num_items == num_rows, f"values: expected {num_rows}, found {num_items}")
-            return cls(starts, sizes, num_values, _before(num_values), num_values, numbers)
-        rows, last_chunks = _rows_of(index, len(sizes), num_rows)
-        return cls(starts, sizes, num_values, _before(rows), rows, last_chunks)
+        values = np.int64(1) << (numbers & 15)
+        values[-1] = num_items - int(values[:-1].sum())
+        demand(0 < values[-1], f"values of the chunks: more than the {num_items} of the page")
+        rows, last_chunks = values, None
+        if index is not None:
+            rows, last_chunks = _rows_of(index, len(sizes), num_rows)
+        demand(int(rows.sum()) == num_rows, f"rows: expected {num_rows}, found {int(rows.sum())}")
+        ends = np.cumsum(rows)
+        table = np.column_stack((np.cumsum(sizes) - sizes, sizes, values, ends - rows, rows))
+        return cls(table, ends, last_chunks)
 
-    def covering(self, rows: RowRanges) -> NDArray[np.int64]:
+    def covering(self, rows: RowRanges) -> NDArray[np.int64] | slice:
         """Numbers of the chunks that hold the rows, ascending."""
-        ends = self.first_rows + self.num_rows
-        first = np.searchsorted(ends, rows.starts, side="right")
-        last_row = rows.stops - 1
-        last = np.searchsorted(ends, last_row, side="right")
-        goes_on = last_row == ends[last] - 1
-        last = np.where(goes_on, self.last_chunks[last], last)
-        if len(first) == 1:
-            return np.arange(first[0], last[0] + 1, dtype=np.int64)
-        steps = np.zeros(len(self.sizes) + 1, dtype=np.int64)
-        np.add.at(steps, first, 1)
-        np.add.at(steps, last + 1, -1)
+        if len(rows.bounds) == 1:
+            first, behind = rows.bounds[0]
+            return slice(self._first(first), self._last(behind - 1) + 1)
+        steps = np.zeros(len(self.table) + 1, dtype=np.int64)
+        np.add.at(steps, self._first(rows.starts), 1)
+        np.add.at(steps, self._last(rows.stops - 1) + 1, -1)
         return np.flatnonzero(np.cumsum(steps))
+
+    def _first(self, rows: Any) -> Any:
+        """The chunk in which each row starts."""
+        return self.row_ends.searchsorted(rows, side="right")
+
+    def _last(self, rows: Any) -> Any:
+        """The chunk in which each row ends."""
+        chunks = self._first(rows)
+        if self.last_chunks is None:
+            return chunks
+        return np.where(rows == self.row_ends[chunks] - 1, self.last_chunks[chunks], chunks)
 
 
 def _rows_of(
@@ -114,16 +116,9 @@ def _rows_of(
     preamble = np.concatenate(([False], trailer[:-1]))
     demand(bool((pairs[:, 0] <= num_rows).all()), "repetition index: more rows than the page has")
     rows = pairs[:, 0].astype(np.int64) + trailer - preamble
-    total = int(rows.sum())
-    consistent = total == num_rows and not trailer[-1] and bool((rows >= 0).all())
-    demand(consistent, f"rows of the repetition index: expected {num_rows}, found {total}")
+    demand(not trailer[-1] and bool((rows >= 0).all()), "repetition index: rows without an end")
     stops = np.flatnonzero((rows > 0) | ~trailer)
     numbers = np.arange(num_chunks, dtype=np.int64)
     following = stops[np.minimum(np.searchsorted(stops, numbers + 1), len(stops) - 1)]
     return rows, np.where(trailer, following, numbers)
 
-
-def _before(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Exclusive prefix sums."""
-    sums = np.cumsum(counts)
-    return np.concatenate((np.zeros(1, dtype=np.int64), sums[:-1]))

@@ -50,6 +50,9 @@ from pilum.storage.base import Fetched, Plan, Ranges
 __all__ = ["MiniBlockPage", "PageDictionary", "encode_mini_block", "join_strings"]
 
 
+_ZERO = np.zeros(1, dtype=np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class _State:
     """What is read once per page: the chunk table and the dictionary."""
@@ -111,18 +114,8 @@ class MiniBlockPage(Page):
 
     def read(self, rows: RowRanges) -> Plan[Decoded]:
         """Reads rows of the page."""
-        state = yield from self._prepare()
-        table, numbers = state.chunks, state.chunks.covering(rows)
-        fetched, positions = yield from self._fetch_chunks(table, numbers)
-        chunks = np.column_stack(
-            (
-                positions,
-                table.sizes[numbers],
-                table.num_values[numbers],
-                table.first_rows[numbers],
-                table.num_rows[numbers],
-            )
-        )
+        state = self._state or (yield from self._prepare())
+        fetched, chunks = yield from self._fetch_chunks(state.chunks, rows)
         buffers, num_values, layers = kernels.decode_mini_block(
             self._plan,
             self.rep,
@@ -131,7 +124,7 @@ class MiniBlockPage(Page):
             self.values.num_buffers,
             self.large,
             fetched.data,
-            np.ascontiguousarray(chunks),
+            chunks,
             rows.bounds,
         )
         return Decoded(
@@ -139,21 +132,34 @@ class MiniBlockPage(Page):
         )
 
     def _fetch_chunks(
-        self, table: ChunkTable, numbers: NDArray[np.int64]
+        self, table: ChunkTable, rows: RowRanges
     ) -> Plan[tuple[Fetched, NDArray[np.int64]]]:
-        """Reads chunks, neighbours together; returns where each stands in what was fetched."""
-        cuts = np.flatnonzero(np.diff(numbers) != 1)
-        first = numbers[np.concatenate(([0], cuts + 1))]
-        last = numbers[np.concatenate((cuts, [len(numbers) - 1]))]
-        begins = table.starts[first]
-        sizes = table.starts[last] + table.sizes[last] - begins
-        fetched = yield Ranges(begins + self.stored.buffer(1)[0], sizes)
-        runs = np.searchsorted(first, numbers, side="right") - 1
-        return fetched, table.starts[numbers] - begins[runs] + fetched.starts[runs]
+        """Reads the chunks of rows, neighbours together.
+
+        Returns:
+            What was fetched, and the lines of the chunk table with positions in it.
+        """
+        body = self.stored.buffer(1)[0]
+        numbers = table.covering(rows)
+        if isinstance(numbers, slice):
+            chunks = table.table[numbers].copy()
+            start = int(chunks[0, 0])
+            size = int(chunks[-1, 0] + chunks[-1, 1]) - start
+            fetched = yield Ranges(np.array([start + body]), np.array([size]))
+            chunks[:, 0] += fetched.starts[0] - start
+            return fetched, chunks
+        chunks = table.table[numbers]
+        cuts = np.flatnonzero(numbers[1:] - numbers[:-1] != 1) + 1
+        first = np.concatenate((_ZERO, cuts))
+        begins = chunks[first, 0]
+        last = np.append(cuts, len(numbers)) - 1
+        sizes = chunks[last, 0] + chunks[last, 1] - begins
+        fetched = yield Ranges(begins + body, sizes)
+        moves = fetched.starts - begins
+        chunks[:, 0] += np.repeat(moves, last - first + 1)
+        return fetched, chunks
 
     def _prepare(self) -> Plan[_State]:
-        if self._state is not None:
-            return self._state
         has_index = self.rep is not None
         wanted = [0]
         if self.dictionary is not None:
