@@ -1,0 +1,80 @@
+"""The command line of the bench."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.peers import PEERS
+from bench.questions import QUESTIONS
+from bench.report import print_report, write_json
+from bench.rounds import Cell, Settings, run
+from bench.shapes import SHAPES
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and reports; returns 1 if the first library answered anything wrong."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for part in options.only:
+        if not any(part in name for name in (*SHAPES, *QUESTIONS)):
+            parser.error(f"--only {part}: no column and no question is named like that")
+    shapes, questions = choose(SHAPES, options.only), choose(QUESTIONS, options.only)
+    peers = [PEERS[name]() for name in options.peers.split(",")]
+    settings = Settings(options.rows, options.repeat)
+    if options.smoke:
+        settings = Settings(rows=2000, repeat=1, seconds=0.1)
+    cells: list[Cell] = []
+    progress = Console(stderr=True)
+    for cell in run(
+        [SHAPES[name] for name in shapes],
+        [QUESTIONS[name] for name in questions],
+        peers,
+        settings,
+    ):
+        if not cells or (cells[-1].shape, cells[-1].question) != (cell.shape, cell.question):
+            progress.print(f"{cell.shape}: {cell.question}", highlight=False)
+        cells.append(cell)
+    # Into a file or a pipe: wide enough for four libraries.
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    print_report(cells, peers, console)
+    if options.json:
+        write_json(options.json, cells, peers, settings)
+    return int(any(cell.problem for cell in cells if cell.peer == peers[0].name))
+
+
+def choose(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
+    """The names that contain one of the wanted parts; all of them if none does."""
+    return [name for name in known if any(part in name for part in wanted)] or list(known)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measures pilum beside its peers. Ratios are the peer's median divided by "
+        "that of the first library: above 1, the first is faster, smaller or leaner.",
+        epilog=f"Columns: {', '.join(SHAPES)}. Questions: {', '.join(QUESTIONS)}.",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="only columns, and only questions, whose name contains PART; may be repeated",
+    )
+    parser.add_argument("--rows", type=int, default=1_000_000, help="default: %(default)s")
+    parser.add_argument("--repeat", type=int, default=5, help="rounds; default: %(default)s")
+    parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all samples there")
+    parser.add_argument("--smoke", action="store_true", help="tiny: does everything work?")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""What the bench asks of a library: five verbs over one table at one path.
+
+A library is imported when its adapter is made, so that a run without it needs no installation,
+and a process that measures memory holds only the library in question.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+__all__ = ["Peer"]
+
+
+class Peer(ABC):
+    """One library, with the settings that it comes with.
+
+    Attributes:
+        name: As on the command line and in the report.
+        settings: What a reader of the numbers should know, in one line.
+        version: The installed version.
+    """
+
+    name: ClassVar[str]
+    settings: ClassVar[str]
+    version: str
+
+    @abstractmethod
+    def write(self, table: pa.Table, path: Path) -> None:
+        """Writes a table to a path where nothing is yet (a file or a folder, as it likes)."""
+
+    @abstractmethod
+    def open(self, path: Path) -> Any:
+        """Opens what `write` made; the handle is what the other verbs take."""
+
+    @abstractmethod
+    def scan(self, handle: Any) -> pa.Table:
+        """Reads all columns and rows."""
+
+    @abstractmethod
+    def batches(self, handle: Any) -> Iterator[pa.RecordBatch]:
+        """Reads all columns and rows as a stream."""
+
+    @abstractmethod
+    def take(self, handle: Any, rows: NDArray[np.int64]) -> pa.Table:
+        """Reads some rows; `rows` ascends, without duplicates, as every library can serve it."""
+
+    def size(self, path: Path) -> int:
+        """Bytes on disk of everything that `write` made."""
+        if path.is_file():
+            return path.stat().st_size
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -1,0 +1,46 @@
+"""Parquet through pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bench.peers.base import Peer
+
+__all__ = ["Parquet"]
+
+
+class Parquet(Peer):
+    """`pyarrow.parquet` for scans, `pyarrow.dataset` for rows by number."""
+
+    name = "parquet"
+    settings = "pyarrow's defaults: snappy, dictionaries, row groups of 1,048,576 rows"
+
+    def __init__(self) -> None:
+        import pyarrow.dataset
+        import pyarrow.parquet
+
+        self.dataset = pyarrow.dataset
+        self.parquet = pyarrow.parquet
+        self.version = pa.__version__
+
+    def write(self, table: pa.Table, path: Path) -> None:
+        self.parquet.write_table(table, path)
+
+    def open(self, path: Path) -> Any:
+        return self.dataset.dataset(path, format="parquet")
+
+    def scan(self, handle: Any) -> pa.Table:
+        return self.parquet.read_table(handle.files[0])
+
+    def batches(self, handle: Any) -> Iterator[pa.RecordBatch]:
+        with self.parquet.ParquetFile(handle.files[0]) as file:
+            yield from file.iter_batches()
+
+    def take(self, handle: Any, rows: NDArray[np.int64]) -> pa.Table:
+        return handle.take(rows)

@@ -1,0 +1,81 @@
+"""What a question is: a name, a unit, and one number per library from one round."""
+
+from __future__ import annotations
+
+import gc
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import pyarrow as pa
+
+from bench.peers import Peer
+from bench.shapes import Shape
+
+__all__ = ["Question", "Subject", "same", "timed"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One library with one shape, written to disk and opened.
+
+    Attributes:
+        peer: The library.
+        shape: The shape, and `table` its values.
+        table: What every result is compared with.
+        path: Where the library wrote `table`.
+        handle: What `peer.open(path)` gave.
+        scratch: A folder for what a round makes.
+    """
+
+    peer: Peer
+    shape: Shape
+    table: pa.Table
+    path: Path
+    handle: Any
+    scratch: Path
+
+
+class Question(ABC):
+    """Something to ask of every library.
+
+    Attributes:
+        name: As on the command line and in the report.
+        unit: "s" or "bytes"; less is better in both.
+        rounds: How many rounds are worth it, as a multiple of what was asked for; 0 is one round.
+        shapes: The shapes it is asked of; None means all.
+    """
+
+    name: str
+    unit: ClassVar[str] = "s"
+    rounds: ClassVar[int] = 1
+    shapes: ClassVar[frozenset[str] | None] = None
+
+    @abstractmethod
+    def check(self, subject: Subject) -> bool:
+        """Whether the library's answer is right; asked once, before the first round."""
+
+    @abstractmethod
+    def measure(self, subject: Subject, round_number: int) -> float:
+        """Answers once and returns seconds or bytes."""
+
+
+def timed(work: Callable[[], T]) -> tuple[float, T]:
+    """Runs `work` without the garbage collector; returns seconds of wall clock and the result."""
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        result = work()
+        return time.perf_counter() - start, result
+    finally:
+        gc.enable()
+
+
+def same(result: pa.Table, table: pa.Table) -> bool:
+    """Whether two tables hold the same values, whatever the chunks and the kind of string."""
+    return bool(result.cast(table.schema).equals(table))

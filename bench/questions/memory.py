@@ -1,0 +1,103 @@
+"""How much memory does a library need at its peak, beyond what was there before?
+
+Each answer comes from a fresh process, which holds one library and (to write) the table:
+
+    python -m bench.questions.memory PEER scan|write SHAPE ROWS PATH
+
+It prints the peak of the resident size during the work minus the size just before, in bytes.
+Scans are read as a stream, one batch at a time, as somebody with little memory would.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+from typing import Literal
+
+from bench.peers import PEERS
+from bench.questions.base import Question, Subject
+from bench.questions.write import remove
+from bench.shapes import SHAPES
+
+__all__ = ["MEMORY_QUESTIONS", "Memory"]
+
+Verb = Literal["scan", "write"]
+
+
+class Memory(Question):
+    """Peak memory of one verb."""
+
+    unit = "bytes"
+    rounds = 0
+    shapes = frozenset({"vector 768", "long text", "mixed table"})
+
+    def __init__(self, verb: Verb) -> None:
+        self.name = f"{verb} memory"
+        self.verb = verb
+
+    def check(self, subject: Subject) -> bool:
+        return True  # the values were compared by the question of the same verb
+
+    def measure(self, subject: Subject, round_number: int) -> float:
+        path = subject.path if self.verb == "scan" else subject.scratch / "memory"
+        rows = subject.table.num_rows * subject.shape.one_in
+        arguments = [subject.peer.name, self.verb, subject.shape.name, str(rows), str(path)]
+        try:
+            answer = subprocess.run(
+                [sys.executable, "-m", "bench.questions.memory", *arguments],
+                check=True,
+                capture_output=True,
+                text=True,
+                cwd=Path(__file__).parents[2],
+            )
+        finally:
+            if self.verb == "write":
+                remove(path)
+        return float(answer.stdout.split()[-1])
+
+
+def work_and_print(name: str, verb: str, shape: str, rows: int, path: Path) -> None:
+    """The child: does the work once and prints its peak, bytes."""
+    peer = PEERS[name]()
+    if verb == "write":
+        table = SHAPES[shape].table(rows)
+        before = _start()
+        peer.write(table, path)
+    else:
+        before = _start()
+        deque(peer.batches(peer.open(path)), maxlen=0)
+    print(max(0, _peak() - before))
+
+
+def _start() -> int:
+    """Sets the mark of the highest resident size back, where Linux lets us; the size now."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        return _status("VmRSS")
+    except OSError:
+        return _peak()
+
+
+def _peak() -> int:
+    try:
+        return _status("VmHWM")
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _status(key: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {key}")
+
+
+MEMORY_QUESTIONS = (Memory("scan"), Memory("write"))
+
+if __name__ == "__main__":
+    name, verb, shape, rows, path = sys.argv[1:]
+    work_and_print(name, verb, shape, int(rows), Path(path))

@@ -1,0 +1,103 @@
+"""The results for eyes (ratios: how many times our time the peer needs) and for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.machine import summary
+from bench.peers import Peer
+from bench.rounds import Cell, Settings
+
+__all__ = ["print_report", "write_json"]
+
+Cells = dict[tuple[str, str], Cell]  # (shape, peer) → cell, of one question
+
+
+def print_report(cells: Sequence[Cell], peers: Sequence[Peer], console: Console) -> None:
+    """Prints one table per question; the first peer is the one that the others are held against."""
+    for question in dict.fromkeys(cell.question for cell in cells):
+        of_question = {(c.shape, c.peer): c for c in cells if c.question == question}
+        console.print(_table(question, of_question, [peer.name for peer in peers]))
+    problems = dict.fromkeys(f"{c.peer}, {c.shape}: {c.problem}" for c in cells if c.problem)
+    for problem in problems:
+        console.print(f"[yellow]not measured:[/] {problem}", highlight=False)
+    for peer in peers:
+        console.print(f"{peer.name} {peer.version}: {peer.settings}", highlight=False)
+
+
+def _table(question: str, cells: Cells, peers: list[str]) -> Table:
+    base, *others = peers
+    table = Table(title=question, title_justify="left", title_style="bold")
+    table.add_column("column")
+    table.add_column(base, justify="right")
+    for other in others:
+        table.add_column(other, justify="right")
+        table.add_column(f"÷ {base}", justify="right")
+    ratios: dict[str, list[float]] = {other: [] for other in others}
+    for shape in dict.fromkeys(shape for shape, _ in cells):
+        ours = cells[shape, base]
+        row = [shape, _quantity(ours)]
+        for other in others:
+            theirs = cells[shape, other]
+            ratio = _ratio(theirs, ours)
+            if ratio is not None:
+                ratios[other].append(ratio)
+            row += [_quantity(theirs), _coloured(ratio)]
+        table.add_row(*row)
+    table.add_section()
+    row = ["geometric mean", ""]
+    for other in others:
+        row += ["", _coloured(_geometric_mean(ratios[other]))]
+    table.add_row(*row)
+    return table
+
+
+def _ratio(theirs: Cell, ours: Cell) -> float | None:
+    if theirs.median is None or not ours.median:
+        return None
+    return theirs.median / ours.median
+
+
+def _geometric_mean(ratios: list[float]) -> float | None:
+    positive = [ratio for ratio in ratios if ratio > 0]
+    return math.exp(sum(map(math.log, positive)) / len(positive)) if positive else None
+
+
+def _coloured(ratio: float | None) -> str:
+    if ratio is None:
+        return "–"
+    colour = "green" if ratio >= 1.1 else "red" if ratio <= 0.9 else "default"
+    return f"[{colour}]{ratio:.2f}[/]"
+
+
+def _quantity(cell: Cell) -> str:
+    if cell.median is None:
+        return "–"
+    if cell.unit == "s":
+        return f"{cell.median * 1e3:,.2f} ms"
+    return f"{cell.median / 1e6:,.2f} MB"
+
+
+def write_json(
+    path: Path, cells: Sequence[Cell], peers: Sequence[Peer], settings: Settings
+) -> None:
+    """Writes everything, samples included."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": summary(),
+        "settings": asdict(settings),
+        "peers": {
+            peer.name: {"version": peer.version, "settings": peer.settings} for peer in peers
+        },
+        "cells": [{**asdict(cell), "median": cell.median} for cell in cells],
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")

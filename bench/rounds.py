@@ -1,0 +1,126 @@
+"""Who is measured when: libraries take turns within a round, so that all share the weather.
+
+A cell is one question, one shape, one library. Before the first round each library must answer
+right; one that cannot hold the shape, or answers wrong, is left out and the report says so.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from bench.peers import Peer
+from bench.questions import Question, Subject
+from bench.shapes import Shape
+
+__all__ = ["Cell", "Settings", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How much to measure.
+
+    Attributes:
+        rows: Of the narrow shapes; wide ones have fewer (see `Shape.one_in`).
+        repeat: Rounds per cell.
+        seconds: After this long no further round of a cell is started (three are always made).
+    """
+
+    rows: int
+    repeat: int
+    seconds: float = 3.0
+
+
+@dataclass(slots=True)
+class Cell:
+    """What one library answered to one question about one shape."""
+
+    shape: str
+    question: str
+    peer: str
+    unit: str
+    samples: list[float] = field(default_factory=list)
+    problem: str | None = None
+
+    @property
+    def median(self) -> float | None:
+        """Median of the samples, seconds or bytes; None if there are none."""
+        return statistics.median(self.samples) if self.samples else None
+
+
+def run(
+    shapes: list[Shape], questions: list[Question], peers: list[Peer], settings: Settings
+) -> Iterator[Cell]:
+    """Measures; yields the cells of one shape after the other.
+
+    Args:
+        shapes: What is written.
+        questions: What is asked.
+        peers: Who is asked.
+        settings: How often, with how many rows.
+    """
+    for shape in shapes:
+        folder = Path(tempfile.mkdtemp(prefix="bench-"))
+        try:
+            yield from _run_shape(shape, questions, peers, settings, folder)
+        finally:
+            shutil.rmtree(folder)
+
+
+def _run_shape(
+    shape: Shape, questions: list[Question], peers: list[Peer], settings: Settings, folder: Path
+) -> Iterator[Cell]:
+    table = shape.table(settings.rows)
+    subjects: list[Subject] = []
+    problems: dict[str, str] = {}
+    for peer in peers:
+        try:
+            subjects.append(_prepare(peer, shape, table, folder / peer.name))
+        except Exception as error:
+            problems[peer.name] = _say(error)
+    for question in questions:
+        if question.shapes is None or shape.name in question.shapes:
+            cells = _ask(question, subjects, settings)
+            for name, problem in problems.items():
+                cells.append(Cell(shape.name, question.name, name, question.unit, [], problem))
+            yield from cells
+
+
+def _prepare(peer: Peer, shape: Shape, table: pa.Table, folder: Path) -> Subject:
+    scratch = folder / "scratch"
+    scratch.mkdir(parents=True)
+    path = folder / "table"
+    peer.write(table, path)
+    return Subject(peer, shape, table, path, peer.open(path), scratch)
+
+
+def _ask(question: Question, subjects: list[Subject], settings: Settings) -> list[Cell]:
+    cells, able = [], []
+    for subject in subjects:
+        cell = Cell(subject.shape.name, question.name, subject.peer.name, question.unit)
+        cells.append(cell)
+        try:
+            cell.problem = None if question.check(subject) else "wrong values"
+        except Exception as error:
+            cell.problem = _say(error)
+        if cell.problem is None:
+            able.append((subject, cell))
+    started = time.perf_counter()
+    for number in range(max(1, settings.repeat * question.rounds)):
+        if number >= 3 and time.perf_counter() - started > settings.seconds:
+            break
+        turn = number % len(able) if able else 0
+        for subject, cell in able[turn:] + able[:turn]:
+            cell.samples.append(question.measure(subject, number + 1))
+    return cells
+
+
+def _say(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

@@ -1,0 +1,82 @@
+"""The bench runs, and believes no library that answers wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("rich", reason="the bench needs rich")
+
+from bench.cli import main
+from bench.peers import PEERS
+from bench.peers.parquet import Parquet
+from bench.questions import QUESTIONS
+from bench.rounds import Cell, Settings, run
+from bench.shapes import SHAPES
+
+
+@pytest.mark.slow
+@pytest.mark.reference
+def test_a_tiny_run_answers_every_question_for_every_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("lance", reason="pylance is not installed")
+    pytest.importorskip("vortex", reason="vortex-data is not installed")
+    assert main(["--smoke", "--json", str(tmp_path / "bench.json")]) == 0
+
+    result = json.loads((tmp_path / "bench.json").read_text())
+    assert {cell["peer"] for cell in result["cells"]} == set(PEERS)
+    assert {cell["shape"] for cell in result["cells"]} == set(SHAPES)
+    assert {cell["question"] for cell in result["cells"]} == set(QUESTIONS)
+    assert [cell for cell in result["cells"] if cell["problem"]] == []
+    assert "geometric mean" in capsys.readouterr().out
+
+
+def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--only", "colour"])
+    assert "--only colour" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
+def test_a_shape_is_the_same_every_time(shape: Any) -> None:
+    table = shape.table(500)
+    assert table.num_rows == max(1, 500 // shape.one_in)
+    assert table.equals(shape.table(500))
+
+
+class Forgetful(Parquet):
+    """Loses the last row."""
+
+    def scan(self, handle: Any) -> pa.Table:
+        table = super().scan(handle)
+        return table.slice(0, table.num_rows - 1)
+
+
+def test_a_wrong_answer_is_not_timed() -> None:
+    (cell,) = _ask(Forgetful())
+    assert (cell.problem, cell.median) == ("wrong values", None)
+
+
+class Broken(Parquet):
+    """Cannot write."""
+
+    name = "broken"
+
+    def write(self, table: pa.Table, path: Path) -> None:
+        raise NotImplementedError("no such type\nand a long tale")
+
+
+def test_a_library_that_cannot_is_named_and_the_others_go_on() -> None:
+    cells = _ask(Parquet(), Broken())
+    assert [cell.problem for cell in cells] == [None, "NotImplementedError: no such type"]
+    assert cells[0].median is not None
+
+
+def _ask(*peers: Any) -> list[Cell]:
+    settings = Settings(rows=100, repeat=1)
+    return list(run([SHAPES["float64"]], [QUESTIONS["scan"]], list(peers), settings))

@@ -1,0 +1,71 @@
+"""Every Python block of the README and the guides runs.
+
+The blocks of one page are run in order, as one script, in an empty folder and an interpreter of
+their own. A block that cannot run is preceded by a line that says why:
+
+    <!-- not run: needs a cluster -->
+
+The script has the blocks at the lines that they have in the page, so a traceback names those.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted(ROOT.glob("docs/guide/*.md"))]
+FENCES = {"```python", "```sh", "```text", "```sql"}
+NOT_RUN = "<!-- not run:"
+
+
+def script(page: str) -> str:
+    """The page with everything but its runnable Python blocks made blank."""
+    lines: list[str] = []
+    fence, before = "", ""
+    for line in page.splitlines():
+        code = ""
+        if line.startswith("```"):
+            assert fence or line in FENCES, f"a block of unknown kind: {line}"
+            fence = "" if fence else line + before
+        elif fence == "```python":
+            code = line
+        lines.append(code)
+        before = line if line.startswith(NOT_RUN) else ""
+    return "\n".join(lines) + "\n"
+
+
+def needs(text: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.spark, pytest.mark.slow] if "pyspark" in text else []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=str(page.relative_to(ROOT)), marks=needs(script(page.read_text())))
+        for page in PAGES
+    ],
+)
+def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    file = tmp_path / page.name
+    file.write_text(script(page.read_text()))
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, file],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_block_with_a_reason_is_left_out() -> None:
+    page = "a\n```python\nrun()\n```\n<!-- not run: no -->\n```python\nnever()\n```\n"
+    assert script(page).split() == ["run()"]

@@ -1,0 +1,86 @@
+"""The house as a whole: what `import pilum` costs, and that its parts say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("pandas", "pyspark", "sqlglot", "obstore", "duckdb", "lance")
+
+
+def run_python(code: str) -> Any:
+    """Runs code in a fresh interpreter; returns the JSON that it prints last."""
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def test_importing_pilum_imports_nothing_heavy() -> None:
+    code = f"import sys, json, pilum; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
+    assert run_python(code) == []
+
+
+def test_importing_pilum_costs_little_more_than_importing_arrow() -> None:
+    # Seconds of processor time, so that a busy machine counts less; the best of three.
+    code = """
+import json, time
+start = time.process_time()
+import numpy, pyarrow, pyarrow.compute
+arrow = time.process_time()
+import pilum
+print(json.dumps([arrow - start, time.process_time() - arrow]))
+"""
+    ours, arrow = min((ours, arrow) for arrow, ours in (run_python(code) for _ in range(3)))
+    assert ours < 1.5 * arrow, (
+        f"pilum {ours * 1e3:.0f} ms after {arrow * 1e3:.0f} ms of numpy and Arrow"
+    )
+
+
+def test_the_package_and_its_kernels_have_one_version() -> None:
+    try:
+        installed = version("pilum")
+    except PackageNotFoundError:
+        pytest.skip("pilum is imported from the tree, not installed")
+    manifest = tomllib.loads((ROOT / "rust" / "Cargo.toml").read_text())
+    assert installed == manifest["workspace"]["package"]["version"]
+
+
+@pytest.mark.parametrize("lock", ["dev", "demo"])
+def test_the_lock_holds_every_dependency(lock: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"][lock]]
+    names = {re.split(r"[\[<>=!~ ]", text)[0] for text in wanted} - {"pilum"}
+    lines = (ROOT / "requirements" / f"{lock}.lock").read_text().splitlines()
+    locked = {line.split("==")[0] for line in lines if "==" in line and line[0].isalnum()}
+    assert names - locked == set(), "run: make lock"
+
+
+def citations() -> list[tuple[str, str, str]]:
+    """What sources cite: (file, page of docs, heading or "")."""
+    found = []
+    for folder, pattern in (("pilum", "*.py"), ("rust/kernels/src", "*.rs"), ("protos", "*.proto")):
+        for file in (ROOT / folder).rglob(pattern):
+            text = re.sub(r"\n\s*(//[/!]?|#)?\s*", " ", file.read_text())
+            for page, heading in re.findall(r'(docs/[\w./-]+\.md)(?:, "([^"]+)")?', text):
+                found.append((str(file.relative_to(ROOT)), page, heading))
+    return found
+
+
+def test_what_sources_cite_is_there() -> None:
+    missing = []
+    for file, page, heading in citations():
+        path = ROOT / page
+        text = path.read_text() if path.exists() else ""
+        titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+        if not text or (heading and heading not in titles):
+            missing.append(f'{file} cites {page}, "{heading}"')
+    assert missing == []
