@@ -1,5 +1,3 @@
-"""The compiled extension. See `pilum.kernels` for what the functions do."""
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedTypeError
 
-__all__ = ["BitBlock", "FixedBlock", "ItemValidity", "ListBlock", "StringBlock", "ValueBlock", "block_of", "validity_mask"]
+__all__ = [
+    "BitBlock",
+    "FixedBlock",
+    "ItemValidity",
+    "ListBlock",
+    "StringBlock",
+    "ValueBlock",
+    "block_of",
+    "validity_mask",
+]
 
 
 @dataclass(frozen=True, slots=True)

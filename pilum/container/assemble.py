@@ -58,7 +58,9 @@ def _build(field: Field, leaves: Mapping[FieldId, Decoded], depth: int, length: 
         )
     if field.is_leaf:
         return _leaf(field.arrow_type, first, layer)
-    demand((layer.offsets is not None) == field.is_list, f"layer of field {field.name!r}: list or not")
+    demand(
+        (layer.offsets is not None) == field.is_list, f"layer of field {field.name!r}: list or not"
+    )
     if not field.is_list:
         children = [_build(child, leaves, depth + 1, length) for child in field.children]
         return _array(field.arrow_type, layer, [], children)

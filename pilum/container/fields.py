@@ -85,7 +85,9 @@ class FieldReader:
             return
         first = int(np.searchsorted(self._cuts, rows.starts[0], side="right")) - 1
         last = int(np.searchsorted(self._cuts, rows.stops[-1], side="left"))
-        for start, stop in zip(self._cuts[first:last], self._cuts[first + 1 : last + 1], strict=True):
+        for start, stop in zip(
+            self._cuts[first:last], self._cuts[first + 1 : last + 1], strict=True
+        ):
             wanted = rows.within(int(start), int(stop))
             if len(wanted.bounds):
                 yield Segment(self, int(start), wanted)

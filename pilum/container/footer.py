@@ -54,18 +54,24 @@ class Footer:
         """
         demand(len(tail) >= 8, f"file size, bytes: expected at least 8, found {len(tail)}")
         if tail[-4:] != MAGIC:
-            raise CorruptFileError(f"magic: expected {MAGIC!r}, found {tail[-4:]!r}; not a Lance file")
+            raise CorruptFileError(
+                f"magic: expected {MAGIC!r}, found {tail[-4:]!r}; not a Lance file"
+            )
         major, minor = struct.unpack("<HH", tail[-8:-4])
         version = _version(major, minor)
         demand(
             len(tail) >= FOOTER_BYTES,
             f"file size, bytes: expected at least {FOOTER_BYTES}, found {len(tail)}",
         )
-        columns, table, globals_, num_globals, num_columns, *_ = _FOOTER.unpack(tail[-FOOTER_BYTES:])
+        columns, table, globals_, num_globals, num_columns, *_ = _FOOTER.unpack(
+            tail[-FOOTER_BYTES:]
+        )
         footer = cls(columns, table, globals_, num_globals, num_columns, version)
         end = file_bytes - FOOTER_BYTES
         ordered = columns <= table <= globals_ <= end
-        demand(ordered, f"footer: positions {columns}, {table}, {globals_} in a file of {file_bytes}")
+        demand(
+            ordered, f"footer: positions {columns}, {table}, {globals_} in a file of {file_bytes}"
+        )
         demand(footer.column_table_bytes <= globals_ - table, f"footer: {num_columns} columns")
         demand(footer.global_table_bytes <= end - globals_, f"footer: {num_globals} global buffers")
         demand(num_globals > 0, "footer: no global buffer, and so no schema")

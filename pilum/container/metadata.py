@@ -51,9 +51,7 @@ def parse_column(data: bytes, file_bytes: int) -> list[PageEntry]:
     return entries
 
 
-def _parse_page(
-    page: file_pb2.ColumnMetadata.Page, first_row: int, file_bytes: int
-) -> PageEntry:
+def _parse_page(page: file_pb2.ColumnMetadata.Page, first_row: int, file_bytes: int) -> PageEntry:
     demand(len(page.buffer_offsets) == len(page.buffer_sizes), "buffers: offsets without sizes")
     buffers = tuple(zip(page.buffer_offsets, page.buffer_sizes, strict=True))
     outside = [(offset, size) for offset, size in buffers if offset + size > file_bytes]
@@ -83,7 +81,8 @@ def pack_column(pages: Sequence[PageEntry]) -> bytes:
             encoding=_direct(description),
             priority=stored.first_row,
         )
-    return message.SerializeToString()
+    data: bytes = message.SerializeToString()
+    return data
 
 
 def _direct(description: file_pb2.Any) -> file_pb2.Encoding:
@@ -98,6 +97,7 @@ def parse_file_descriptor(data: bytes) -> file_pb2.FileDescriptor:
         CorruptFileError: If it does not parse.
     """
     try:
-        return file_pb2.FileDescriptor.FromString(data)
+        descriptor: file_pb2.FileDescriptor = file_pb2.FileDescriptor.FromString(data)
     except DecodeError as error:
         raise CorruptFileError(f"file descriptor: {error}") from error
+    return descriptor

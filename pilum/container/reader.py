@@ -158,7 +158,9 @@ class FileReader:
         wanted = list(indices)
         missing = [index for index in wanted if index not in self._columns]
         if missing:
-            for index, data in zip(missing, run_plan(self._metadata(missing), self.source), strict=True):
+            for index, data in zip(
+                missing, run_plan(self._metadata(missing), self.source), strict=True
+            ):
                 self._columns[index] = self._parse(index, data)
         return [self._columns[index] for index in wanted]
 

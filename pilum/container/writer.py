@@ -24,7 +24,7 @@ from pilum.container.footer import Footer, pack_table
 from pilum.container.metadata import PageEntry, pack_column
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.page import EncodedPage, StoredPage
-from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.pb import file_pb2
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
@@ -102,19 +102,23 @@ class FileWriter:
         sink: Where it goes; finished or aborted by the writer.
         schema: Its fields, with the ids of the table.
         version: Of the file.
+
+    Raises:
+        UnsupportedTypeError: If a field asks for a storage that is not supported.
     """
 
     def __init__(
         self, sink: Sink, schema: Schema, *, version: FileVersion = DEFAULT_VERSION
     ) -> None:
+        for field in schema.fields:
+            if special := field.special_storage:
+                raise UnsupportedTypeError(f"column {field.name!r}: {special} is not supported")
         self._sink = sink
         self._schema = schema
         self._arrow = schema.arrow
         self._version = version
         self._num_rows = 0
-        self._columns = [
-            [_ColumnWriter(path) for path in _paths(field)] for field in schema.fields
-        ]
+        self._columns = [[_ColumnWriter(path) for path in _paths(field)] for field in schema.fields]
         self._encoding: deque[tuple[_ColumnWriter, Future[list[EncodedPage]]]] = deque()
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
@@ -130,7 +134,8 @@ class FileWriter:
         if batch.schema.names != self._arrow.names:
             raise SchemaMismatchError(f"columns {batch.schema.names}; expected {self._arrow.names}")
         arrays = [
-            _checked(field, array) for field, array in zip(self._schema.fields, batch.columns, strict=True)
+            _checked(field, array)
+            for field, array in zip(self._schema.fields, batch.columns, strict=True)
         ]
         for columns, array in zip(self._columns, arrays, strict=True):
             for column in columns:
@@ -226,7 +231,9 @@ def _chain(array: pa.Array, path: tuple[Field, ...]) -> pa.Array:
         if array.offset:
             return _rebased_struct(array, child, kind)
         validity = array.buffers()[0]
-        return pa.Array.from_buffers(kind, len(array), [validity], array.null_count, children=[child])
+        return pa.Array.from_buffers(
+            kind, len(array), [validity], array.null_count, children=[child]
+        )
     first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
     items = _chain(array.values.slice(first, last - first), path[1:])
     offsets = array.offsets if first == 0 else _minus(array.offsets, first)

@@ -12,10 +12,14 @@ chooses".
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock, block_of
@@ -78,7 +82,9 @@ def encode_pages(chain: pa.Array) -> list[EncodedPage]:
 
 
 def _is_without_values(leaf: pa.Array) -> bool:
-    return leaf.null_count == len(leaf) or (pt.is_struct(leaf.type) and leaf.type.num_fields == 0)
+    return bool(leaf.null_count == len(leaf)) or (
+        pt.is_struct(leaf.type) and leaf.type.num_fields == 0
+    )
 
 
 def _level_budget(levels: Levels) -> int:
@@ -111,7 +117,7 @@ def _split(chain: pa.Array, levels: Levels) -> list[pa.Array]:
         end = int(np.searchsorted(starts, reach, side="right")) - 1
         behind = len(chain) if levels.num_entries <= reach else end
         cuts.append(min(max(behind, cuts[-1] + 1), len(chain)))
-    return [chain.slice(a, b - a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [chain.slice(a, b - a) for a, b in pairwise(cuts)]
 
 
 def _encode(leaf: pa.Array, block: ValueBlock, levels: Levels, num_rows: int) -> EncodedPage:
@@ -136,8 +142,8 @@ def _full_zip(block: ValueBlock, levels: Levels, num_rows: int) -> EncodedPage:
         offsets, data = kernels.compress_zstd(block.offsets, block.data, _ZSTD_LEVEL)
         if len(data) < block.data_bytes:
             packed = _with_offsets(block, offsets, data)
-            encoding = General("zstd", Variable(block.offset_bits), _ZSTD_LEVEL)
-            return encode_full_zip(packed, encoding, levels, num_rows)
+            zstd = General("zstd", Variable(block.offset_bits), _ZSTD_LEVEL)
+            return encode_full_zip(packed, zstd, levels, num_rows)
     stored, text = _text_encoding(block)
     return encode_full_zip(stored, text, levels, num_rows)
 
@@ -182,9 +188,12 @@ def _text_encoding(block: StringBlock) -> tuple[StringBlock, Compressive]:
     return _with_offsets(block, offsets, data), Fsst(table.tobytes(), plain)
 
 
-def _with_offsets(block: StringBlock, offsets: np.ndarray, data: np.ndarray) -> StringBlock:
+def _with_offsets(
+    block: StringBlock, offsets: NDArray[np.int64], data: NDArray[np.uint8]
+) -> StringBlock:
     """The block with other bytes; offsets keep their width."""
-    return StringBlock(offsets.astype(block.offsets.dtype), data, block.num_values, block.is_text)
+    kind: np.dtype[Any] = block.offsets.dtype
+    return StringBlock(offsets.astype(kind), data, block.num_values, block.is_text)
 
 
 def _with_dictionary(leaf: pa.Array, block: ValueBlock) -> tuple[FixedBlock, PageDictionary] | None:

@@ -15,7 +15,9 @@ from pilum.format.pb import encodings21_pb2 as pb
 __all__ = ["page_of"]
 
 _LAYOUTS: dict[str, Callable[[Any, StoredPage], Page]] = {
-    "mini_block_layout": lambda layout, stored: MiniBlockPage.from_proto(layout, stored, large=False),
+    "mini_block_layout": lambda layout, stored: MiniBlockPage.from_proto(
+        layout, stored, large=False
+    ),
     "full_zip_layout": FullZipPage.from_proto,
     "constant_layout": ConstantPage.from_proto,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,16 @@ from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Plan, Ranges
 
-__all__ = ["Decoded", "DictionaryBlock", "EncodedPage", "Layer", "Page", "StoredPage", "layer_codes"]
+__all__ = [
+    "Decoded",
+    "DictionaryBlock",
+    "EncodedPage",
+    "Layer",
+    "Page",
+    "StoredPage",
+    "layer_codes",
+    "layer_kinds",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,11 @@ class EncodedPage:
     def size_bytes(self) -> int:
         """Bytes of all buffers."""
         return sum(memoryview(buffer).nbytes for buffer in self.buffers)
+
+
+def layer_kinds(codes: bytes) -> list[pb.RepDefLayer]:
+    """Layer kinds as a description holds them."""
+    return cast("list[pb.RepDefLayer]", list(codes))
 
 
 def layer_codes(layers: Any) -> bytes:

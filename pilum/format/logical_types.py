@@ -74,8 +74,17 @@ def logical_type(arrow: pa.DataType) -> str:
     if pt.is_fixed_size_binary(arrow):
         return f"fixed_size_binary:{arrow.byte_width}"
     if pt.is_fixed_size_list(arrow):
+        item = arrow
+        while pt.is_fixed_size_list(item):
+            item = item.value_type
+        if not pt.is_primitive(item) and not pt.is_decimal(item) and not _is_fixed_binary(item):
+            raise UnsupportedTypeError(f"files cannot hold fixed-size lists of {item}")
         return f"fixed_size_list:{logical_type(arrow.value_type)}:{arrow.list_size}"
     raise UnsupportedTypeError(f"the Lance format has no name for the Arrow type {arrow}")
+
+
+def _is_fixed_binary(arrow: pa.DataType) -> bool:
+    return bool(pt.is_fixed_size_binary(arrow))
 
 
 @cache

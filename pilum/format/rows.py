@@ -15,7 +15,7 @@ class RowRanges:
     """Sorted, disjoint, non-empty ranges of rows.
 
     Attributes:
-        bounds: int64, shape (n, 2), contiguous: first row of each range and the one behind its last.
+        bounds: int64, shape (n, 2), contiguous: first row of each range, and the one behind it.
     """
 
     bounds: NDArray[np.int64]

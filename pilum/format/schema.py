@@ -20,7 +20,12 @@ from typing import Any, NewType
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.errors import ColumnNotFoundError, CorruptFileError, InvalidInputError
+from pilum.errors import (
+    ColumnNotFoundError,
+    CorruptFileError,
+    InvalidInputError,
+    UnsupportedTypeError,
+)
 from pilum.format.logical_types import arrow_of_leaf, logical_type
 from pilum.format.pb import file_pb2
 
@@ -31,6 +36,12 @@ FieldId = NewType("FieldId", int)
 _ROOT = -1
 _MAX_DEPTH = 100
 _EXTENSION_NAME = "ARROW:extension:name"
+_SPECIAL_STORAGE = {
+    "lance-encoding:packed",
+    "lance-encoding:blob",
+    ("packed", "true"),
+    (_EXTENSION_NAME, "lance.blob.v2"),
+}
 _PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 _PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 
@@ -68,7 +79,9 @@ class Field:
     @cached_property
     def arrow(self) -> pa.Field:
         """The Arrow field."""
-        return pa.field(self.name, self.arrow_type, self.nullable, dict(self.metadata or {}) or None)
+        return pa.field(
+            self.name, self.arrow_type, self.nullable, dict(self.metadata or {}) or None
+        )
 
     @cached_property
     def is_struct(self) -> bool:
@@ -93,6 +106,15 @@ class Field:
                 f"expected 1 item field, found {len(self.children)}", f"field {self.name!r}"
             )
         return self.children[0]
+
+    @property
+    def special_storage(self) -> str | None:
+        """What metadata ask for that files of this library do not have, of this field or below."""
+        for field in self.walk():
+            for key, value in (field.metadata or {}).items():
+                if key in _SPECIAL_STORAGE or (key, value.lower()) in _SPECIAL_STORAGE:
+                    return f"{key} = {value} (field {field.name!r})"
+        return None
 
     @cached_property
     def ids(self) -> tuple[FieldId, ...]:
@@ -137,7 +159,9 @@ class Field:
         Raises:
             UnsupportedTypeError: For a type that the format cannot name.
         """
-        arrow = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+        arrow = (
+            field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+        )
         number = FieldId(next(ids))
         children: tuple[Field, ...] = ()
         if pt.is_struct(arrow):
@@ -223,6 +247,8 @@ class Schema:
             if "." in field.name:
                 raise InvalidInputError(f"column {field.name!r}: names must not contain a dot")
             fields.append(Field.from_arrow(field, ids))
+            if special := fields[-1].special_storage:
+                raise UnsupportedTypeError(f"column {field.name!r}: {special} is not supported")
         _check_unique(tuple(fields), "the schema")
         metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
         return cls(tuple(fields), metadata)

@@ -1,9 +1,9 @@
 """The columns of a scan: how each is read and named.
 
-    "a"         the column a
-    "s.x"       a column named "s.x": member x of the struct s, null where s is
-    "_rowid"    uint64, the row's address as long as ids are not stable
-    "_rowaddr"  uint64, fragment id << 32 | physical row in the fragment
+"a"         the column a
+"s.x"       a column named "s.x": member x of the struct s, null where s is
+"_rowid"    uint64, the row's address as long as ids are not stable
+"_rowaddr"  uint64, fragment id << 32 | physical row in the fragment
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from pilum.container.fields import FieldReader, Leaf
 from pilum.container.reader import FileReader
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.schema import Field, FieldId
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
@@ -68,7 +68,7 @@ class FragmentReader:
     @classmethod
     def of(cls, store: Store, fragment: Fragment) -> FragmentReader:
         """The reader of a fragment, shared by all that read it."""
-        key = (store.uri, fragment.id, *(file.path for file in fragment.files))
+        key = (store.uri, fragment.id, tuple(file.path for file in fragment.files))
         return _fragments.get(key, lambda: cls(store, fragment))
 
     def field(self, field: Field) -> FieldReader:
@@ -85,6 +85,8 @@ class FragmentReader:
         return reader
 
     def _make(self, field: Field) -> FieldReader:
+        if special := field.special_storage:
+            raise UnsupportedFormatError(f"column {field.name!r}: {special} is not supported")
         leaves: dict[FieldId, Leaf] = {}
         for leaf in field.leaves():
             place = self._locate(leaf.id)
@@ -104,9 +106,7 @@ class FragmentReader:
     def _open(self, file: DataFile) -> FileReader:
         path = data_path(file.path)
         key = (self._store.uri, path, file.size_bytes)
-        reader = _files.get(
-            key, lambda: FileReader.open(self._store.source(path, file.size_bytes))
-        )
+        reader = _files.get(key, lambda: FileReader.open(self._store.source(path, file.size_bytes)))
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(
                 f"rows: the manifest says {self.num_rows}, the file {reader.num_rows}",
@@ -117,4 +117,4 @@ class FragmentReader:
 
 
 _files: _Recent[tuple[str, str, int | None], FileReader] = _Recent(_MAX_OPEN)
-_fragments: _Recent[tuple[str | int, ...], FragmentReader] = _Recent(_MAX_OPEN)
+_fragments: _Recent[tuple[str, int, tuple[str, ...]], FragmentReader] = _Recent(_MAX_OPEN)

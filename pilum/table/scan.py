@@ -157,7 +157,8 @@ class _Pending:
             None
             if column.field is None
             else [
-                submit(segment.read) for segment in window.fragment.field(column.field).segments(rows)
+                submit(segment.read)
+                for segment in window.fragment.field(column.field).segments(rows)
             ]
             for column in columns
         ]
@@ -309,7 +310,7 @@ def _physical_rows(snapshot: Snapshot) -> int:
 
 
 def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentReader]:
-    by_id = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
+    by_id = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
     for number in by_id if options.fragment_ids is None else options.fragment_ids:
         if number not in by_id:
             raise InvalidInputError(

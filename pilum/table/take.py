@@ -1,12 +1,13 @@
 """Random access: rows by position or by address, in the order asked for, also repeated.
 
-    positions ──▶ addresses ──▶ per fragment: sorted, distinct rows ──▶ one round of requests for
-    all columns ──▶ decode only these values ──▶ back into the wanted order
+positions ──▶ addresses ──▶ per fragment: sorted, distinct rows ──▶ one round of requests for
+all columns ──▶ decode only these values ──▶ back into the wanted order
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +90,8 @@ def take_addresses(
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
     tables = [
-        _fragment_rows(reader, rows, names, schema) for reader, rows in _by_fragment(snapshot, distinct)
+        _fragment_rows(reader, rows, names, schema)
+        for reader, rows in _by_fragment(snapshot, distinct)
     ]
     arrow = _arrow(names, schema)
     table = pa.concat_tables(tables) if tables else arrow.empty_table()
@@ -171,11 +173,8 @@ def _read_in_threads(segments: list[list[Segment]]) -> list[list[pa.Array]]:
     """Groups of fields, one per thread, each read with one round of requests."""
     groups = [segments[i :: num_threads()] for i in range(min(num_threads(), len(segments)))]
     flat = [[segment for field in group for segment in field] for group in groups]
-    results = [iter(future.result()) for future in [submit(_reading(part)) for part in flat]]
+    futures = [submit(partial(read_segments, part)) for part in flat]
+    results = [iter(future.result()) for future in futures]
     return [
         [next(results[index % len(groups)]) for _ in group] for index, group in enumerate(segments)
     ]
-
-
-def _reading(segments: list[Segment]):  # type: ignore[no-untyped-def]
-    return lambda: read_segments(segments)

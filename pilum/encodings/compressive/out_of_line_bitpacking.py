@@ -32,7 +32,9 @@ class OutOfLineBitpacking(Compressive):
 
     def __post_init__(self) -> None:
         demand(self.bits in (8, 16, 32, 64), f"bit-packing: words of {self.bits} bits")
-        demand(self.packed_bits <= self.bits, f"bit-packing: {self.packed_bits} of {self.bits} bits")
+        demand(
+            self.packed_bits <= self.bits, f"bit-packing: {self.packed_bits} of {self.bits} bits"
+        )
 
     @classmethod
     def from_proto(cls, message: pb.OutOfLineBitpacking, children: Children) -> OutOfLineBitpacking:

@@ -73,7 +73,7 @@ class ChunkTable:
         )
         values = np.int64(1) << (numbers & 15)
         values[-1] = num_items - int(values[:-1].sum())
-        demand(0 < values[-1], f"values of the chunks: more than the {num_items} of the page")
+        demand(bool(values[-1] > 0), f"values of the chunks: more than the {num_items} of the page")
         rows, last_chunks = values, None
         if index is not None:
             rows, last_chunks = _rows_of(index, len(sizes), num_rows)
@@ -121,4 +121,3 @@ def _rows_of(
     numbers = np.arange(num_chunks, dtype=np.int64)
     following = stops[np.minimum(np.searchsorted(stops, numbers + 1), len(stops) - 1)]
     return rows, np.where(trailer, following, numbers)
-

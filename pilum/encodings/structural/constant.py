@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.encodings.base import demand
-from pilum.encodings.page import Decoded, EncodedPage, Layer, Page, StoredPage, layer_codes
+from pilum.encodings.page import (
+    Decoded,
+    EncodedPage,
+    Layer,
+    Page,
+    StoredPage,
+    layer_codes,
+    layer_kinds,
+)
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.levels import Levels
@@ -84,13 +92,15 @@ def _entries_of(
         demand(count == num_rows, f"constant page, levels: expected {num_rows}, found {count}")
         return rows.rows()
     starts = np.flatnonzero(rep == rep.max())
-    demand(len(starts) == num_rows, f"constant page, rows: expected {num_rows}, found {len(starts)}")
+    demand(
+        len(starts) == num_rows, f"constant page, rows: expected {num_rows}, found {len(starts)}"
+    )
     bounds = np.append(starts, count)
     return RowRanges(np.column_stack((bounds[rows.starts], bounds[rows.stops]))).rows()
 
 
 def encode_constant(levels: Levels, num_rows: int) -> EncodedPage:
     """Stores rows whose values are all null, or that have none."""
-    layout = pb.PageLayout(constant_layout=pb.ConstantLayout(layers=list(levels.codes)))
+    layout = pb.PageLayout(constant_layout=pb.ConstantLayout(layers=layer_kinds(levels.codes)))
     buffers = () if levels.codes == _NULLABLE_ITEM else (levels.rep, levels.def_)
     return EncodedPage(num_rows, layout, buffers)

@@ -27,7 +27,15 @@ from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBloc
 from pilum.encodings.base import Compressive, demand
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
-from pilum.encodings.page import Decoded, EncodedPage, Layer, Page, StoredPage, layer_codes
+from pilum.encodings.page import (
+    Decoded,
+    EncodedPage,
+    Layer,
+    Page,
+    StoredPage,
+    layer_codes,
+    layer_kinds,
+)
 from pilum.encodings.registry import compressive_of
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
@@ -62,7 +70,9 @@ class FullZipPage(Page):
             CorruptFileError: If it contradicts the format.
         """
         values = compressive_of(layout.value_compression)
-        demand(layout.bits_rep <= 16 and layout.bits_def <= 16, "full-zip: levels wider than 16 bits")
+        demand(
+            layout.bits_rep <= 16 and layout.bits_def <= 16, "full-zip: levels wider than 16 bits"
+        )
         layers = layer_codes(layout.layers)
         has_lists = any(code in (2, 4, 5, 6) for code in layers)
         demand((layout.bits_rep > 0) == has_lists, "full-zip: repetition levels without lists")
@@ -73,7 +83,9 @@ class FullZipPage(Page):
         )
         value_bytes = None
         if fixed:
-            demand(layout.bits_per_value % 8 == 0, f"full-zip: {layout.bits_per_value} bits a value")
+            demand(
+                layout.bits_per_value % 8 == 0, f"full-zip: {layout.bits_per_value} bits a value"
+            )
             value_bytes = layout.bits_per_value // 8
             demand(value_bytes == _stored_bytes(values), "full-zip: width of the values")
         page = cls(stored, values, layout.bits_rep, layout.bits_def, layers, value_bytes)
@@ -144,12 +156,11 @@ class FullZipPage(Page):
         return firsts, lasts - firsts
 
 
-def _unsigned(
-    data: NDArray[np.uint8], starts: NDArray[np.int64], width: int
-) -> NDArray[np.int64]:
+def _unsigned(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """Little-endian numbers of `width` bytes at `starts`."""
     digits = data[starts[:, None] + np.arange(width)].astype(np.uint64)
-    return (digits << (8 * np.arange(width, dtype=np.uint64))).sum(axis=1).astype(np.int64)
+    numbers = (digits << (8 * np.arange(width, dtype=np.uint64))).sum(axis=1)
+    return np.asarray(numbers, dtype=np.int64)
 
 
 def _control_bytes(bits: int) -> int:
@@ -184,7 +195,7 @@ def encode_full_zip(
         num_items=levels.num_entries,
         num_visible_items=levels.num_visible,
         value_compression=values.to_proto(),
-        layers=list(levels.codes),
+        layers=layer_kinds(levels.codes),
     )
     control = (
         levels.rep,

@@ -19,6 +19,7 @@ found without decoding the others. Source: docs/format/encodings-2.1.md, "Mini-b
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ from pilum.encodings.page import (
     Page,
     StoredPage,
     layer_codes,
+    layer_kinds,
 )
 from pilum.encodings.registry import compressive_of
 from pilum.encodings.structural.chunks import ChunkTable
@@ -81,7 +83,9 @@ class MiniBlockPage(Page):
         self._plan = self.values.plan()
 
     @classmethod
-    def from_proto(cls, layout: pb.MiniBlockLayout, stored: StoredPage, *, large: bool) -> MiniBlockPage:
+    def from_proto(
+        cls, layout: pb.MiniBlockLayout, stored: StoredPage, *, large: bool
+    ) -> MiniBlockPage:
         """Reads the description of a page of a file with or without large chunks.
 
         Raises:
@@ -188,7 +192,9 @@ def _read_dictionary(
     if isinstance(encoding, Variable):
         return DictionaryBlock(list(_split_strings(encoding, data, num_values)), num_values)
     if isinstance(encoding, Flat) or encoding.arm.endswith("bitpacking"):
-        return DictionaryBlock([kernels.decode_block(encoding.block(), data, num_values)], num_values)
+        return DictionaryBlock(
+            [kernels.decode_block(encoding.block(), data, num_values)], num_values
+        )
     raise UnsupportedFormatError(f"a dictionary stored as {encoding.arm} is not supported")
 
 
@@ -197,7 +203,7 @@ def _split_strings(
 ) -> tuple[NDArray[np.int32] | NDArray[np.int64], NDArray[np.uint8]]:
     """Splits a block of strings: width of offsets, start of data, n + 1 offsets, data."""
     width = encoding.offset_bits // 8
-    kind: type[np.int32] | type[np.int64] = np.int32 if width == 4 else np.int64
+    kind: np.dtype[Any] = np.dtype(np.int32 if width == 4 else np.int64)
     head = width * (num_values + 3)
     demand(len(data) >= head, f"dictionary, bytes: expected at least {head}, found {len(data)}")
     bits, start = (int(number) for number in data[: 2 * width].view(kind))
@@ -251,7 +257,7 @@ def encode_mini_block(
         rep_compression=_level_encoding(rep_width),
         def_compression=_level_encoding(def_width),
         value_compression=values.to_proto(),
-        layers=list(levels.codes),
+        layers=layer_kinds(levels.codes),
         num_buffers=values.num_buffers,
         repetition_index_depth=1 if levels.max_rep else 0,
         num_items=block.num_values,
@@ -272,12 +278,24 @@ def join_strings(block: StringBlock) -> bytes:
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     head = np.array([block.offset_bits, kind.itemsize * (block.num_values + 3)], dtype=kind)
     return b"".join(
-        (head.tobytes(), (block.offsets - first).astype(kind).tobytes(), block.data[first:last].tobytes())
+        (
+            head.tobytes(),
+            (block.offsets - first).astype(kind).tobytes(),
+            block.data[first:last].tobytes(),
+        )
     )
 
 
-def _kernel_values(block: ValueBlock, values: Compressive) -> tuple[
-    str, str, NDArray[np.uint8], int, int, NDArray[np.int32] | NDArray[np.int64] | None, list[tuple[NDArray[np.uint8], int, int]]
+def _kernel_values(
+    block: ValueBlock, values: Compressive
+) -> tuple[
+    str,
+    str,
+    NDArray[np.uint8],
+    int,
+    int,
+    NDArray[np.int32] | NDArray[np.int64] | None,
+    list[tuple[NDArray[np.uint8], int, int]],
 ]:
     coding = values.arm if values.arm in ("rle", "inline_bitpacking") else "plain"
     if isinstance(block, FixedBlock):
@@ -292,7 +310,7 @@ def _kernel_values(block: ValueBlock, values: Compressive) -> tuple[
 
 
 def _level_width(levels: NDArray[np.uint16], highest: int) -> int | None:
-    """Bits in which levels are stored: packed where that is smaller than 16, None without levels."""
+    """Bits in which levels are stored: packed where that is smaller than 16, None without any."""
     if len(levels) == 0:
         return None
     width = highest.bit_length()

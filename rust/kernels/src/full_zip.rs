@@ -124,7 +124,7 @@ impl<'a> Output<'a> {
 
     fn read_fixed(&mut self, data: &[u8], bits: usize) -> Result<()> {
         ensure(
-            bits % 8 == 0,
+            bits.is_multiple_of(8),
             "full-zip value, bits",
             bits,
             "a multiple of 8",

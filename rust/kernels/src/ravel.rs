@@ -64,12 +64,11 @@ fn mark_nulls(step: &Step<'_>, def: &mut [u16]) {
     let Some((bitmap, first)) = step.validity else {
         return;
     };
-    let mut slot = first;
-    for def in def.iter_mut().filter(|def| **def & HIDDEN == 0) {
+    let owners = def.iter_mut().filter(|def| **def & HIDDEN == 0);
+    for (slot, def) in (first..).zip(owners) {
         if *def == 0 && !bit(bitmap, slot) {
             *def = step.null;
         }
-        slot += 1;
     }
 }
 

@@ -155,7 +155,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
     fn unravel(codes: &[u8], rep: &[u16], def: &[u16]) -> Vec<Unraveled> {
