@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.encodings.base import Compressive, demand
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
+from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.page import Decoded, DictionaryBlock, Layer
 from pilum.errors import CorruptFileError
 from pilum.format.schema import Field, FieldId
@@ -101,6 +102,8 @@ def _values(
         assert isinstance(encoding, FixedSizeList)
         return _lists(kind, encoding, buffers, layer)
     width = _OFFSET_BYTES.get(kind.id)
+    if pt.is_boolean(kind) and encoding == Flat(8) and len(buffers) == 1:
+        buffers = [np.packbits(buffers[0], bitorder="little")]  # full-zip pages have no bits
     if width is None:
         size = (layer.length * kind.bit_width + 7) // 8
         if len(buffers) != 1 or len(buffers[0]) != size:
@@ -161,6 +164,7 @@ def _look_up(
     width = len(decoded.buffers[0]) // layer.length
     demand(width in (1, 2, 4, 8), f"dictionary indices of {width} bytes")
     if kind.id in _OFFSET_BYTES:
+        demand(len(dictionary.buffers) == 2, "a dictionary of strings that holds something else")
         strings = kernels.look_up_strings(
             decoded.buffers[0], width, layer.validity, *dictionary.buffers
         )

@@ -24,7 +24,7 @@ from pilum.container.footer import Footer, pack_table
 from pilum.container.metadata import PageEntry, pack_column
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.page import EncodedPage, StoredPage
-from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError, UnsupportedTypeError
 from pilum.format.pb import file_pb2
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
@@ -130,6 +130,7 @@ class FileWriter:
         Raises:
             SchemaMismatchError: If the columns or their types differ.
             InvalidInputError: If a column that is not nullable holds a null.
+            UnsupportedTypeError: If a column has no form in the file format.
         """
         if batch.schema.names != self._arrow.names:
             raise SchemaMismatchError(f"columns {batch.schema.names}; expected {self._arrow.names}")
@@ -236,7 +237,8 @@ def _chain(array: pa.Array, path: tuple[Field, ...]) -> pa.Array:
         )
     first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
     items = _chain(array.values.slice(first, last - first), path[1:])
-    offsets = array.offsets if first == 0 else _minus(array.offsets, first)
+    # Arrow makes no list with a mask from offsets that are a slice.
+    offsets = _minus(array.offsets, first) if first or array.offset else array.offsets
     make = pa.LargeListArray if pt.is_large_list(array.type) else pa.ListArray
     mask = array.is_null() if array.null_count else None
     return make.from_arrays(offsets, items, mask=mask)
@@ -260,6 +262,8 @@ def _checked(field: Field, array: pa.Array) -> pa.Array:
             f"column {field.name!r}: type {array.type}; expected {field.arrow_type}"
         )
     _check_nulls(field, array, field.name)
+    if not pt.is_struct(array.type) or array.type.num_fields or array.null_count:
+        _check_empty_structs(field, field.name)
     return array
 
 
@@ -276,6 +280,16 @@ def _same_type(given: pa.DataType, expected: pa.DataType) -> bool:
     return all(
         _same_type(given.field(i).type, expected.field(i).type) for i in range(given.num_fields)
     )
+
+
+def _check_empty_structs(field: Field, path: str) -> None:
+    """The format has no levels for structs without members, only valid ones on top."""
+    if field.is_struct and not field.children:
+        raise UnsupportedTypeError(
+            f"column {path!r}: a struct without members that is null or nested"
+        )
+    for child in field.children:
+        _check_empty_structs(child, f"{path}.{child.name}")
 
 
 def _check_nulls(field: Field, array: pa.Array, path: str) -> None:

@@ -28,6 +28,8 @@ from pilum.format.rows import RowRanges
 
 __all__ = ["ChunkTable"]
 
+_MAX_VALUES = 32_768
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
@@ -72,8 +74,12 @@ class ChunkTable:
             f"chunks, bytes: expected at most {body_bytes}, found {int(sizes.sum())}",
         )
         values = np.int64(1) << (numbers & 15)
-        values[-1] = num_items - int(values[:-1].sum())
-        demand(bool(values[-1] > 0), f"values of the chunks: more than the {num_items} of the page")
+        rest = num_items - int(values[:-1].sum())
+        demand(
+            0 < rest <= _MAX_VALUES,
+            f"values of the last chunk: expected 1 to {_MAX_VALUES}, found {rest}",
+        )
+        values[-1] = rest
         rows, last_chunks = values, None
         if index is not None:
             rows, last_chunks = _rows_of(index, len(sizes), num_rows)

@@ -101,6 +101,8 @@ def _entries_of(
 
 def encode_constant(levels: Levels, num_rows: int) -> EncodedPage:
     """Stores rows whose values are all null, or that have none."""
-    layout = pb.PageLayout(constant_layout=pb.ConstantLayout(layers=layer_kinds(levels.codes)))
-    buffers = () if levels.codes == _NULLABLE_ITEM else (levels.rep, levels.def_)
+    # Without levels these are structs without members, which have no form of their own.
+    codes = levels.codes if levels.max_rep or levels.max_def else _NULLABLE_ITEM
+    layout = pb.PageLayout(constant_layout=pb.ConstantLayout(layers=layer_kinds(codes)))
+    buffers = () if codes == _NULLABLE_ITEM else (levels.rep, levels.def_)
     return EncodedPage(num_rows, layout, buffers)

@@ -37,6 +37,7 @@ from pilum.encodings.page import (
     layer_kinds,
 )
 from pilum.encodings.registry import compressive_of
+from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.levels import Levels
@@ -151,7 +152,7 @@ class FullZipPage(Page):
         fetched = yield Ranges(start + rows.starts * width, counts * width)
         firsts = _unsigned(fetched.data, fetched.starts, width)
         lasts = _unsigned(fetched.data, fetched.starts + (counts - 1) * width, width)
-        ordered = bool((firsts <= lasts).all()) and int(lasts.max(initial=0)) <= data_bytes
+        ordered = bool(((firsts >= 0) & (firsts <= lasts) & (lasts <= data_bytes)).all())
         demand(ordered, "full-zip index: offsets out of order")
         return firsts, lasts - firsts
 
@@ -187,7 +188,14 @@ def encode_full_zip(
         values: Their description.
         levels: Levels of the rows.
         num_rows: Rows of the page.
+
+    Raises:
+        UnsupportedTypeError: For lists of booleans that do not fill bytes.
     """
+    if isinstance(block, ListBlock) and block.bits % 8:
+        raise UnsupportedTypeError(
+            "one row has too many empty lists around fixed-size lists of booleans"
+        )
     bits_rep, bits_def = levels.max_rep.bit_length(), levels.max_def.bit_length()
     layout = pb.FullZipLayout(
         bits_rep=bits_rep,

@@ -42,7 +42,7 @@ from pilum.encodings.page import (
 )
 from pilum.encodings.registry import compressive_of
 from pilum.encodings.structural.chunks import ChunkTable
-from pilum.errors import UnsupportedFormatError
+from pilum.errors import UnsupportedFormatError, UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.kernels import Block
@@ -192,6 +192,9 @@ def _read_dictionary(
     if isinstance(encoding, Variable):
         return DictionaryBlock(list(_split_strings(encoding, data, num_values)), num_values)
     if isinstance(encoding, Flat) or encoding.arm.endswith("bitpacking"):
+        # Zero-width packing has no bytes that would bound what a file may claim.
+        bounded = num_values <= max(1024, 8 * len(data))
+        demand(bounded, f"dictionary: {num_values} values in {len(data)} bytes")
         return DictionaryBlock(
             [kernels.decode_block(encoding.block(), data, num_values)], num_values
         )
@@ -240,19 +243,25 @@ def encode_mini_block(
         levels: Levels of the rows.
         num_rows: Rows of the page.
         dictionary: What the values are indices into.
+
+    Raises:
+        UnsupportedTypeError: For values too wide for chunks; only lists of booleans come here so.
     """
     rep_width = _level_width(levels.rep, levels.max_rep)
     def_width = _level_width(levels.def_, levels.max_def)
-    words, chunks, index = kernels.encode_mini_block(
-        *_kernel_values(block, values),
-        block.num_values,
-        levels.rep,
-        levels.def_,
-        (rep_width, def_width),
-        levels.max_rep,
-        levels.max_visible,
-        False,
-    )
+    try:
+        words, chunks, index = kernels.encode_mini_block(
+            *_kernel_values(block, values),
+            block.num_values,
+            levels.rep,
+            levels.def_,
+            (rep_width, def_width),
+            levels.max_rep,
+            levels.max_visible,
+            False,
+        )
+    except ValueError as error:
+        raise UnsupportedTypeError(f"no chunk holds two of the values: {error}") from error
     layout = pb.MiniBlockLayout(
         rep_compression=_level_encoding(rep_width),
         def_compression=_level_encoding(def_width),

@@ -55,7 +55,14 @@ fn zstd_frame(frame: &[u8], limit: usize) -> Result<Vec<u8>> {
     let bound = zstd::bulk::Decompressor::upper_bound(frame)
         .unwrap_or(limit)
         .min(limit);
-    zstd::bulk::decompress(frame, bound).map_err(|e| Corrupt(format!("zstd frame: {e}")))
+    let mut out = Vec::new();
+    // What a file claims may be more than this machine has; that must not end the process.
+    out.try_reserve_exact(bound)
+        .map_err(|e| Corrupt(format!("zstd frame of {bound} bytes: {e}")))?;
+    zstd::bulk::Decompressor::new()
+        .and_then(|mut frames| frames.decompress_to_buffer(frame, &mut out))
+        .map_err(|e| Corrupt(format!("zstd frame: {e}")))?;
+    Ok(out)
 }
 
 fn lz4(data: &[u8]) -> Result<Vec<u8>> {

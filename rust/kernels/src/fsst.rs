@@ -76,7 +76,8 @@ impl SymbolTable {
             return Ok(());
         }
         let mut scratch = self.scratch(codes.len());
-        let filled = self.expand(codes, &mut scratch, 0)?;
+        let mut marks = vec![0; codes.len() + 1];
+        let filled = self.expand_marked(codes, &mut scratch, &mut marks)?;
         out.extend_from_slice(part(&scratch, 0, filled, "fsst string")?);
         Ok(())
     }
@@ -91,40 +92,56 @@ impl SymbolTable {
         vec![0; 8 * num_codes + WINDOW]
     }
 
-    /// Writes a string to `out` from `filled` on; returns where it ends.
+    /// Writes neighbouring strings to the front of `out`; returns where they end.
     ///
-    /// `out` comes from `scratch`, for all codes that are written to it.
-    #[inline]
-    pub fn expand(&self, codes: &[u8], out: &mut [u8], mut filled: usize) -> Result<usize> {
-        let (mut rest, mut unknown) = (codes, false);
-        while let Some((group, behind)) = rest.split_first_chunk::<4>() {
-            if group.contains(&ESCAPE) {
-                break;
+    /// `marks` has one item more than there are codes: where the output of each code begins, and
+    /// the end. The byte behind an escape is no beginning and has the mark `NOWHERE`.
+    pub fn expand_marked(&self, codes: &[u8], out: &mut [u8], marks: &mut [u32]) -> Result<usize> {
+        ensure(
+            marks.len() == codes.len() + 1,
+            "fsst marks",
+            marks.len(),
+            codes.len() + 1,
+        )?;
+        let most = u32::MAX as usize / 8;
+        ensure(
+            codes.len() < most,
+            "fsst codes in one piece",
+            codes.len(),
+            format_args!("below {most}"),
+        )?;
+        let (mut filled, mut index, mut unknown) = (0u32, 0, false);
+        while index < codes.len() {
+            let group = codes
+                .get(index..)
+                .and_then(|rest| rest.first_chunk::<GROUP>());
+            let window = window_at(out, filled as usize)?;
+            let slots = marks.get_mut(index..).unwrap_or_default();
+            match (group, slots.first_chunk_mut::<GROUP>()) {
+                (Some(group), Some(slots)) if !group.contains(&ESCAPE) => {
+                    let mut at = 0;
+                    for (&code, slot) in group.iter().zip(slots) {
+                        *slot = filled + at;
+                        let length = self.put(code, window, at as usize);
+                        unknown |= length == 0;
+                        at += length;
+                    }
+                    filled += at;
+                    index += GROUP;
+                }
+                _ => {
+                    let (codes, length) = self.step(codes, index, window)?;
+                    unknown |= length == 0;
+                    for (slot, mark) in slots.iter_mut().zip([filled, NOWHERE]).take(codes) {
+                        *slot = mark;
+                    }
+                    filled += length;
+                    index += codes;
+                }
             }
-            let window = window_at(out, filled)?;
-            let mut at = 0;
-            for &code in group {
-                let length = self.put(code, window, at);
-                unknown |= length == 0;
-                at += length;
-            }
-            filled += at;
-            rest = behind;
         }
-        let mut rest = rest.iter();
-        while let Some(&code) = rest.next() {
-            let window = window_at(out, filled)?;
-            if code == ESCAPE {
-                let literal = rest
-                    .next()
-                    .ok_or_else(|| Corrupt("fsst: escape at the end".into()))?;
-                window[0] = *literal;
-                filled += 1;
-            } else {
-                let length = self.put(code, window, 0);
-                unknown |= length == 0;
-                filled += length;
-            }
+        if let Some(end) = marks.last_mut() {
+            *end = filled;
         }
         ensure(
             !unknown,
@@ -132,12 +149,25 @@ impl SymbolTable {
             "one that the table does not have",
             "a symbol",
         )?;
-        Ok(filled)
+        Ok(filled as usize)
+    }
+
+    /// Writes what one code stands for; returns the codes taken and the bytes written.
+    fn step(&self, codes: &[u8], index: usize, window: &mut [u8; WINDOW]) -> Result<(usize, u32)> {
+        let code = codes.get(index).copied().unwrap_or(0);
+        if code != ESCAPE {
+            return Ok((1, self.put(code, window, 0)));
+        }
+        let literal = codes
+            .get(index + 1)
+            .ok_or_else(|| Corrupt("fsst: escape at the end".into()))?;
+        window[0] = *literal;
+        Ok((2, 1))
     }
 
     /// Writes one symbol; returns its length (0 for a code without one).
     #[inline]
-    fn put(&self, code: u8, window: &mut [u8; WINDOW], at: usize) -> usize {
+    fn put(&self, code: u8, window: &mut [u8; WINDOW], at: usize) -> u32 {
         let code = usize::from(code);
         let symbol = self.symbols.get(code).copied().unwrap_or_default();
         if let Some(slot) = window
@@ -146,12 +176,17 @@ impl SymbolTable {
         {
             *slot = symbol;
         }
-        usize::from(self.lengths.get(code).copied().unwrap_or_default())
+        u32::from(self.lengths.get(code).copied().unwrap_or_default())
     }
 }
 
-/// Bytes that four symbols of eight bytes can touch, and some more.
-const WINDOW: usize = 64;
+/// The mark of a code that does not begin anything.
+pub const NOWHERE: u32 = u32::MAX;
+
+const GROUP: usize = 8;
+
+/// Bytes that a group of symbols can touch, and some more.
+const WINDOW: usize = 80;
 
 #[inline]
 fn window_at(out: &mut [u8], filled: usize) -> Result<&mut [u8; WINDOW]> {

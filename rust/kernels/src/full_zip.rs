@@ -71,7 +71,8 @@ pub struct Page {
 
 /// Decodes whole rows, given as byte ranges of `body` in row order.
 pub fn decode(page: &Page, body: &[u8], ranges: &[(usize, usize)]) -> Result<Decoded> {
-    let mut out = Output::new(page)?;
+    let stored: usize = ranges.iter().map(|range| range.1).sum();
+    let mut out = Output::new(page, stored.min(body.len()))?;
     for &(start, size) in ranges {
         out.read(part(body, start, size, "rows, bytes")?)?;
     }
@@ -96,14 +97,14 @@ struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn new(page: &'a Page) -> Result<Self> {
+    fn new(page: &'a Page, stored: usize) -> Result<Self> {
         let plan = match &page.values {
             Plan::General { inner, .. } => inner,
             plan => plan,
         };
         Ok(Self {
             page,
-            values: Values::new(plan, 0)?,
+            values: Values::new(plan, 0, stored)?,
             levels: Unraveler::new(&page.layers),
             rep: Vec::with_capacity(PIECE),
             def: Vec::with_capacity(PIECE),

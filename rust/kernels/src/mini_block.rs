@@ -68,8 +68,13 @@ pub fn decode(
 ) -> Result<Decoded> {
     let wanted: usize = rows.iter().map(ExactSizeIterator::len).sum();
     let expected = if page.layers.max_rep == 0 { wanted } else { 0 };
+    let stored: usize = chunks.iter().map(|chunk| chunk.size).sum();
     let in_chunks: usize = chunks.iter().map(|chunk| chunk.num_values).sum();
-    let mut values = Values::new(&page.values, expected.min(in_chunks))?;
+    let mut values = Values::new(
+        &page.values,
+        expected.min(in_chunks),
+        stored.min(body.len()),
+    )?;
     let mut levels = Unraveler::new(&page.layers);
     let mut scratch = Scratch::default();
     let mut cursor = 0;

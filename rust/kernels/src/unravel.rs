@@ -1,6 +1,6 @@
 //! Levels to the validity bitmaps and list offsets of every layer.
 
-use crate::bitmap::BitmapBuilder;
+use crate::bitmap::{BitmapBuilder, compress64, mask64};
 use crate::error::{Corrupt, Result, ensure};
 use crate::levels::{Layer, Layers};
 
@@ -31,6 +31,8 @@ struct State {
 pub struct Unraveler {
     states: Vec<State>,
     has_rep: bool,
+    /// Definition levels of pages that have none.
+    zeros: Vec<u16>,
 }
 
 impl Unraveler {
@@ -51,6 +53,7 @@ impl Unraveler {
         Self {
             states,
             has_rep: layers.max_rep > 0,
+            zeros: Vec::new(),
         }
     }
 
@@ -71,12 +74,20 @@ impl Unraveler {
         if self.has_rep {
             ensure(rep.len() == count, "repetition levels", rep.len(), count)?;
         }
+        if self.has_rep && def.is_empty() {
+            self.zeros.resize(self.zeros.len().max(count), 0);
+        }
+        let def = if self.has_rep && def.is_empty() {
+            self.zeros.get(..count).unwrap_or_default()
+        } else {
+            def
+        };
         for state in &mut self.states {
             match (self.has_rep, def.is_empty()) {
                 (false, true) => state.push_valid(count),
                 (false, false) => state.push_items(def),
-                (true, true) => state.push_nested(rep.iter().map(|&rep| (rep, 0)))?,
-                (true, false) => state.push_nested(rep.iter().copied().zip(def.iter().copied()))?,
+                (true, _) if state.layer.min_rep == 0 => state.push_list_items(def),
+                (true, _) => state.push_nested(rep, def)?,
             }
         }
         Ok(())
@@ -104,7 +115,22 @@ impl State {
         }
     }
 
-    fn push_nested(&mut self, entries: impl Iterator<Item = (u16, u16)>) -> Result<()> {
+    fn push_nested(&mut self, rep: &[u16], def: &[u16]) -> Result<()> {
+        let grown = i64::from(self.children) + rep.len() as i64;
+        if grown > i64::from(i32::MAX) {
+            return Err(Corrupt("more than 2^31 list items in one page".into()));
+        }
+        let ((reps, rest_rep), (defs, rest_def)) = (rep.as_chunks::<64>(), def.as_chunks::<64>());
+        for (rep, def) in reps.iter().zip(defs) {
+            self.push_block(rep, def);
+        }
+        if !rest_rep.is_empty() {
+            self.push_block(&padded(rest_rep, 0), &padded(rest_def, NO_SLOT));
+        }
+        Ok(())
+    }
+
+    fn push_block(&mut self, rep: &[u16; 64], def: &[u16; 64]) {
         let Layer {
             list,
             null,
@@ -118,24 +144,60 @@ impl State {
         } else {
             inner
         };
-        for (rep, def) in entries {
-            if rep >= min_rep && def <= max_def {
-                self.len += 1;
-                if null.is_some() {
-                    self.validity.push(def <= valid_to || Some(def) == empty);
-                }
-                if list {
-                    self.offsets.push(self.children);
-                }
-            }
-            if let Some((child_rep, child_def)) = self.child {
-                self.children = self
-                    .children
-                    .checked_add(i32::from(rep >= child_rep && def <= child_def))
-                    .ok_or_else(|| Corrupt("more than 2^31 list items in one page".into()))?;
-            }
+        let empty = empty.unwrap_or(valid_to);
+        let slots = mask64(rep, |rep| rep >= min_rep) & mask64(def, |def| def <= max_def);
+        self.len += slots.count_ones() as usize;
+        if null.is_some() {
+            let valid = mask64(def, |def| def <= valid_to || def == empty);
+            self.push_validity(valid, slots);
         }
-        Ok(())
+        let Some((child_rep, child_def)) = self.child else {
+            return;
+        };
+        let items = mask64(rep, |rep| rep >= child_rep) & mask64(def, |def| def <= child_def);
+        let (mut found, mut count, mut children) = ([0i32; 65], 0, self.children);
+        for entry in 0..64 {
+            if let Some(slot) = found.get_mut(count) {
+                *slot = children; // taken back by the next entry unless this one owns a slot
+            }
+            count += usize::from(slots >> entry & 1 == 1);
+            children += i32::from(items >> entry & 1 == 1);
+        }
+        self.children = children;
+        self.offsets.extend(found.iter().take(count));
+    }
+
+    /// Items of the inner-most list: most entries own one.
+    fn push_list_items(&mut self, def: &[u16]) {
+        let (blocks, rest) = def.as_chunks::<64>();
+        for def in blocks {
+            self.push_item_block(def);
+        }
+        if !rest.is_empty() {
+            self.push_item_block(&padded(rest, NO_SLOT));
+        }
+    }
+
+    fn push_item_block(&mut self, def: &[u16; 64]) {
+        let Layer {
+            null,
+            inner,
+            max_def,
+            ..
+        } = self.layer;
+        let slots = mask64(def, |def| def <= max_def);
+        self.len += slots.count_ones() as usize;
+        if null.is_some() {
+            self.push_validity(mask64(def, |def| def <= inner), slots);
+        }
+    }
+
+    fn push_validity(&mut self, valid: u64, slots: u64) {
+        let count = slots.count_ones();
+        if count > 0 {
+            self.validity
+                .push_word(compress64(valid & slots, slots), count);
+        }
     }
 
     fn finish(mut self) -> Unraveled {
@@ -151,6 +213,18 @@ impl State {
             offsets: self.layer.list.then_some(self.offsets),
         }
     }
+}
+
+/// A definition level that owns no slot anywhere.
+const NO_SLOT: u16 = u16::MAX;
+
+/// Fewer than 64 levels, filled up.
+fn padded(levels: &[u16], filler: u16) -> [u16; 64] {
+    let mut block = [filler; 64];
+    for (slot, level) in block.iter_mut().zip(levels) {
+        *slot = *level;
+    }
+    block
 }
 
 #[cfg(test)]

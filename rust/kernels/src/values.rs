@@ -7,7 +7,7 @@ use crate::bitpacking;
 use crate::block::inline_header;
 use crate::compression::{self, Scheme};
 use crate::error::{Corrupt, Result, ensure, part, u32_at, u64_at};
-use crate::fsst::SymbolTable;
+use crate::fsst::{NOWHERE, SymbolTable};
 use crate::rle;
 
 /// How the values of a chunk are stored. Widths are in bits.
@@ -42,6 +42,9 @@ pub enum Plan {
         inner: Box<Plan>,
     },
 }
+
+/// Text commonly grows by this factor when its codes are expanded.
+const FSST_GROWTH: usize = 3;
 
 /// Values decoded so far.
 #[derive(Debug)]
@@ -131,7 +134,9 @@ impl Offsets {
 
 impl Values {
     /// An empty output that fits what `plan` decodes to.
-    pub fn new(plan: &Plan, expected: usize) -> Result<Self> {
+    ///
+    /// Room is made for `expected` values, stored in `stored` bytes; both are only guesses.
+    pub fn new(plan: &Plan, expected: usize, stored: usize) -> Result<Self> {
         Ok(match plan {
             Plan::Flat { bits: 1 } => Self::Bits(BitmapBuilder::default()),
             Plan::Flat { bits }
@@ -146,9 +151,14 @@ impl Values {
                 )?;
                 Self::Fixed(Vec::with_capacity(expected.saturating_mul(bits / 8)))
             }
-            Plan::Variable { offset_bits } | Plan::Fsst { offset_bits, .. } => {
-                Self::variable(*offset_bits)?
-            }
+            Plan::Variable { offset_bits } => Self::Variable {
+                offsets: Offsets::with_capacity(*offset_bits, expected)?,
+                data: Vec::with_capacity(stored),
+            },
+            Plan::Fsst { offset_bits, .. } => Self::Variable {
+                offsets: Offsets::with_capacity(*offset_bits, expected)?,
+                data: Vec::with_capacity(stored.saturating_mul(FSST_GROWTH)),
+            },
             Plan::FixedSizeList { validity, bits } => Self::Lists {
                 validity: validity.iter().map(|_| BitmapBuilder::default()).collect(),
                 items: Box::new(if bits % 8 == 0 {
@@ -157,7 +167,7 @@ impl Values {
                     Self::Bits(BitmapBuilder::default())
                 }),
             },
-            Plan::General { inner, .. } => Self::new(inner, expected)?,
+            Plan::General { inner, .. } => Self::new(inner, expected, stored)?,
         })
     }
 
@@ -483,28 +493,25 @@ impl<'a> Strings<'a> {
             format_args!("at most {}", self.count),
         )?;
         offsets.reserve(range.len());
-        let mut start = self.offset(range.start)?;
-        let codes = self.offset(range.end)?.saturating_sub(start);
-        ensure(
-            codes <= self.buffer.len(),
-            "strings, bytes",
-            codes,
-            self.buffer.len(),
-        )?;
-        let mut scratch = table.scratch(codes);
-        let (base, mut filled) = (data.len(), 0);
+        let start = self.offset(range.start)?;
+        let end = self.offset(range.end)?;
+        let codes = part(self.buffer, start, end.saturating_sub(start), "string data")?;
+        let mut scratch = table.scratch(codes.len());
+        let mut marks = vec![0; codes.len() + 1];
+        let filled = table.expand_marked(codes, &mut scratch, &mut marks)?;
+        let (base, mut previous) = (data.len(), 0);
         for index in range.clone() {
-            let end = self.offset(index + 1)?;
-            ensure(
-                end >= start,
-                "string offset",
-                end,
-                format_args!("at least {start}"),
-            )?;
-            let string = part(self.buffer, start, end - start, "string data")?;
-            filled = table.expand(string, &mut scratch, filled)?;
-            offsets.push(base + filled)?;
-            start = end;
+            let mark = self
+                .offset(index + 1)?
+                .checked_sub(start)
+                .and_then(|at| marks.get(at));
+            let end = mark
+                .copied()
+                .filter(|&end| end >= previous && end != NOWHERE);
+            let end =
+                end.ok_or_else(|| Corrupt("string offsets: not where fsst codes begin".into()))?;
+            offsets.push(base + end as usize)?;
+            previous = end;
         }
         data.extend_from_slice(part(&scratch, 0, filled, "strings, bytes")?);
         Ok(())
