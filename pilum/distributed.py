@@ -1,0 +1,325 @@
+"""Reading and writing one table from many processes: the seams for Spark, and for others like it.
+
+    driver     plan_splits ──▶ Split, …                start_job ──▶ WriteJob
+                  │                                       │
+    workers    read_split ──▶ batches         batches ──▶ write_part ──▶ PartMessage
+                                                          │
+    driver                                             commit_parts  or  abort_parts
+
+What travels is small, frozen and made of plain values. A version is pinned by the driver and
+never looked up again. All files of a job carry its uuid in their names, and its one commit has
+that uuid too: so a commit whose answer was lost is found again, and an abort can tell whether
+the files that it is about to delete are part of the table. Source: docs/spark.md, "Commits".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal
+from uuid import uuid4
+
+import pyarrow as pa
+
+from pilum.errors import (
+    DatasetAlreadyExistsError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    UnsupportedFormatError,
+)
+from pilum.expressions import BoundFilter
+from pilum.format.schema import Schema
+from pilum.storage.open import open_store
+from pilum.table.align import new_schema
+from pilum.table.commit import commit, find_commit
+from pilum.table.fragment import Fragment
+from pilum.table.operations.append import Append
+from pilum.table.operations.base import Operation
+from pilum.table.operations.overwrite import Overwrite
+from pilum.table.scan import ScanOptions, scan
+from pilum.table.snapshot import Snapshot
+from pilum.table.transaction import Transaction
+from pilum.table.write import WriteOptions, write_fragments
+
+__all__ = [
+    "DEFAULT_SPLIT_BYTES",
+    "Mode",
+    "PartMessage",
+    "Split",
+    "WriteJob",
+    "abort_parts",
+    "commit_parts",
+    "group_splits",
+    "plan_splits",
+    "read_split",
+    "start_job",
+    "write_part",
+]
+
+DEFAULT_SPLIT_BYTES = 32 << 20
+# Rows of the largest mini-block chunk: a range that ends between chunks decodes none twice.
+_ROW_STEP = 4096
+_DATA = "data"
+
+Mode = Literal["create", "append", "overwrite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Some rows of one fragment of one version.
+
+    Attributes:
+        uri: Location of the table.
+        version: The pinned version.
+        fragment_id: The fragment.
+        start: First physical row within the fragment.
+        stop: The row after the last.
+        size_bytes: Share of the fragment's files; an estimate, for balancing.
+    """
+
+    uri: str
+    version: int
+    fragment_id: int
+    start: int
+    stop: int
+    size_bytes: int
+
+
+def plan_splits(snapshot: Snapshot, target_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
+    """Cuts a version into ranges of rows, in scan order.
+
+    Args:
+        snapshot: The version.
+        target_bytes: Files larger than this are cut, at multiples of 4,096 rows.
+
+    Raises:
+        InvalidInputError: If `target_bytes` is not positive.
+        UnsupportedFormatError: If the writer was too old to record numbers of rows.
+    """
+    if target_bytes < 1:
+        raise InvalidInputError(f"target_bytes: expected a positive number, found {target_bytes}")
+    return [
+        split
+        for fragment in snapshot.manifest.fragments
+        for split in _split_fragment(snapshot, fragment, target_bytes)
+    ]
+
+
+def _split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) -> Iterator[Split]:
+    rows = fragment.physical_rows
+    if rows == 0:
+        raise UnsupportedFormatError(
+            f"{snapshot.store.uri}: fragment {fragment.id} does not record its number of rows"
+        )
+    # A file of unknown size is not cut, and shares its task with no other.
+    size_bytes = sum(file.size_bytes or target_bytes for file in fragment.files)
+    pieces = max(1, -(-size_bytes // target_bytes))
+    step = -(-rows // pieces)
+    step = max(_ROW_STEP, -(-step // _ROW_STEP) * _ROW_STEP)
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        share = size_bytes * (stop - start) // rows
+        yield Split(snapshot.store.uri, snapshot.manifest.version, fragment.id, start, stop, share)
+
+
+def group_splits(
+    splits: Iterable[Split], target_bytes: int = DEFAULT_SPLIT_BYTES
+) -> list[tuple[Split, ...]]:
+    """Joins neighbouring splits until a group holds about `target_bytes`; keeps the order."""
+    groups: list[list[Split]] = []
+    size_bytes = 0
+    for split in splits:
+        size_bytes += split.size_bytes
+        if not groups or size_bytes > target_bytes:
+            groups.append([])
+            size_bytes = split.size_bytes
+        groups[-1].append(split)
+    return [tuple(group) for group in groups]
+
+
+def read_split(
+    split: Split,
+    *,
+    columns: tuple[str, ...] | None = None,
+    filter: BoundFilter | None = None,
+    batch_size: int | None = None,
+    snapshot: Snapshot | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Scans the rows of a split.
+
+    Args:
+        split: What to read.
+        columns: Names or dotted paths, in the wanted order; all if None.
+        filter: Keeps the rows for which it is true.
+        batch_size: Rows per batch.
+        snapshot: The version of the split, where the caller has it open already.
+
+    Raises:
+        VersionNotFoundError: If the version is gone.
+    """
+    if snapshot is None:
+        snapshot = Snapshot.at(open_store(split.uri), split.version)
+    options = ScanOptions(
+        columns=columns,
+        filter=filter,
+        batch_size=batch_size,
+        fragment_ids=(split.fragment_id,),
+        row_range=(split.start, split.stop),
+    )
+    return scan(snapshot, options)
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """A write that many tasks share and one commit publishes.
+
+    Attributes:
+        uri: Location of the table.
+        uuid: Of the job: of its transaction, and part of its file names.
+        mode: "create" if there is no table yet, else what was asked for.
+        read_version: The latest version when the job began, 0 if there was none.
+        schema: What the files hold.
+        options: How files are cut.
+    """
+
+    uri: str
+    uuid: str
+    mode: Mode
+    read_version: int
+    schema: Schema
+    options: WriteOptions = field(default_factory=WriteOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class PartMessage:
+    """What one task wrote.
+
+    Attributes:
+        partition: Number of the task.
+        attempt: Which try of it.
+        num_rows: Rows written.
+        fragments: Each a JSON text as `FragmentMetadata` has it; empty if there were no rows.
+    """
+
+    partition: int
+    attempt: int
+    num_rows: int
+    fragments: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """The message as JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> PartMessage:
+        """The message that `to_json` wrote."""
+        values = json.loads(text)
+        return cls(**{**values, "fragments": tuple(values["fragments"])})
+
+
+def start_job(
+    uri: str, schema: pa.Schema, mode: Mode, options: WriteOptions | None = None
+) -> WriteJob:
+    """Looks at the table and fixes what a write goes by. Writes nothing.
+
+    Args:
+        uri: Location of the table.
+        schema: Columns of the data; a table that is appended to keeps its own.
+        mode: "create" demands that there is no table; the others create it where there is none.
+        options: How files are cut.
+
+    Raises:
+        DatasetAlreadyExistsError: If mode is "create" and there is a table.
+        InvalidInputError: If a new table cannot have such columns.
+        UnsupportedVersionError: If the table has files of a version that we do not write.
+    """
+    store, uuid, options = open_store(uri), str(uuid4()), options or WriteOptions()
+    try:
+        latest = Snapshot.latest(store).manifest
+    except DatasetNotFoundError:
+        return WriteJob(store.uri, uuid, "create", 0, new_schema(schema), options)
+    if mode == "create":
+        raise DatasetAlreadyExistsError(
+            f"{store.uri}: there is a table already; use mode append or overwrite"
+        )
+    if mode == "overwrite":
+        return WriteJob(store.uri, uuid, mode, latest.version, new_schema(schema), options)
+    options = replace(options, version=latest.data_version)
+    return WriteJob(store.uri, uuid, mode, latest.version, latest.schema, options)
+
+
+def write_part(
+    job: WriteJob, batches: Iterable[pa.RecordBatch], *, partition: int, attempt: int = 0
+) -> PartMessage:
+    """Writes the rows of one task as data files; nothing of the table changes.
+
+    Args:
+        job: What the driver fixed.
+        batches: Rows with exactly the columns of `job.schema`.
+        partition: Number of the task.
+        attempt: Which try of it; another try must have another number.
+
+    Returns:
+        What `commit_parts` needs. If this fails, the files of the attempt are gone again.
+    """
+    options = replace(job.options, file_name_prefix=f"{job.uuid}-{partition:05d}-{attempt}")
+    fragments = write_fragments(open_store(job.uri), job.schema, batches, options)
+    num_rows = sum(fragment.physical_rows for fragment in fragments)
+    texts = tuple(json.dumps(fragment.to_json()) for fragment in fragments)
+    return PartMessage(partition, attempt, num_rows, texts)
+
+
+def commit_parts(job: WriteJob, messages: Sequence[PartMessage]) -> int:
+    """Publishes what the tasks wrote, all or nothing. Repeating it does no harm.
+
+    Args:
+        job: The job of the messages.
+        messages: One of each task.
+
+    Returns:
+        The version that holds the rows. An append without rows makes no version.
+
+    Raises:
+        CommitConflictError: If another commit made the job meaningless.
+        CommitContentionError: If others were faster every time.
+    """
+    store = open_store(job.uri)
+    if (landed := find_commit(store, job.uuid, job.read_version)) is not None:
+        return landed
+    fragments = tuple(
+        Fragment.from_json(json.loads(text))
+        for message in sorted(messages, key=lambda message: message.partition)
+        for text in message.fragments
+    )
+    if job.mode == "append" and not fragments:
+        return job.read_version
+    transaction = Transaction(job.read_version, _operation(job, fragments), job.uuid, {})
+    return commit(store, transaction).version
+
+
+def _operation(job: WriteJob, fragments: tuple[Fragment, ...]) -> Operation:
+    return Append(fragments) if job.mode == "append" else Overwrite(job.schema, fragments)
+
+
+def abort_parts(job: WriteJob) -> int:
+    """Deletes the files of a job, unless its commit went through.
+
+    Also those of attempts that nobody reported: the names of all of them begin with the uuid.
+
+    Args:
+        job: The job that is given up; no commit of it may be under way.
+
+    Returns:
+        The number of files deleted.
+
+    Raises:
+        CorruptFileError: If the versions since cannot be read; then nothing is deleted.
+    """
+    store = open_store(job.uri)
+    if find_commit(store, job.uuid, job.read_version) is not None:
+        return 0
+    names = [entry.name for entry in store.list(_DATA) if entry.name.startswith(job.uuid)]
+    for name in names:
+        store.delete(f"{_DATA}/{name}")
+    return len(names)

@@ -1,0 +1,16 @@
+"""Lance tables in Apache Spark, without a jar: `format("pilum")` and a few helpers.
+
+>>> import pilum.spark
+>>> pilum.spark.configure(session)                       # filters may reach the scan
+>>> frame = session.createDataFrame([(1, "a")], "id int, name string")
+>>> pilum.spark.write(frame, "/tmp/t", mode="create")    # one commit; returns the version
+1
+>>> pilum.spark.read(session, "/tmp/t", columns=["name"], filter="id > 0").show()
+>>> session.read.format("pilum").load("/tmp/t")          # the same by Spark's own door
+"""
+
+from __future__ import annotations
+
+from pilum.spark.frames import configure, count, read, register, write
+
+__all__ = ["configure", "count", "read", "register", "write"]

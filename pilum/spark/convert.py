@@ -1,0 +1,166 @@
+"""Arrow batches from one schema to another of the same meaning, copying as little as possible.
+
+    table ──scan──▶ fixed_size_list, large_string, uint64 … ──▶ list, string, decimal … ──▶ Spark
+    Spark ────────▶ list, string, decimal … ──▶ fixed_size_list, large_string, uint64 … ──▶ table
+
+Strings and lists keep their data buffers and get new offsets at most. Nothing is lost silently: a
+value that the target cannot hold is an error that names the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pilum.errors import SchemaMismatchError
+
+__all__ = ["check_fits", "convert_batch", "cut", "with_missing"]
+
+# One way only, towards the wider; everything else is the user's cast.
+_WIDER: dict[pa.DataType, tuple[pa.DataType, ...]] = {
+    pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
+    pa.int16(): (pa.int32(), pa.int64()),
+    pa.int32(): (pa.int64(),),
+    pa.float32(): (pa.float64(),),
+}
+
+
+def check_fits(
+    source: pa.DataType, target: pa.DataType, where: str, *, subset: bool = False
+) -> None:
+    """Demands that values of one exchange type are, or widen to, another; nullability aside.
+
+    Args:
+        source: Type of the data at hand.
+        target: Type wanted.
+        where: Path of the column, for the message.
+        subset: Whether structs of the target may lack members.
+
+    Raises:
+        SchemaMismatchError: If the types differ.
+    """
+    if pt.is_list(source) and pt.is_list(target):
+        check_fits(source.value_type, target.value_type, f"{where}[]", subset=subset)
+    elif pt.is_struct(source) and pt.is_struct(target):
+        _check_members(source, target, where, subset)
+    elif not (source == target or pt.is_null(source) or target in _WIDER.get(source, ())):
+        raise SchemaMismatchError(
+            f"column {where!r}: expected {target}, found {source}; cast the column"
+        )
+
+
+def _check_members(source: pa.DataType, target: pa.DataType, where: str, subset: bool) -> None:
+    found, expected = {field.name for field in source}, {field.name for field in target}
+    if not (expected <= found if subset else expected == found):
+        raise SchemaMismatchError(
+            f"column {where!r}: expected a struct of {sorted(expected)}, found {sorted(found)}"
+        )
+    for field in target:
+        check_fits(
+            source.field(field.name).type, field.type, f"{where}.{field.name}", subset=subset
+        )
+
+
+def convert_batch(
+    batch: pa.RecordBatch, schema: pa.Schema, *, truncate: bool = False
+) -> pa.RecordBatch:
+    """Brings the columns of a batch to the types of a schema, by name.
+
+    Args:
+        batch: Holds the columns of `schema`, in any order.
+        schema: What the result has.
+        truncate: Whether times finer than the target's unit are cut instead of refused.
+
+    Raises:
+        SchemaMismatchError: If a value does not fit, or a null stands where none may.
+    """
+    columns = [_convert(batch.column(field.name), field, field.name, truncate) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def with_missing(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Adds the columns of a schema that a batch lacks, all null."""
+    for field in schema:
+        if field.name not in batch.schema.names:
+            batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
+    return batch
+
+
+def cut(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Cuts a batch into slices of at most `max_bytes` on average; a row is never cut."""
+    rows = max(1, batch.num_rows * max_bytes // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def _convert(array: pa.Array, field: pa.Field, where: str, truncate: bool) -> pa.Array:
+    if array.null_count and not field.nullable:
+        raise SchemaMismatchError(
+            f"column {where!r}: {array.null_count} nulls, but it is declared not null"
+        )
+    return _convert_type(array, field.type, where, truncate)
+
+
+def _convert_type(array: pa.Array, target: pa.DataType, where: str, truncate: bool) -> pa.Array:
+    if array.type == target:
+        return array
+    if pt.is_null(array.type):
+        return pa.nulls(len(array), target)
+    if pt.is_struct(target):
+        return _convert_struct(array, target, where, truncate)
+    if pt.is_list(target) or pt.is_large_list(target):
+        return _convert_list(array, target, where, truncate)
+    try:
+        return pc.cast(array, target, safe=not (truncate and pt.is_temporal(target)))
+    except pa.ArrowInvalid as error:
+        raise SchemaMismatchError(f"column {where!r}: {error}{_hint(array.type)}") from error
+
+
+def _hint(source: pa.DataType) -> str:
+    if getattr(source, "unit", None) == "ns":
+        return '; Spark counts microseconds: set the option "nanoseconds" to "truncate"'
+    return ""
+
+
+def _convert_struct(array: pa.Array, target: pa.DataType, where: str, truncate: bool) -> pa.Array:
+    valid = array.is_valid()
+    children = []
+    for field in target:
+        child = array.field(array.type.get_field_index(field.name))
+        # What lies below a null struct counts for nothing, even where the member is not null.
+        visible = child if field.nullable else child.filter(valid)
+        if visible.null_count and not field.nullable:
+            raise SchemaMismatchError(
+                f"column {where!r}: member {field.name!r} has nulls, but is declared not null"
+            )
+        children.append(_convert_type(child, field.type, f"{where}.{field.name}", truncate))
+    mask = pc.invert(valid) if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _convert_list(array: pa.Array, target: pa.DataType, where: str, truncate: bool) -> pa.Array:
+    offsets, values = _unfold(array)
+    items = _convert(values, target.value_field, f"{where}[]", truncate)
+    mask = array.is_null() if array.null_count else None
+    wide = pt.is_large_list(target)
+    if not wide and len(values) >= 2**31:
+        raise SchemaMismatchError(f"column {where!r}: {len(values)} items in one batch of lists")
+    make = pa.LargeListArray if wide else pa.ListArray
+    return make.from_arrays(
+        offsets.astype(np.int64 if wide else np.int32), items, type=target, mask=mask
+    )
+
+
+def _unfold(array: pa.Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]:
+    """Offsets from zero, and the items that they point into; slices are respected."""
+    if pt.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        items = array.values.slice(array.offset * size, len(array) * size)
+        return np.arange(len(array) + 1, dtype=np.int64) * size, items
+    offsets = np.asarray(array.offsets).astype(np.int64)
+    first, last = int(offsets[0]), int(offsets[-1])
+    return offsets - first, array.values.slice(first, last - first)

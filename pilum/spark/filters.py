@@ -1,0 +1,197 @@
+"""Spark's pushed filters as filters of a scan.
+
+    GreaterThan(("a",), 5)                ->  `a` > 5
+    In(("s", "x"), [1, 2])                ->  `s`.`x` IN (1, 2)
+    Not(EqualTo(("name",), "O'Hara"))     ->  NOT (`name` = 'O''Hara')
+
+A filter is translated only where both sides mean the same by it, for then Spark does not look at
+the rows again. (Both sort NaN above all numbers.) What stays with Spark, among others: binary,
+decimal and interval literals, `IN` with a null under `NOT`, and patterns that hold wildcards
+themselves.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import datasource as ds
+
+__all__ = ["split", "translate"]
+
+_COMPARISONS: dict[type[ds.Filter], str] = {
+    ds.EqualTo: "=",
+    ds.EqualNullSafe: "=",
+    ds.LessThan: "<",
+    ds.LessThanOrEqual: "<=",
+    ds.GreaterThan: ">",
+    ds.GreaterThanOrEqual: ">=",
+}
+_PATTERNS: dict[type[ds.Filter], str] = {
+    ds.StringStartsWith: "{}%",
+    ds.StringEndsWith: "%{}",
+    ds.StringContains: "%{}%",
+}
+
+
+def split(filters: list[ds.Filter], schema: pa.Schema) -> tuple[str | None, list[ds.Filter]]:
+    """Translates what it can of a conjunction.
+
+    Args:
+        filters: All of them must hold.
+        schema: Columns of the table.
+
+    Returns:
+        A filter for the scan (None for none at all), and the filters left to Spark.
+    """
+    texts, rest = [], []
+    for condition in filters:
+        text = translate(condition, schema)
+        if text is None:
+            rest.append(condition)
+        else:
+            texts.append(text)
+    return " AND ".join(texts) or None, rest
+
+
+def translate(condition: ds.Filter, schema: pa.Schema) -> str | None:
+    """One filter as SQL, or None where that would not mean exactly the same.
+
+    The text is a closed term: it can be joined by AND, or negated in brackets.
+    """
+    if isinstance(condition, ds.Not):
+        return _negate(condition.child, schema)
+    attribute: tuple[str, ...] = getattr(condition, "attribute", ())
+    arrow = _type_of(attribute, schema)
+    if arrow is None:
+        return None
+    return _translate(condition, ".".join(f"`{name}`" for name in attribute), arrow)
+
+
+def _negate(child: ds.Filter, schema: pa.Schema) -> str | None:
+    if isinstance(child, ds.In) and None in child.value:
+        return None
+    text = translate(child, schema)
+    return None if text is None else f"(NOT {text})"
+
+
+def _type_of(attribute: tuple[str, ...], schema: pa.Schema) -> pa.DataType | None:
+    """The type at a path of names; None if it leads nowhere or cannot be written down."""
+    if not attribute or any("`" in name or "." in name for name in attribute):
+        return None
+    members: Any = schema
+    for name in attribute[:-1]:
+        index = members.get_field_index(name)
+        if index < 0 or not pt.is_struct(members.field(index).type):
+            return None
+        members = members.field(index).type
+    index = members.get_field_index(attribute[-1])
+    return None if index < 0 else members.field(index).type
+
+
+def _translate(condition: ds.Filter, column: str, arrow: pa.DataType) -> str | None:
+    if isinstance(condition, ds.IsNull):
+        return f"({column} IS NULL)"
+    if isinstance(condition, ds.IsNotNull):
+        return f"({column} IS NOT NULL)"
+    if isinstance(condition, ds.In):
+        return _membership(condition, column, arrow)
+    if type(condition) in _PATTERNS:
+        return _pattern(condition, column, arrow)
+    if type(condition) in _COMPARISONS:
+        return _comparison(condition, column, arrow)
+    return None
+
+
+def _comparison(condition: Any, column: str, arrow: pa.DataType) -> str | None:
+    operator = _COMPARISONS[type(condition)]
+    literal = _literal(condition.value, arrow)
+    if literal is None:
+        return None
+    if isinstance(condition, ds.EqualNullSafe):
+        return f"({column} IS NOT NULL AND {column} = {literal})"
+    return f"({column} {operator} {literal})"
+
+
+def _membership(condition: ds.In, column: str, arrow: pa.DataType) -> str | None:
+    literals = [_literal(value, arrow) for value in condition.value if value is not None]
+    if not literals or None in literals:
+        return None
+    return f"({column} IN ({', '.join(text for text in literals if text)}))"
+
+
+def _pattern(condition: Any, column: str, arrow: pa.DataType) -> str | None:
+    literal = _literal(_PATTERNS[type(condition)].format(condition.value), arrow)
+    if literal is None or any(wildcard in condition.value for wildcard in "%_\\"):
+        return None
+    return f"({column} LIKE {literal})"
+
+
+def _literal(value: Any, arrow: pa.DataType) -> str | None:
+    """A literal that compares with a column of this type exactly as in Spark, or None."""
+    for is_type, write in _LITERALS:
+        if is_type(arrow):
+            return write(value)
+    return None
+
+
+def _integer(value: Any) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    return str(int(value)) if value == int(value) else None
+
+
+def _double(value: Any) -> str | None:
+    return repr(value) if isinstance(value, float) and math.isfinite(value) else None
+
+
+def _float(value: Any) -> str | None:
+    # A literal between two floats must not be rounded to one of them.
+    is_exact = isinstance(value, float) and float(np.float32(value)) == value
+    return _double(value) if is_exact else None
+
+
+def _boolean(value: Any) -> str | None:
+    return str(value).upper() if isinstance(value, bool) else None
+
+
+def _string(value: Any) -> str | None:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else None
+
+
+def _date(value: Any) -> str | None:
+    is_date = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+    return f"DATE '{value.isoformat()}'" if is_date else None
+
+
+def _timestamp(value: Any) -> str | None:
+    if not isinstance(value, datetime.datetime):
+        return None
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC)
+    return f"TIMESTAMP '{value.isoformat(sep=' ', timespec='microseconds')}'"
+
+
+def _is_string(arrow: pa.DataType) -> bool:
+    return bool(pt.is_string(arrow) or pt.is_large_string(arrow))
+
+
+def _is_micros(arrow: pa.DataType) -> bool:
+    return bool(pt.is_timestamp(arrow) and arrow.unit == "us")
+
+
+_LITERALS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], str | None]], ...] = (
+    (pt.is_integer, _integer),
+    (pt.is_float32, _float),
+    (pt.is_float64, _double),
+    (pt.is_boolean, _boolean),
+    (_is_string, _string),
+    (pt.is_date32, _date),
+    (_is_micros, _timestamp),
+)

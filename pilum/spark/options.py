@@ -1,0 +1,159 @@
+"""The options of `format("pilum")`, checked once; an unknown one is an error.
+
+Case and underscores do not count: `batchSize`, `batch_size` and `BATCHSIZE` are one option.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from pilum.errors import InvalidInputError
+
+__all__ = ["Options", "table_uri"]
+
+T = TypeVar("T")
+
+_TRUTH = {"true": True, "false": False}
+# Spark adds these when a table of its catalog is created.
+_OF_THE_CATALOG = ("provider", "location", "owner", "option.")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user can say about reading and writing.
+
+    Attributes:
+        path: Where the table is: an absolute path, or a URI.
+        version: Reading: the version, instead of the latest.
+        as_of: Reading: the latest version at this time (aware).
+        columns: Reading: names of columns or dotted paths, in the wanted order.
+        filter: Reading: a SQL condition, evaluated by the scan whatever Spark pushes.
+        batch_size: Reading: rows per batch; by default about 10,000, fewer if they are wide.
+        partition_bytes: Reading: size of the files that one task reads, about.
+        pushdown: Reading: whether filters may be taken from Spark.
+        nanoseconds: Reading: what to do with times finer than Spark's: refuse or truncate.
+        mode: Writing: "create" demands that there is no table yet.
+        max_rows_per_file: Writing: rows after which a new file is begun.
+        max_bytes_per_file: Writing: bytes after which a new file is begun.
+        data_storage_version: Writing: version of the files, where the table has none yet.
+    """
+
+    path: str
+    version: int | None = None
+    as_of: datetime | None = None
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    batch_size: int | None = None
+    partition_bytes: int | None = None
+    pushdown: bool = True
+    nanoseconds: str = "refuse"
+    mode: str | None = None
+    max_rows_per_file: int | None = None
+    max_bytes_per_file: int | None = None
+    data_storage_version: str | None = None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Options:
+        """Reads what Spark hands over.
+
+        Raises:
+            InvalidInputError: For an unknown option or a value that makes no sense.
+        """
+        values = {}
+        for key, text in given.items():
+            if not key.lower().startswith(_OF_THE_CATALOG):
+                values[_name(key)] = _parse(key, text)
+        if "path" not in values:
+            raise InvalidInputError(
+                "no path was given: name the table in load(path) or save(path). Spark keeps the "
+                "options of its catalog tables to itself: use a temporary view, or add "
+                "WITH (path = '…') to the table in the query"
+            )
+        options = cls(**values)
+        if options.version is not None and options.as_of is not None:
+            raise InvalidInputError('the options "version" and "asOf" exclude each other')
+        return options
+
+
+def table_uri(path: str) -> str:
+    """The location as an absolute path or URI, so that tasks elsewhere find the same place."""
+    if path.startswith("file:") and not path.startswith("file://"):
+        path = path.removeprefix("file:")
+    return path if "://" in path else os.path.abspath(os.path.expanduser(path))
+
+
+def _name(key: str) -> str:
+    name = _NAMES.get(key.lower().replace("_", ""))
+    if name is None:
+        known = ", ".join(["path", *(_camel(name) for name in _PARSERS if name != "path")])
+        raise InvalidInputError(f"unknown option {key!r}; known: {known}")
+    return name
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(part.capitalize() for part in others)
+
+
+def _parse(key: str, text: str) -> Any:
+    name = _name(key)
+    try:
+        return _PARSERS[name](text)
+    except ValueError as error:
+        raise InvalidInputError(f"option {_camel(name)!r}: {error}, found {text!r}") from error
+
+
+def _positive(text: str) -> int:
+    if not text.strip().isdigit() or int(text) < 1:
+        raise ValueError("expected a positive whole number")
+    return int(text)
+
+
+def _time(text: str) -> datetime:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError("expected a time such as 2026-11-21T12:00:00Z") from error
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError("expected different names with commas between them")
+    return names
+
+
+def _truth(text: str) -> bool:
+    return _TRUTH[_one_of(*_TRUTH)(text)]
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in allowed:
+            raise ValueError(f"expected {' or '.join(allowed)}")
+        return text.lower()
+
+    return parse
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "path": table_uri,
+    "version": _positive,
+    "as_of": _time,
+    "columns": _columns,
+    "filter": str,
+    "batch_size": _positive,
+    "partition_bytes": _positive,
+    "pushdown": _truth,
+    "nanoseconds": _one_of("refuse", "truncate"),
+    "mode": _one_of("create", "append", "overwrite"),
+    "max_rows_per_file": _positive,
+    "max_bytes_per_file": _positive,
+    "data_storage_version": str,
+}
+_NAMES = {name.replace("_", ""): name for name in _PARSERS}

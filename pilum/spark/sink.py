@@ -1,0 +1,132 @@
+"""Writing: batches of Spark's tasks become fragments, and one commit publishes all of them.
+
+    driver   start_job  ──pickled──▶  tasks: write_part ──messages──▶  commit_parts | abort_parts
+
+What Spark does, and what follows from it:
+
+* One writer object is pickled to all tasks and to the commit: the job's uuid, drawn when it is
+  built, is the same everywhere.
+* If `commit` raises, Spark calls `abort` with all messages. The commit may have gone through
+  nevertheless, so `abort` looks for the uuid before it deletes.
+* Failed attempts are never reported. Their files are told by the uuid in their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pilum.distributed import (
+    Mode,
+    PartMessage,
+    WriteJob,
+    abort_parts,
+    commit_parts,
+    start_job,
+    write_part,
+)
+from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.version import FileVersion
+from pilum.spark.convert import check_fits, convert_batch, with_missing
+from pilum.spark.options import Options
+from pilum.spark.types import exchange_schema, to_arrow, to_spark
+from pilum.table.write import WriteOptions
+
+__all__ = ["PilumWriter", "job_mode", "plan_write", "write_task"]
+
+
+@dataclass(frozen=True)
+class PartCommit(WriterCommitMessage):
+    """The message of one task, in the shape that Spark carries."""
+
+    part: PartMessage
+
+
+class PilumWriter(DataSourceArrowWriter):
+    """Appends to, creates or overwrites one table."""
+
+    def __init__(self, schema: StructType, options: Options, overwrite: bool) -> None:
+        self.job = plan_write(schema, options, job_mode(options, overwrite))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PartCommit:
+        """Writes the rows of one task."""
+        return PartCommit(write_task(self.job, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publishes the rows of all tasks as one version."""
+        commit_parts(self.job, [m.part for m in messages if isinstance(m, PartCommit)])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Deletes the files of a job that came to nothing."""
+        abort_parts(self.job)
+
+
+def job_mode(options: Options, overwrite: bool) -> Mode:
+    """Joins the mode of Spark, which knows no "create", with that of the option.
+
+    Raises:
+        InvalidInputError: If they contradict each other.
+    """
+    if overwrite and options.mode in {"create", "append"}:
+        raise InvalidInputError(f'mode("overwrite") contradicts the option mode={options.mode!r}')
+    if overwrite or options.mode == "overwrite":
+        return "overwrite"
+    return "create" if options.mode == "create" else "append"
+
+
+def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
+    """Fixes a job, after a check that Spark's columns fit the table.
+
+    Raises:
+        SchemaMismatchError: If they do not.
+        UnsupportedTypeError: If a type cannot be stored.
+    """
+    job = start_job(options.path, to_arrow(schema), mode, _write_options(options))
+    if job.mode == "append":
+        _check_columns(schema, job.schema.arrow, options.path)
+    return job
+
+
+def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> PartMessage:
+    """Writes what one task of Spark holds; to be called within the task."""
+    context = TaskContext.get()
+    if context is None:
+        raise InvalidInputError("write_task: not within a task of Spark")
+    schema = job.schema.arrow
+    return write_part(
+        job,
+        (convert_batch(with_missing(batch, schema), schema) for batch in batches),
+        partition=context.partitionId(),
+        attempt=context.attemptNumber(),
+    )
+
+
+def _write_options(options: Options) -> WriteOptions:
+    chosen = WriteOptions()
+    if options.max_rows_per_file is not None:
+        chosen = replace(chosen, max_rows_per_file=options.max_rows_per_file)
+    if options.max_bytes_per_file is not None:
+        chosen = replace(chosen, max_bytes_per_file=options.max_bytes_per_file)
+    if options.data_storage_version is not None:
+        chosen = replace(chosen, version=FileVersion.parse(options.data_storage_version))
+    return chosen
+
+
+def _check_columns(schema: StructType, table: pa.Schema, uri: str) -> None:
+    wanted = exchange_schema(to_spark(table))
+    for field in exchange_schema(schema):
+        if field.name not in wanted.names:
+            raise SchemaMismatchError(
+                f"{uri}: the table has no column {field.name!r}; it has {wanted.names}"
+            )
+        check_fits(field.type, wanted.field(field.name).type, field.name)
+    for field in table:
+        if not field.nullable and field.name not in schema.names:
+            raise SchemaMismatchError(
+                f"{uri}: column {field.name!r} is declared not null and missing in the data"
+            )

@@ -1,0 +1,196 @@
+"""Reading: a pinned version, cut into partitions, scanned to Arrow batches.
+
+    load()    schema() pins the version          pickled with the source to every query
+    query     reader() ─ pushFilters ─ partitions()      in a short Python process by the driver
+    tasks     read(partition)                    scan ─▶ the Arrow types that Spark accepts
+
+The version is looked up once, in `schema`, so all queries of one DataFrame see one snapshot. With
+a schema of the user Spark does not call `schema`, and every query pins the version for itself;
+the option "version" and `pilum.spark.read` pin it for good.
+
+Spark never asks for fewer columns than it was told of at `load`. So a schema of the user, or the
+option "columns", is the projection. Source: docs/spark.md, "Reading".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pilum.distributed import DEFAULT_SPLIT_BYTES, Split, group_splits, plan_splits, read_split
+from pilum.errors import InvalidInputError
+from pilum.expressions import BoundFilter, bind
+from pilum.spark.convert import check_fits, convert_batch, cut
+from pilum.spark.options import Options
+from pilum.spark.sink import PilumWriter
+from pilum.spark.types import exchange_schema, to_spark
+from pilum.storage.open import open_store
+from pilum.table.scan import ScanOptions, scan_schema
+from pilum.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "open_snapshot"]
+
+# Batches of about so many rows and bytes pass the pipe to the JVM fastest.
+_BATCH_ROWS = 10_000
+_BATCH_BYTES = 16 << 20
+
+
+class PilumDataSource(DataSource):
+    """`format("pilum")`: Lance tables, batch reading and writing."""
+
+    _version: int | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "pilum"
+
+    def schema(self) -> StructType:
+        """The columns of the table, or those of the option "columns". Pins the version."""
+        options = Options.parse(dict(self.options))
+        snapshot = open_snapshot(options)
+        self._version = snapshot.manifest.version
+        return to_spark(scan_schema(snapshot, ScanOptions(columns=options.columns)))
+
+    def reader(self, schema: StructType) -> PilumReader:
+        """Reads the columns of `schema`, in its order."""
+        options = Options.parse(dict(self.options))
+        if self._version is not None:
+            options = replace(options, version=self._version, as_of=None)
+        return PilumReader(schema, options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> PilumWriter:
+        """Appends (creating the table if there is none) or overwrites."""
+        return PilumWriter(schema, Options.parse(dict(self.options)), overwrite)
+
+
+class LanceDataSource(PilumDataSource):
+    """The same under the name that users of the Java connector know: `format("lance")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "lance"
+
+
+def open_snapshot(options: Options) -> Snapshot:
+    """The version that the options name, else the latest.
+
+    Raises:
+        DatasetNotFoundError: If there is no table at the path.
+        VersionNotFoundError: If the table has no such version.
+    """
+    store = open_store(options.path)
+    if options.version is not None:
+        return Snapshot.at(store, options.version)
+    if options.as_of is not None:
+        return Snapshot.as_of(store, options.as_of)
+    return Snapshot.latest(store)
+
+
+class PilumReader(DataSourceReader):
+    """Reads some columns of one version.
+
+    Attributes:
+        uri: Location of the table.
+        version: The pinned version.
+        columns: What the scan reads: names, or dotted paths to members of structs.
+        filter: The condition of the user and those that Spark pushed, if any.
+    """
+
+    def __init__(self, schema: StructType, options: Options) -> None:
+        snapshot = open_snapshot(options)
+        self.uri = snapshot.store.uri
+        self.version = snapshot.manifest.version
+        self.columns = tuple(schema.names)
+        self.filter: BoundFilter | None = None
+        self._schema = schema
+        self._options = options
+        self._table = snapshot.schema.arrow
+        _check_schema(schema, snapshot, options)
+        self._push(None)
+        if options.pushdown and hasattr(DataSourceReader, "pushFilters"):
+            self.pushFilters = _Pushdown(self)  # type: ignore[method-assign]
+
+    def partitions(self) -> list[InputPartition]:
+        """Ranges of rows, each about as large as the option "partitionBytes" says."""
+        target = self._options.partition_bytes or DEFAULT_SPLIT_BYTES
+        splits = plan_splits(self._snapshot(), target)
+        return [InputPartition(group) for group in group_splits(splits, target)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Scans one partition; the batches have exactly the types that Spark accepts."""
+        # Spark makes a partition of None where a table has no rows at all.
+        splits: tuple[Split, ...] = partition.value or ()
+        snapshot = self._snapshot()
+        schema = exchange_schema(self._schema)
+        truncate = self._options.nanoseconds == "truncate"
+        for split in splits:
+            for batch in self._scan(split, snapshot):
+                yield from cut(convert_batch(batch, schema, truncate=truncate), _BATCH_BYTES)
+
+    def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes over what the scan can evaluate; returns what stays with Spark."""
+        from pilum.spark.filters import split as split_filters  # PySpark 4.0 has no filters
+
+        text, rest = split_filters(filters, self._table)
+        self._push(text)
+        return rest
+
+    def _push(self, pushed: str | None) -> None:
+        given = self._options.filter
+        terms = [term for term in (given and f"({given})", pushed) if term]
+        self.filter = bind(" AND ".join(terms), self._table) if terms else None
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot.at(open_store(self.uri), self.version)
+
+    def _scan(self, split: Split, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+        row_bytes = max(1, split.size_bytes // (split.stop - split.start))
+        rows = self._options.batch_size or max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
+        return read_split(
+            split, columns=self.columns, filter=self.filter, batch_size=rows, snapshot=snapshot
+        )
+
+
+class _Pushdown:
+    """`pushFilters` of a reader, as an attribute of the instance.
+
+    While filter pushdown is switched off, Spark fails every query of a reader whose class
+    overrides the method. It tells an override by `__func__`: with that of the base class it calls
+    this object when pushdown is on, and otherwise leaves it alone.
+    """
+
+    __func__ = staticmethod(getattr(DataSourceReader, "pushFilters", None))  # type: ignore[arg-type]
+
+    def __init__(self, reader: PilumReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._reader.take_filters(filters)
+
+
+def _check_schema(schema: StructType, snapshot: Snapshot, options: Options) -> None:
+    """Compares a wanted schema with the table: every column must be there, of its type.
+
+    Raises:
+        ColumnNotFoundError: If the table has no such column.
+        SchemaMismatchError: If a type differs.
+    """
+    if options.columns and schema.names != list(options.columns):
+        raise InvalidInputError(
+            f'the option "columns" names {list(options.columns)}, the schema {schema.names}; '
+            "give only one of them"
+        )
+    table = scan_schema(snapshot, ScanOptions(columns=tuple(schema.names)))
+    available = exchange_schema(to_spark(table))
+    for field, found in zip(exchange_schema(schema), available, strict=True):
+        check_fits(found.type, field.type, field.name, subset=True)

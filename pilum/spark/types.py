@@ -1,0 +1,261 @@
+"""Spark types and Arrow types: one table, read in both directions.
+
+    column of a table          Spark                  crosses to Spark as
+    -----------------          -----                  -------------------
+    bool, int8 … int64         boolean, byte … long   itself
+    uint8, uint16, uint32      short, int, long       the next wider signed integer
+    uint64                     decimal(20, 0)         decimal128(20, 0)
+    float16, float32, float64  float, float, double   float32, float32, float64
+    string, large_string       string                 string
+    binary, large_binary,      binary                 binary
+      fixed_size_binary
+    date32, date64             date                   date32
+    time32, time64             time                   time64[ns]
+    timestamp with zone        timestamp              timestamp[us, UTC]
+    timestamp without          timestamp_ntz          timestamp[us]
+    duration                   interval day to second duration[us]
+    decimal128, decimal256     decimal(p ≤ 38, s)     decimal128(p, s)
+    list, large_list,          array                  list
+      fixed_size_list
+    struct                     struct                 struct
+    struct of two binaries,    variant                struct of two binaries, not null
+      the second marked
+    null                       void                   null
+
+Where several Arrow types share a Spark type, the first named is what a new table gets (`time` is
+kept in microseconds, as Spark does). An array whose field carries `arrow.fixed-size-list.size`
+in its metadata becomes a fixed-size list; reading sets that metadata, so vectors stay vectors.
+Spark accepts exactly the types of the last column and nothing that is merely similar.
+Source: docs/spark.md, "Types".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import types as st
+
+from pilum.errors import UnsupportedTypeError
+
+__all__ = ["FIXED_SIZE", "exchange_schema", "exchange_type", "to_arrow", "to_spark"]
+
+FIXED_SIZE = "arrow.fixed-size-list.size"
+_ROW_NUMBERS = ("_rowid", "_rowaddr")  # unsigned, but far from the limit of a long
+_MAX_PRECISION = 38
+_VARIANT_MARK = {b"variant": b"true"}
+_VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata=_VARIANT_MARK),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """One row of the table for types without parameters that Spark knows.
+
+    Attributes:
+        spark: The Spark type.
+        stored: What a new table gets for it.
+        crosses: What Spark sends and wants back.
+        also: Recognises the other Arrow types that Spark sees as this one.
+    """
+
+    spark: st.DataType
+    stored: pa.DataType
+    crosses: pa.DataType
+    also: Callable[[pa.DataType], bool] = lambda _: False
+
+
+def _leaves() -> tuple[_Leaf, ...]:
+    rows = [
+        _Leaf(st.BooleanType(), pa.bool_(), pa.bool_()),
+        _Leaf(st.ByteType(), pa.int8(), pa.int8()),
+        _Leaf(st.ShortType(), pa.int16(), pa.int16(), pt.is_uint8),
+        _Leaf(st.IntegerType(), pa.int32(), pa.int32(), pt.is_uint16),
+        _Leaf(st.LongType(), pa.int64(), pa.int64(), pt.is_uint32),
+        _Leaf(st.FloatType(), pa.float32(), pa.float32(), pt.is_float16),
+        _Leaf(st.DoubleType(), pa.float64(), pa.float64()),
+        _Leaf(st.StringType(), pa.string(), pa.string(), pt.is_large_string),
+        _Leaf(st.BinaryType(), pa.binary(), pa.binary(), _is_other_binary),
+        _Leaf(st.DateType(), pa.date32(), pa.date32(), pt.is_date64),
+        _Leaf(st.TimestampType(), _utc(), _utc(), _is_zoned),
+        _Leaf(st.TimestampNTZType(), pa.timestamp("us"), pa.timestamp("us"), pt.is_timestamp),
+        _Leaf(st.DayTimeIntervalType(), pa.duration("us"), pa.duration("us"), pt.is_duration),
+        _Leaf(st.NullType(), pa.null(), pa.null()),
+    ]
+    if hasattr(st, "TimeType"):  # since PySpark 4.1
+        rows.append(_Leaf(st.TimeType(), pa.time64("us"), pa.time64("ns"), pt.is_time))
+    if hasattr(st, "VariantType"):
+        rows.append(_Leaf(st.VariantType(), _VARIANT, _VARIANT, _is_variant))
+    return tuple(rows)
+
+
+def _utc() -> pa.DataType:
+    return pa.timestamp("us", "UTC")
+
+
+def _is_zoned(arrow: pa.DataType) -> bool:
+    return bool(pt.is_timestamp(arrow) and arrow.tz is not None)
+
+
+def _is_other_binary(arrow: pa.DataType) -> bool:
+    return bool(pt.is_large_binary(arrow) or pt.is_fixed_size_binary(arrow))
+
+
+def _is_variant(arrow: pa.DataType) -> bool:
+    if not pt.is_struct(arrow) or [field.name for field in arrow] != ["value", "metadata"]:
+        return False
+    marks = arrow.field("metadata").metadata or {}
+    return marks.items() >= _VARIANT_MARK.items()
+
+
+_LEAVES = _leaves()
+_BY_SPARK = {type(leaf.spark): leaf for leaf in _LEAVES}
+
+
+def to_spark(schema: pa.Schema) -> st.StructType:
+    """What Spark sees of a table.
+
+    Every field is nullable, because Spark refuses batches of sources that promise less.
+
+    Raises:
+        UnsupportedTypeError: For a column that Spark has no type for.
+    """
+    return st.StructType(
+        [
+            st.StructField(field.name, st.LongType())
+            if field.name in _ROW_NUMBERS
+            else _spark_field(field, field.name)
+            for field in schema
+        ]
+    )
+
+
+def to_arrow(schema: st.StructType) -> pa.Schema:
+    """The columns of a new table for Spark's rows: all nullable, as Spark's file sources do.
+
+    Raises:
+        UnsupportedTypeError: For a Spark type that the format has no type for.
+    """
+    return pa.schema([_stored_field(field, field.name) for field in schema.fields])
+
+
+def exchange_schema(schema: st.StructType) -> pa.Schema:
+    """What batches must look like to cross to Spark under this schema, nullability included.
+
+    Raises:
+        UnsupportedTypeError: For a Spark type that the format has no type for.
+    """
+    return pa.schema(
+        [
+            pa.field(field.name, exchange_type(field.dataType, field.name), field.nullable)
+            for field in schema.fields
+        ]
+    )
+
+
+def exchange_type(spark: st.DataType, where: str) -> pa.DataType:
+    """The one Arrow type in which values of a Spark type cross, in both directions.
+
+    Args:
+        spark: The type.
+        where: The path of the column, for the message.
+
+    Raises:
+        UnsupportedTypeError: If there is none.
+    """
+    if isinstance(spark, st.ArrayType):
+        element = exchange_type(spark.elementType, f"{where}[]")
+        return pa.list_(pa.field("element", element, spark.containsNull))
+    if isinstance(spark, st.StructType):
+        return pa.struct(
+            [
+                pa.field(
+                    member.name,
+                    exchange_type(member.dataType, f"{where}.{member.name}"),
+                    member.nullable,
+                )
+                for member in spark.fields
+            ]
+        )
+    return _decimal(spark) or _leaf_of(spark, where).crosses
+
+
+def _spark_field(field: pa.Field, where: str) -> st.StructField:
+    metadata = {FIXED_SIZE: field.type.list_size} if pt.is_fixed_size_list(field.type) else None
+    return st.StructField(field.name, _spark_type(field.type, where), True, metadata)
+
+
+def _spark_type(arrow: pa.DataType, where: str) -> st.DataType:
+    for leaf in _LEAVES:
+        if arrow == leaf.stored and not pt.is_struct(arrow):
+            return leaf.spark
+    for leaf in _LEAVES:
+        if leaf.also(arrow):
+            return leaf.spark
+    if pt.is_uint64(arrow):
+        return st.DecimalType(20, 0)
+    if pt.is_decimal128(arrow) or pt.is_decimal256(arrow):
+        return _spark_decimal(arrow, where)
+    if pt.is_list(arrow) or pt.is_large_list(arrow) or pt.is_fixed_size_list(arrow):
+        return st.ArrayType(_spark_type(arrow.value_type, f"{where}[]"), containsNull=True)
+    if pt.is_struct(arrow):
+        return st.StructType([_spark_field(child, f"{where}.{child.name}") for child in arrow])
+    raise UnsupportedTypeError(
+        f"column {where!r}: Spark has no type for Arrow's {arrow}; leave the column out with the "
+        'option "columns"'
+    )
+
+
+def _spark_decimal(arrow: pa.DataType, where: str) -> st.DataType:
+    if arrow.precision > _MAX_PRECISION or not 0 <= arrow.scale <= arrow.precision:
+        raise UnsupportedTypeError(
+            f"column {where!r}: Spark's decimals have at most {_MAX_PRECISION} digits and a scale "
+            f'between 0 and those, found {arrow}; leave the column out with the option "columns"'
+        )
+    return st.DecimalType(arrow.precision, arrow.scale)
+
+
+def _stored_field(field: st.StructField, where: str) -> pa.Field:
+    if isinstance(field.dataType, st.ArrayType) and FIXED_SIZE in field.metadata:
+        element = _stored_type(field.dataType.elementType, f"{where}[]")
+        return pa.field(field.name, pa.list_(element, int(field.metadata[FIXED_SIZE])))
+    return pa.field(field.name, _stored_type(field.dataType, where))
+
+
+def _stored_type(spark: st.DataType, where: str) -> pa.DataType:
+    if isinstance(spark, st.ArrayType):
+        return pa.list_(_stored_type(spark.elementType, f"{where}[]"))
+    if isinstance(spark, st.StructType):
+        return pa.struct(
+            [_stored_field(member, f"{where}.{member.name}") for member in spark.fields]
+        )
+    return _decimal(spark) or _leaf_of(spark, where).stored
+
+
+def _decimal(spark: st.DataType) -> pa.DataType | None:
+    if isinstance(spark, st.DecimalType):
+        return pa.decimal128(spark.precision, spark.scale)
+    return None
+
+
+def _leaf_of(spark: st.DataType, where: str) -> _Leaf:
+    leaf = _BY_SPARK.get(type(spark))
+    if leaf is None or (isinstance(spark, st.StringType) and not spark.isUTF8BinaryCollation()):
+        raise UnsupportedTypeError(
+            f"column {where!r}: no Lance type for Spark's {spark.simpleString()}; {_advice(spark)}"
+        )
+    return leaf
+
+
+def _advice(spark: st.DataType) -> str:
+    if isinstance(spark, st.MapType):
+        return "turn it into an array of structs with map_entries()"
+    if isinstance(spark, (st.CharType, st.VarcharType, st.StringType)):
+        return "declare it as string"
+    return "cast or drop the column"

@@ -1,0 +1,65 @@
+"""One real Spark session for all tests of this folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from spark.helpers import PUSHDOWN, ROOT
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs Java."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores, UTC, and one more try for a task that fails."""
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        pytest.skip("Spark needs Java")
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.driver.memory": "1g",
+        "spark.log.level": "OFF",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.appName("pilum-tests").master("local[2,2]").config(map=settings)
+    with pytest.MonkeyPatch.context() as environment:
+        _for_workers(environment, tmp_path_factory.mktemp("bytecode"))
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
+
+
+def _for_workers(environment: pytest.MonkeyPatch, bytecode: Path) -> None:
+    """Sets what the many short-lived interpreters of Spark need."""
+    environment.setenv("PYSPARK_PYTHON", sys.executable)
+    environment.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, sys.path)]))
+    # Each of them imports pilum; none should compile it anew.
+    environment.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    environment.setenv("PYTHONPYCACHEPREFIX", str(bytecode))
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Where a table may be made."""
+    return str(tmp_path / "table")
+
+
+@pytest.fixture
+def pushdown(spark: SparkSession) -> Iterator[None]:
+    """Filters are pushed, for one test."""
+    spark.conf.set(PUSHDOWN, "true")
+    yield
+    spark.conf.set(PUSHDOWN, "false")

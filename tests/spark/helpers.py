@@ -1,0 +1,53 @@
+"""Tables without Spark, what Spark means to do, and tasks that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from pilum.distributed import Mode, commit_parts, start_job, write_part
+from pilum.storage.open import open_store
+from pilum.table.snapshot import Snapshot
+
+ROOT = Path(__file__).parents[2]
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def write_table(uri: str, data: pa.Table, mode: Mode = "create") -> int:
+    """Writes a table without Spark; returns the version."""
+    job = start_job(uri, data.schema, mode)
+    return commit_parts(job, [write_part(job, data.to_batches(), partition=0)])
+
+
+def filters_in_spark(frame: DataFrame) -> bool:
+    """Whether Spark still filters what the source gives it."""
+    plan = str(frame._jdf.queryExecution().executedPlan().toString())
+    return "Filter" in plan.replace("RuntimeFilters", "")
+
+
+def version(uri: str) -> int:
+    """The latest version."""
+    return Snapshot.latest(open_store(uri)).manifest.version
+
+
+def files(uri: str) -> list[str]:
+    """The data files of a table, whether they are part of a version or not."""
+    return sorted(path.name for path in Path(uri, "data").glob("*"))
+
+
+def flaky(always: bool) -> Any:
+    """Hands on some rows of partition 1, then fails: in the first attempt, or in each."""
+
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        yield from batches
+        if context.partitionId() == 1 and (always or context.attemptNumber() == 0):
+            raise RuntimeError("a task failed on purpose")
+
+    return pass_on
