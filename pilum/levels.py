@@ -144,8 +144,10 @@ def _peel_list(array: pa.Array, alive: NDArray[np.bool_] | None) -> tuple[_Layer
     first = int(offsets[0])
     items = array.values.slice(first, int(offsets[-1]) - first)
     if alive is not None and bool(lengths[~alive].any()):
-        # Arrow allows items below a null; the format has no place for them.
-        items = items.filter(pa.array(np.repeat(alive, lengths)))
+        # Arrow allows items below a null; the format has no place for them. They are copied first
+        # because Arrow 26 filters fixed-size lists of fixed-size lists wrongly where they have an
+        # offset.
+        items = pa.concat_arrays([items]).filter(pa.array(np.repeat(alive, lengths)))
         lengths = np.where(alive, lengths, 0)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     return _Layer(_validity(array), offsets, has_empty), items

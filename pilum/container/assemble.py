@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.encodings.base import Compressive, demand
+from pilum.encodings.compressive.constant import Constant
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.page import Decoded, DictionaryBlock, Layer
@@ -140,7 +141,10 @@ def _lists(
             break
         demand(pt.is_fixed_size_list(item_type), f"items of type {item_type}: stored as lists")
         inner = inner.values
-    array = _values(item_type, inner.values, [items], slots)
+    if isinstance(inner.values, Constant):
+        array = pa.nulls(length, item_type)
+    else:
+        array = _values(item_type, inner.values, [items], slots)
     for list_type, above in reversed(levels):
         array = _array(list_type, above, [], [array])
     return array

@@ -24,7 +24,11 @@ from pilum.container.footer import Footer, pack_table
 from pilum.container.metadata import PageEntry, pack_column
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.page import EncodedPage, StoredPage
-from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError, UnsupportedTypeError
+from pilum.errors import (
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+)
 from pilum.format.pb import file_pb2
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion

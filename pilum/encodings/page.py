@@ -152,9 +152,9 @@ def layer_codes(layers: Any) -> bytes:
     """Layer kinds of a description, inner-most first, as the kernels take them.
 
     Raises:
-        CorruptFileError: If there is none, or a kind that does not exist.
+        CorruptFileError: If there is none, a kind that does not exist, or a list for a leaf.
     """
     codes = list(layers)
-    if not codes or not all(1 <= code <= 6 for code in codes):
+    if not codes or not all(1 <= code <= 6 for code in codes) or codes[0] not in (1, 3):
         raise CorruptFileError(f"page layers {codes}")
     return bytes(codes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pilum.encodings.base import Compressive
 from pilum.encodings.compressive.byte_stream_split import ByteStreamSplit
+from pilum.encodings.compressive.constant import Constant
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.fsst import Fsst
@@ -27,6 +28,7 @@ COMPRESSIVE: tuple[type[Compressive], ...] = (
     General,
     FixedSizeList,
     ByteStreamSplit,
+    Constant,
 )
 _BY_ARM = {encoding.arm: encoding for encoding in COMPRESSIVE}
 

@@ -12,6 +12,7 @@ Source: docs/format/container.md, "Schema".
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -63,7 +64,7 @@ class Field:
     id: FieldId
     logical_type: str
     nullable: bool = True
-    metadata: Mapping[str, str] | None = None
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     children: tuple[Field, ...] = ()
 
     @cached_property
@@ -79,9 +80,7 @@ class Field:
     @cached_property
     def arrow(self) -> pa.Field:
         """The Arrow field."""
-        return pa.field(
-            self.name, self.arrow_type, self.nullable, dict(self.metadata or {}) or None
-        )
+        return pa.field(self.name, self.arrow_type, self.nullable, dict(self.metadata) or None)
 
     @cached_property
     def is_struct(self) -> bool:
@@ -111,7 +110,7 @@ class Field:
     def special_storage(self) -> str | None:
         """What metadata ask for that files of this library do not have, of this field or below."""
         for field in self.walk():
-            for key, value in (field.metadata or {}).items():
+            for key, value in field.metadata.items():
                 if key in _SPECIAL_STORAGE or (key, value.lower()) in _SPECIAL_STORAGE:
                     return f"{key} = {value} (field {field.name!r})"
         return None
@@ -178,12 +177,12 @@ class Schema:
     """The fields of a table or file, and its metadata."""
 
     fields: tuple[Field, ...]
-    metadata: Mapping[str, str] | None = None
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def arrow(self) -> pa.Schema:
         """The Arrow schema."""
-        return pa.schema([field.arrow for field in self.fields], dict(self.metadata or {}) or None)
+        return pa.schema([field.arrow for field in self.fields], dict(self.metadata) or None)
 
     @property
     def names(self) -> list[str]:
@@ -269,8 +268,7 @@ class Schema:
             children[message.parent_id].append(message)
             children.setdefault(message.id, [])
         tree = tuple(_from_proto(message, children, 0) for message in children[_ROOT])
-        text = {key: value.decode() for key, value in (metadata or {}).items()}
-        return cls(tree, text)
+        return cls(tree, _text(metadata or {}, "the schema"))
 
     def to_proto(self) -> list[file_pb2.Field]:
         """The flattened form, in pre-order."""
@@ -281,7 +279,7 @@ class Schema:
 
     def metadata_to_proto(self) -> dict[str, bytes]:
         """Schema metadata as the messages hold it."""
-        return {key: value.encode() for key, value in (self.metadata or {}).items()}
+        return {key: value.encode() for key, value in self.metadata.items()}
 
 
 def _metadata(field: pa.Field) -> dict[str, str]:
@@ -291,6 +289,13 @@ def _metadata(field: pa.Field) -> dict[str, str]:
         serialized: Any = field.type.__arrow_ext_serialize__()
         metadata["ARROW:extension:metadata"] = bytes(serialized).decode()
     return metadata
+
+
+def _text(metadata: Mapping[str, bytes], where: str) -> dict[str, str]:
+    try:
+        return {key: value.decode() for key, value in metadata.items()}
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(f"metadata of {where}: {error}") from None
 
 
 def _check_unique(fields: tuple[Field, ...], where: str) -> None:
@@ -307,7 +312,7 @@ def _from_proto(
 ) -> Field:
     if depth > _MAX_DEPTH:
         raise CorruptFileError(f"field {message.name!r}: nested deeper than {_MAX_DEPTH} levels")
-    metadata = {key: value.decode() for key, value in message.metadata.items()}
+    metadata = _text(message.metadata, f"field {message.name!r}")
     if message.extension_name:
         metadata.setdefault(_EXTENSION_NAME, message.extension_name)
     below = tuple(_from_proto(child, children, depth + 1) for child in children[message.id])
@@ -317,7 +322,7 @@ def _from_proto(
 
 
 def _to_proto(field: Field, parent: int, messages: list[file_pb2.Field]) -> None:
-    metadata = dict(field.metadata or {})
+    metadata = dict(field.metadata)
     position = metadata.get(_PRIMARY_KEY_POSITION, "0")
     messages.append(
         file_pb2.Field(
@@ -329,7 +334,8 @@ def _to_proto(field: Field, parent: int, messages: list[file_pb2.Field]) -> None
             encoding=_encoding_hint(field),
             extension_name=metadata.get(_EXTENSION_NAME, ""),
             metadata={key: value.encode() for key, value in metadata.items()},
-            unenforced_primary_key=metadata.get(_PRIMARY_KEY, "").lower() in {"true", "1", "yes"},
+            unenforced_primary_key=_PRIMARY_KEY_POSITION in metadata
+            or metadata.get(_PRIMARY_KEY, "").lower() in {"true", "1", "yes"},
             unenforced_primary_key_position=int(position) if position.isdigit() else 0,
         )
     )

@@ -220,10 +220,10 @@ def _matching_rows(
         matches = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
         if len(matches) == 0:
             continue
-        table = table.filter(mask)
+        table = _filtered(table, mask)
         if others:
             table = _side_by_side(table, _others(window, others, others_schema, mask, matches))
-        yield table.select(schema.names).cast(schema)
+        yield pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
 
 
 def _others(
@@ -239,7 +239,24 @@ def _others(
         return _Pending(window, columns, rows).table(schema)
     rows = RowRanges.of((window.start, window.stop))
     table = _Pending(window, columns, rows).table(schema)
-    return table if len(matches) == len(mask) else table.filter(mask)
+    return table if len(matches) == len(mask) else _filtered(table, mask)
+
+
+def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
+    """The rows that match, chunk by chunk.
+
+    `Table.filter` slices the chunks of columns that are cut at different rows, and then takes
+    wrong items out of fixed-size lists of fixed-size lists (Arrow 26).
+    """
+    columns = []
+    for column in table.columns:
+        ends = np.cumsum([0, *map(len, column.chunks)])
+        chunks = [
+            chunk.filter(mask.slice(start, len(chunk)))
+            for start, chunk in zip(ends[:-1], column.chunks, strict=True)
+        ]
+        columns.append(pa.chunked_array(chunks, column.type))
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:

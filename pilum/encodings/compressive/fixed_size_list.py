@@ -3,7 +3,7 @@
 A value is a whole list of D items. Mini-block chunk of n lists:
 
     validity   one bitmap of n * D bits per level whose items may be null, outer level first
-    items      n * D x item width
+    items      n * D x item width; none if all are null (`Constant`)
 
 In full-zip pages each value holds its own bitmaps (ceil(D / 8) bytes each) and then its items. The
 validity of the lists themselves is an ordinary definition level. D counts the items of all levels
@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pilum.encodings.base import Children, Compressive, demand
+from pilum.encodings.compressive.constant import Constant
 from pilum.encodings.compressive.flat import Flat
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.kernels import Plan
@@ -30,7 +31,7 @@ class FixedSizeList(Compressive):
 
     items_per_value: int
     has_validity: bool
-    values: Flat | FixedSizeList
+    values: Flat | FixedSizeList | Constant
 
     def __post_init__(self) -> None:
         valid = 0 < self.items_per_value < 2**31 and self.bits < 2**40
@@ -40,8 +41,9 @@ class FixedSizeList(Compressive):
     def from_proto(cls, message: pb.FixedSizeList, children: Children) -> FixedSizeList:
         """Reads the member message."""
         values = children(message.values)
-        demand(isinstance(values, Flat | FixedSizeList), f"fixed-size list: items as {values.arm}")
-        assert isinstance(values, Flat | FixedSizeList)
+        known = Flat | FixedSizeList | Constant
+        demand(isinstance(values, known), f"fixed-size list: items as {values.arm}")
+        assert isinstance(values, known)
         return cls(message.items_per_value, message.has_validity, values)
 
     def member(self) -> pb.FixedSizeList:
