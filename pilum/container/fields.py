@@ -117,9 +117,8 @@ def read_segments(segments: list[Segment]) -> list[pa.Array]:
 
 
 def _leaf_plan(column: Column, segment: Segment) -> Plan[Decoded]:
-    if len(column.row_bounds) == 2:
-        return column.read(0, segment.rows)
-    number = column.page_at(segment.start)
+    # Other leaves may have more pages than this one, so its only page may start before the segment.
+    number = 0 if len(column.row_bounds) == 2 else column.page_at(segment.start)
     skip = segment.start - int(column.row_bounds[number])
     rows = segment.rows if skip == 0 else RowRanges(segment.rows.bounds + skip)
     return column.read(number, rows)
