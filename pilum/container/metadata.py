@@ -18,7 +18,10 @@ from pilum.encodings.page import StoredPage
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2, file_pb2
 
-__all__ = ["PageEntry", "pack_column", "parse_column", "parse_file_descriptor"]
+__all__ = ["MAX_ROWS", "PageEntry", "pack_column", "parse_column", "parse_file_descriptor"]
+
+MAX_ROWS = 2**40
+"""No file has as many; what claims to is damaged."""
 
 _PAGE_LAYOUT = "lance.encodings21.PageLayout"
 _COLUMN_ENCODING = file_pb2.Any(type_url="/lance.encodings.ColumnEncoding", value=b"\n\0")
@@ -56,7 +59,7 @@ def _parse_page(page: file_pb2.ColumnMetadata.Page, first_row: int, file_bytes: 
     buffers = tuple(zip(page.buffer_offsets, page.buffer_sizes, strict=True))
     outside = [(offset, size) for offset, size in buffers if offset + size > file_bytes]
     demand(not outside, f"buffers beyond the end of the file: {outside[:3]}")
-    demand(0 < page.length < 2**40, f"page length: {page.length} rows")
+    demand(0 < page.length < MAX_ROWS, f"page length: {page.length} rows")
     try:
         description = file_pb2.Any.FromString(page.encoding.direct.encoding)
         demand(

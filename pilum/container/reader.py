@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.container.footer import FOOTER_BYTES, Footer, parse_table
-from pilum.container.metadata import PageEntry, parse_column, parse_file_descriptor
+from pilum.container.metadata import MAX_ROWS, PageEntry, parse_column, parse_file_descriptor
+from pilum.encodings.base import demand
 from pilum.encodings.layouts import page_of
 from pilum.encodings.page import Decoded, Page
 from pilum.errors import CorruptFileError, UnsupportedFormatError
@@ -122,6 +123,8 @@ class FileReader:
             return run_plan(cls._open(source), source)
         except CorruptFileError as error:
             raise error.at(source.path) if source.path not in error.where else error from None
+        except UnsupportedFormatError as error:
+            raise type(error)(f"{error}\n  {source.path}") from None
 
     @classmethod
     def _open(cls, source: Source) -> Plan[FileReader]:
@@ -142,6 +145,7 @@ class FileReader:
         descriptor = parse_file_descriptor(descriptor_bytes.tobytes())
         schema = Schema.from_proto(descriptor.schema.fields, descriptor.schema.metadata)
         rows = descriptor.length
+        demand(rows < MAX_ROWS, f"rows: {rows}")
         return cls(source, footer, schema, rows, columns, global_buffers, (start, tail))
 
     @property

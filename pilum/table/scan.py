@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
 
 import numpy as np
 import pyarrow as pa
 
+from pilum.container.fields import Segment, read_segments
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter
 from pilum.format.rows import RowRanges
@@ -27,7 +31,8 @@ from pilum.table.snapshot import Snapshot
 __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
 
 _WINDOW_BYTES = 32 * 1024 * 1024
-_WINDOWS_AHEAD = 1
+_WINDOWS_AHEAD = 2
+_TASK_BYTES = 512 * 1024
 _BATCH_ROWS = 8192
 _FIRST_WINDOW_BATCHES = 4
 _FEW_MATCHES = 0.05
@@ -147,38 +152,52 @@ class _Window:
 
 
 class _Pending:
-    """Columns of some rows that threads are reading."""
+    """Columns of some rows that threads are reading.
+
+    Small pages are read several at a time, as handing them out one by one costs more than
+    decoding them.
+    """
 
     def __init__(self, window: _Window, columns: list[ScanColumn], rows: RowRanges) -> None:
         self._window = window
         self._columns = columns
         self._rows = rows
-        self._futures = [
-            None
-            if column.field is None
-            else [
-                submit(segment.read)
-                for segment in window.fragment.field(column.field).segments(rows)
-            ]
-            for column in columns
-        ]
+        self._counts: list[int | None] = []
+        self._futures: list[Future[list[pa.Array]]] = []
+        bundle: list[Segment] = []
+        bundle_bytes = 0.0
+        for column in columns:
+            if column.field is None:
+                self._counts.append(None)
+                continue
+            field = window.fragment.field(column.field)
+            segments = list(field.segments(rows))
+            self._counts.append(len(segments))
+            for segment in segments:
+                bundle.append(segment)
+                bundle_bytes += segment.rows.num_rows * field.bytes_per_row
+                if bundle_bytes >= _TASK_BYTES:
+                    self._futures.append(submit(partial(read_segments, bundle)))
+                    bundle, bundle_bytes = [], 0.0
+        if bundle:
+            self._futures.append(submit(partial(read_segments, bundle)))
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """Waits for the rows."""
+        chunks = chain.from_iterable(future.result() for future in self._futures)
         arrays = []
-        for column, futures in zip(self._columns, self._futures, strict=True):
-            if futures is None:
-                chunks = [addresses(self._window.fragment.fragment.id, self._rows.rows())]
+        for column, count in zip(self._columns, self._counts, strict=True):
+            if count is None:
+                own = [addresses(self._window.fragment.fragment.id, self._rows.rows())]
             else:
-                chunks = [column.pick(future.result()) for future in futures]
-            arrays.append(pa.chunked_array(chunks, column.arrow.type))
+                own = [column.pick(chunk) for chunk in islice(chunks, count)]
+            arrays.append(pa.chunked_array(own, column.arrow.type))
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def cancel(self) -> None:
         """Gives up what has not begun."""
-        for futures in self._futures:
-            for future in futures or ():
-                future.cancel()
+        for future in self._futures:
+            future.cancel()
 
 
 def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:

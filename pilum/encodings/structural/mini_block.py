@@ -153,14 +153,20 @@ class MiniBlockPage(Page):
             chunks[:, 0] += fetched.starts[0] - start
             return fetched, chunks
         chunks = table.table[numbers]
+        start = int(chunks[0, 0])
+        size = int(chunks[-1, 0] + chunks[-1, 1]) - start
+        if size <= 2 * int(chunks[:, 1].sum()):
+            # What lies between is little: one range is cheaper than many.
+            fetched = yield Ranges(np.array([start + body]), np.array([size]))
+            chunks[:, 0] += fetched.starts[0] - start
+            return fetched, chunks
         cuts = np.flatnonzero(numbers[1:] - numbers[:-1] != 1) + 1
         first = np.concatenate((_ZERO, cuts))
         begins = chunks[first, 0]
         last = np.append(cuts, len(numbers)) - 1
         sizes = chunks[last, 0] + chunks[last, 1] - begins
         fetched = yield Ranges(begins + body, sizes)
-        moves = fetched.starts - begins
-        chunks[:, 0] += np.repeat(moves, last - first + 1)
+        chunks[:, 0] += np.repeat(fetched.starts - begins, last - first + 1)
         return fetched, chunks
 
     def _prepare(self) -> Plan[_State]:
@@ -212,7 +218,8 @@ def _split_strings(
     bits, start = (int(number) for number in data[: 2 * width].view(kind))
     demand(bits == encoding.offset_bits, f"dictionary offsets: {bits} bits")
     demand(start == head, f"dictionary data at {start}, expected {head}")
-    offsets = data[2 * width : head].view(kind)
+    # Nothing but the writer says that buffers are aligned.
+    offsets = np.require(data[2 * width : head].view(kind), requirements="A")
     ascending = offsets[0] == 0 and bool((np.diff(offsets) >= 0).all())
     demand(ascending and offsets[-1] <= len(data) - head, "dictionary offsets out of order")
     return offsets, data[head:]

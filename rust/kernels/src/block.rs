@@ -93,6 +93,62 @@ pub fn decode_levels(
     Ok(())
 }
 
+/// Levels worth picking one by one instead of decoding the block.
+const FEW: usize = 32;
+
+/// Decodes the 16-bit levels at `ranges` of a block into `out`, which is cleared first.
+pub fn decode_level_ranges(
+    plan: &BlockPlan,
+    data: &[u8],
+    count: usize,
+    ranges: &[Range<usize>],
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u16>,
+) -> Result<()> {
+    let wanted: usize = ranges.iter().map(ExactSizeIterator::len).sum();
+    if let BlockPlan::OutOfLineBitpacking { bits: 16, packed } = plan
+        && wanted <= FEW
+    {
+        out.clear();
+        for index in ranges.iter().cloned().flatten() {
+            out.push(packed_level(data, *packed, count, index)?);
+        }
+        return Ok(());
+    }
+    let mut all = Vec::new();
+    decode_levels(plan, data, count, scratch, &mut all)?;
+    if let [range] = ranges
+        && *range == (0..count)
+    {
+        *out = all;
+        return Ok(());
+    }
+    out.clear();
+    for range in ranges {
+        out.extend_from_slice(part(&all, range.start, range.len(), "levels")?);
+    }
+    Ok(())
+}
+
+fn packed_level(data: &[u8], width: usize, count: usize, index: usize) -> Result<u16> {
+    ensure(
+        index < count,
+        "level index",
+        index,
+        format_args!("below {count}"),
+    )?;
+    let group_bytes = packed_bytes(width);
+    let (group, place) = (index / GROUP, index % GROUP);
+    let rest = data.get(group * group_bytes..).unwrap_or_default();
+    if group == count / GROUP && rest.len() == count % GROUP * 2 {
+        return crate::error::u16_at(rest, 2 * place, "level");
+    }
+    let packed = part(rest, 0, group_bytes, "bit-packed group, bytes")?;
+    Ok(u16::from_le_bytes(bitpacking::words16::unpack_one(
+        packed, width, place,
+    )?))
+}
+
 /// Splits an inline bit-packed buffer into its width and its packed words.
 pub fn inline_header(data: &[u8], bits: usize) -> Result<(usize, &[u8])> {
     let header = part(data, 0, bits / 8, "inline bit-packing header, bytes")?;

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::block::{BlockPlan, decode_levels};
+use crate::block::{BlockPlan, decode_level_ranges, decode_levels};
 use crate::error::{Result, ensure, part, size, u16_at, u32_at};
 use crate::levels::Layers;
 use crate::unravel::{Unraveled, Unraveler};
@@ -118,67 +118,9 @@ fn decode_chunk(
     scratch.entries.clear();
     scratch.values.clear();
     if page.layers.max_rep == 0 {
-        select_values(chunk, rows, cursor, &mut scratch.entries);
-        if let Some(plan) = &page.def {
-            ensure(
-                parts.num_levels == chunk.num_values,
-                "levels of a chunk",
-                parts.num_levels,
-                chunk.num_values,
-            )?;
-            decode_levels(
-                plan,
-                parts.next(parts.def_size)?,
-                parts.num_levels,
-                &mut scratch.bytes,
-                &mut scratch.def,
-            )?;
-        }
-        scratch.values.extend(scratch.entries.iter().cloned());
+        plain_levels(page, chunk, rows, cursor, &mut parts, scratch, levels)?;
     } else {
-        if let Some(plan) = &page.rep {
-            decode_levels(
-                plan,
-                parts.next(parts.rep_size)?,
-                parts.num_levels,
-                &mut scratch.bytes,
-                &mut scratch.rep,
-            )?;
-        }
-        if let Some(plan) = &page.def {
-            decode_levels(
-                plan,
-                parts.next(parts.def_size)?,
-                parts.num_levels,
-                &mut scratch.bytes,
-                &mut scratch.def,
-            )?;
-        }
-        ensure(
-            scratch.rep.len() == parts.num_levels,
-            "repetition levels",
-            scratch.rep.len(),
-            parts.num_levels,
-        )?;
-        select_entries(page, chunk, rows, cursor, scratch)?;
-    }
-    let def = if page.def.is_some() {
-        scratch.def.as_slice()
-    } else {
-        &[]
-    };
-    for range in &scratch.entries {
-        let rep = if page.rep.is_some() {
-            part(&scratch.rep, range.start, range.len(), "levels")?
-        } else {
-            &[]
-        };
-        let def = if def.is_empty() {
-            def
-        } else {
-            part(def, range.start, range.len(), "levels")?
-        };
-        levels.push(rep, def, range.len())?;
+        nested_levels(page, chunk, rows, cursor, &mut parts, scratch, levels)?;
     }
     let mut buffers = Vec::with_capacity(page.num_buffers);
     for index in 0..page.num_buffers {
@@ -193,6 +135,73 @@ fn decode_chunk(
         values,
     )?;
     Ok(scratch.values.iter().map(ExactSizeIterator::len).sum())
+}
+
+/// Levels of the wanted rows of a chunk without lists, where every entry owns a value.
+fn plain_levels(
+    page: &Page,
+    chunk: &Chunk,
+    rows: &[Range<usize>],
+    cursor: &mut usize,
+    parts: &mut Parts<'_>,
+    scratch: &mut Scratch,
+    levels: &mut Unraveler,
+) -> Result<()> {
+    select_values(chunk, rows, cursor, &mut scratch.values);
+    let wanted = scratch.values.iter().map(ExactSizeIterator::len).sum();
+    let Some(plan) = &page.def else {
+        return levels.push(&[], &[], wanted);
+    };
+    let count = parts.num_levels;
+    ensure(
+        count == chunk.num_values,
+        "levels of a chunk",
+        count,
+        chunk.num_values,
+    )?;
+    let data = parts.next(parts.def_size)?;
+    let Scratch {
+        values, bytes, def, ..
+    } = scratch;
+    decode_level_ranges(plan, data, count, values, bytes, def)?;
+    levels.push(&[], def, wanted)
+}
+
+/// Levels of the wanted rows of a chunk with lists.
+fn nested_levels(
+    page: &Page,
+    chunk: &Chunk,
+    rows: &[Range<usize>],
+    cursor: &mut usize,
+    parts: &mut Parts<'_>,
+    scratch: &mut Scratch,
+    levels: &mut Unraveler,
+) -> Result<()> {
+    let count = parts.num_levels;
+    if let Some(plan) = &page.rep {
+        let data = parts.next(parts.rep_size)?;
+        decode_levels(plan, data, count, &mut scratch.bytes, &mut scratch.rep)?;
+    }
+    if let Some(plan) = &page.def {
+        let data = parts.next(parts.def_size)?;
+        decode_levels(plan, data, count, &mut scratch.bytes, &mut scratch.def)?;
+    }
+    ensure(
+        scratch.rep.len() == count,
+        "repetition levels",
+        scratch.rep.len(),
+        count,
+    )?;
+    select_entries(page, chunk, rows, cursor, scratch)?;
+    for range in &scratch.entries {
+        let rep = part(&scratch.rep, range.start, range.len(), "levels")?;
+        let def = match &page.def {
+            Some(_) => part(&scratch.def, range.start, range.len(), "levels")?,
+            None => &[],
+        };
+        levels.push(rep, def, range.len())?;
+    }
+    Ok(())
 }
 
 /// Wanted rows of a chunk without lists, as ranges of its values.

@@ -3,6 +3,8 @@
 //!     values   n x width bytes    the item of each run
 //!     lengths  n x 1 byte         its repeats, 1..255; the last run may overshoot
 
+use std::ops::Range;
+
 use crate::error::{Result, ensure};
 
 /// Appends `num_values` items to `out`.
@@ -13,6 +15,70 @@ pub fn expand(
     num_values: usize,
     out: &mut Vec<u8>,
 ) -> Result<()> {
+    check(values, lengths, width, num_values)?;
+    match width {
+        1 => fill::<1>(values, lengths, num_values, out),
+        2 => fill::<2>(values, lengths, num_values, out),
+        4 => fill::<4>(values, lengths, num_values, out),
+        _ => fill::<8>(values, lengths, num_values, out),
+    }
+    Ok(())
+}
+
+fn fill<const N: usize>(values: &[u8], lengths: &[u8], num_values: usize, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + num_values * N, 0);
+    let (items, _) = values.as_chunks::<N>();
+    let (mut slots, _) = out
+        .get_mut(start..)
+        .unwrap_or_default()
+        .as_chunks_mut::<N>();
+    for (item, &n) in items.iter().zip(lengths) {
+        let (run, rest) = slots.split_at_mut(usize::from(n).min(slots.len()));
+        run.fill(*item);
+        slots = rest;
+    }
+}
+
+/// Appends the items at `ranges` (ascending, disjoint) of `num_values` items to `out`.
+pub fn expand_ranges(
+    values: &[u8],
+    lengths: &[u8],
+    width: usize,
+    num_values: usize,
+    ranges: &[Range<usize>],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    check(values, lengths, width, num_values)?;
+    let mut runs = values.chunks_exact(width).zip(lengths);
+    let (mut item, mut end): (&[u8], usize) = (&[], 0);
+    for range in ranges {
+        ensure(
+            range.end <= num_values,
+            "rle index",
+            range.end,
+            format_args!("at most {num_values}"),
+        )?;
+        let mut at = range.start;
+        while at < range.end {
+            while end <= at {
+                let Some((value, &n)) = runs.next() else {
+                    return Ok(());
+                };
+                (item, end) = (value, end + usize::from(n));
+            }
+            let stop = end.min(range.end);
+            for _ in at..stop {
+                out.extend_from_slice(item);
+            }
+            at = stop;
+        }
+    }
+    Ok(())
+}
+
+/// Everything that can be wrong, said once.
+fn check(values: &[u8], lengths: &[u8], width: usize, num_values: usize) -> Result<()> {
     ensure(
         matches!(width, 1 | 2 | 4 | 8),
         "rle item width, bytes",
@@ -32,16 +98,7 @@ pub fn expand(
         "rle run lengths, values",
         covered,
         num_values,
-    )?;
-    let end = out.len() + num_values * width;
-    out.reserve(num_values * width);
-    for (item, &n) in values.chunks_exact(width).zip(lengths) {
-        let room = (end - out.len()) / width;
-        for _ in 0..usize::from(n).min(room) {
-            out.extend_from_slice(item);
-        }
-    }
-    Ok(())
+    )
 }
 
 /// Encodes fixed-width items; returns the values and lengths of the runs.
@@ -82,6 +139,15 @@ mod tests {
         expand(&values, &lengths, 4, 904, &mut back).unwrap();
         assert_eq!(back, data);
         assert!(expand(&values, &lengths, 4, 905, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn ranges_of_runs() {
+        let (values, lengths) = encode(&[1, 1, 1, 2, 2, 3, 3, 3, 3], 1);
+        let mut out = Vec::new();
+        expand_ranges(&values, &lengths, 1, 9, &[0..1, 2..4, 6..9], &mut out).unwrap();
+        assert_eq!(out, [1, 1, 2, 3, 3, 3]);
+        assert!(expand_ranges(&values, &lengths, 1, 9, &[0..1, 8..10], &mut out).is_err());
     }
 
     #[test]

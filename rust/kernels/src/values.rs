@@ -221,15 +221,19 @@ pub fn append(
                     buffers.len()
                 )));
             };
-            append_expanded(ranges, count, bits / 8, out, |all| {
-                rle::expand(values, lengths, bits / 8, count, all)
-            })
+            if is_all(ranges, count) {
+                return rle::expand(values, lengths, bits / 8, count, out);
+            }
+            rle::expand_ranges(values, lengths, bits / 8, count, ranges, out)
         }
         (Plan::ByteStreamSplit { bits }, Values::Fixed(out)) => {
             let data = only(buffers)?;
-            append_expanded(ranges, count, bits / 8, out, |all| {
-                unsplit(data, bits / 8, count, all)
-            })
+            if is_all(ranges, count) {
+                return unsplit(data, bits / 8, count, out);
+            }
+            let mut chunk = Vec::with_capacity(count * bits / 8);
+            unsplit(data, bits / 8, count, &mut chunk)?;
+            append_flat(&chunk, bits / 8, count, ranges, out)
         }
         (Plan::Variable { offset_bits }, Values::Variable { offsets, data }) => {
             let strings = Strings::parse(only(buffers)?, *offset_bits, count)?;
@@ -325,21 +329,8 @@ fn append_items(
     }
 }
 
-fn append_expanded(
-    ranges: &[Range<usize>],
-    count: usize,
-    width: usize,
-    out: &mut Vec<u8>,
-    expand: impl Fn(&mut Vec<u8>) -> Result<()>,
-) -> Result<()> {
-    if let [all] = ranges
-        && *all == (0..count)
-    {
-        return expand(out);
-    }
-    let mut chunk = Vec::with_capacity(count * width);
-    expand(&mut chunk)?;
-    append_flat(&chunk, width, count, ranges, out)
+fn is_all(ranges: &[Range<usize>], count: usize) -> bool {
+    matches!(ranges, [all] if *all == (0..count))
 }
 
 fn unsplit(data: &[u8], width: usize, count: usize, out: &mut Vec<u8>) -> Result<()> {
