@@ -150,7 +150,16 @@ def _peel_list(array: pa.Array, alive: NDArray[np.bool_] | None) -> tuple[_Layer
         items = pa.concat_arrays([items]).filter(pa.array(np.repeat(alive, lengths)))
         lengths = np.where(alive, lengths, 0)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
-    return _Layer(_validity(array), offsets, has_empty), items
+    return _Layer(_list_validity(array, alive), offsets, has_empty), items
+
+
+def _list_validity(
+    array: pa.Array, alive: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.uint8], int] | None:
+    """Validity of lists; those below a null struct are null too, or the reference miscounts."""
+    if array.null_count or alive is None:
+        return _validity(array)
+    return np.packbits(alive, bitorder="little"), 0
 
 
 def _validity(array: pa.Array) -> tuple[NDArray[np.uint8], int] | None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.container.assemble import assemble
@@ -23,6 +25,8 @@ from pilum.format.schema import Field, FieldId
 from pilum.storage.base import Plan, gather, run_plan
 
 __all__ = ["FieldReader", "Leaf", "Segment", "read_segments"]
+
+_PAGE_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +74,15 @@ class FieldReader:
             np.unique(np.concatenate(bounds)) if bounds else np.array([0, num_rows], dtype=np.int64)
         )
 
-    @property
+    @cached_property
     def bytes_per_row(self) -> float:
-        """Stored bytes of a row, on average."""
-        stored = sum(leaf.column.stored_bytes for leaf in self.leaves.values())
-        return stored / max(self.num_rows, 1)
+        """About the bytes of a row in memory, on average; at least those that are stored."""
+        total = sum(
+            _memory_bytes(leaf.arrow_type, self.leaves[leaf.id].column)
+            for leaf in self.field.leaves()
+            if leaf.id in self.leaves
+        )
+        return total / max(self.num_rows, 1)
 
     def segments(self, rows: RowRanges) -> Iterator[Segment]:
         """Cuts rows of the fragment at page borders."""
@@ -95,6 +103,25 @@ class FieldReader:
     def empty(self) -> pa.Array:
         """An array of no rows."""
         return pa.nulls(0, self.field.arrow_type)
+
+
+def _memory_bytes(kind: pa.DataType, column: Column) -> float:
+    """About the bytes of all values of a leaf: zeros are stored in next to none."""
+    width = _width_bits(kind)
+    if width is None:
+        # Writers cut pages by the size of their values, whatever these shrink to.
+        return max(column.stored_bytes, (column.num_pages - 1) * _PAGE_BYTES)
+    return max(column.stored_bytes, column.num_values * width / 8)
+
+
+def _width_bits(kind: pa.DataType) -> int | None:
+    """Bits of a value; None if they vary."""
+    if pt.is_fixed_size_list(kind):
+        items = _width_bits(kind.value_type)
+        return None if items is None else items * int(kind.list_size)
+    if pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_fixed_size_binary(kind):
+        return int(kind.bit_width)
+    return None
 
 
 def read_segments(segments: list[Segment]) -> list[pa.Array]:

@@ -16,8 +16,9 @@ from pilum.container.footer import FOOTER_BYTES, Footer, parse_table
 from pilum.container.metadata import MAX_ROWS, PageEntry, parse_column, parse_file_descriptor
 from pilum.encodings.base import demand
 from pilum.encodings.layouts import page_of
-from pilum.encodings.page import Decoded, Page
+from pilum.encodings.page import Decoded, Page, StoredPage
 from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
@@ -55,6 +56,16 @@ class Column:
         """Bytes of all pages."""
         return sum(size for stored, _ in self._entries for _, size in stored.buffers)
 
+    @property
+    def num_pages(self) -> int:
+        """Pages of the column."""
+        return len(self._entries)
+
+    @property
+    def num_values(self) -> int:
+        """Values of all pages, as their descriptions say."""
+        return sum(_num_values(stored, layout) for stored, layout in self._entries)
+
     def page_at(self, row: int) -> int:
         """Number of the page that holds a row."""
         return int(np.searchsorted(self.row_bounds, row, side="right")) - 1
@@ -80,6 +91,14 @@ class Column:
             stored, layout = self._entries[number]
             page = self._pages[number] = page_of(layout, stored)
         return page
+
+
+def _num_values(stored: StoredPage, layout: pb.PageLayout) -> int:
+    if layout.HasField("mini_block_layout"):
+        return layout.mini_block_layout.num_items
+    if layout.HasField("full_zip_layout"):
+        return layout.full_zip_layout.num_visible_items
+    return stored.num_rows
 
 
 class FileReader:

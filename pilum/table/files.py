@@ -7,6 +7,7 @@ all scans of the process, up to a limit. Source: docs/format/table.md, "Fragment
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -34,6 +35,13 @@ class _Recent(Generic[K, V]):
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
+        self.clear()
+        if hasattr(os, "register_at_fork"):
+            # A thread that is gone in the child may have held the lock.
+            os.register_at_fork(after_in_child=self.clear)
+
+    def clear(self) -> None:
+        """Forgets everything."""
         self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -2,7 +2,7 @@
 
     fragments ──▶ windows of rows ──▶ segments of each column ──▶ threads decode ──▶ batches
 
-A window is as many rows as about `_WINDOW_BYTES` of stored bytes hold; the next one is read while
+A window is as many rows as about `_WINDOW_BYTES` of memory hold; the next one is read while
 the caller works on the last. With a filter, its columns are read first, and the others only where
 it matches: whole windows if many rows do, single rows if few.
 """
@@ -258,7 +258,7 @@ def _others(
         return _Pending(window, columns, rows).table(schema)
     rows = RowRanges.of((window.start, window.stop))
     table = _Pending(window, columns, rows).table(schema)
-    return table if len(matches) == len(mask) else _filtered(table, mask)
+    return _filtered(table, mask)
 
 
 def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
@@ -267,6 +267,8 @@ def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
     `Table.filter` slices the chunks of columns that are cut at different rows, and then takes
     wrong items out of fixed-size lists of fixed-size lists (Arrow 26).
     """
+    if mask.true_count == len(mask):
+        return table
     columns = []
     for column in table.columns:
         ends = np.cumsum([0, *map(len, column.chunks)])
