@@ -111,7 +111,6 @@ def request(
     batch_size: int | None,
     with_row_id: bool | None,
     with_row_address: bool | None,
-    scan_in_order: bool | None = None,
     fragment_ids: Iterable[int] | None = None,
 ) -> ScanRequest:
     """Checks keywords and binds them to a schema.
@@ -129,7 +128,6 @@ def request(
         with_row_id=bool(with_row_id),
         with_row_address=bool(with_row_address),
         fragment_ids=None if fragment_ids is None else tuple(fragment_ids),
-        scan_in_order=scan_in_order is not False,
     )
     names, projection = project(columns, schema)
     if projection:

@@ -46,7 +46,7 @@ class Reading(DatasetBase):
             limit: Ends after that many rows (that the filter lets through).
             offset: Leaves out the first rows (that the filter lets through).
             batch_size: The most rows of a batch.
-            scan_in_order: False if any order will do.
+            scan_in_order: False if any order will do; rows come in order in either case.
             fragments: Only these; all if None.
             with_row_id: Adds the column `_rowid`, uint64.
             with_row_address: Adds the column `_rowaddr`, uint64.
@@ -65,7 +65,6 @@ class Reading(DatasetBase):
             batch_size=batch_size,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
-            scan_in_order=scan_in_order,
             fragment_ids=None if fragments is None else [item.fragment_id for item in fragments],
         )
         return LanceScanner(self._snapshot, wanted)

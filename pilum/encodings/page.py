@@ -137,11 +137,6 @@ class EncodedPage:
     layout: pb.PageLayout
     buffers: tuple[Any, ...]
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all buffers."""
-        return sum(memoryview(buffer).nbytes for buffer in self.buffers)
-
 
 def layer_kinds(codes: bytes) -> list[pb.RepDefLayer]:
     """Layer kinds as a description holds them."""

@@ -54,7 +54,6 @@ class ScanOptions:
         with_row_address: Whether to add `_rowaddr` behind the columns.
         fragment_ids: Only these fragments.
         row_range: Only these physical rows (first, behind the last) of the one fragment.
-        scan_in_order: False if any order will do; rows come in order all the same.
     """
 
     columns: tuple[str, ...] | None = None
@@ -66,7 +65,6 @@ class ScanOptions:
     with_row_address: bool = False
     fragment_ids: tuple[int, ...] | None = None
     row_range: tuple[int, int] | None = None
-    scan_in_order: bool = True
 
 
 def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
