@@ -71,16 +71,23 @@ def logical_type(arrow: pa.DataType) -> str:
         return f"timestamp:{arrow.unit}:{arrow.tz or '-'}"
     if pt.is_decimal128(arrow) or pt.is_decimal256(arrow):
         return f"decimal:{arrow.bit_width}:{arrow.precision}:{arrow.scale}"
-    if pt.is_fixed_size_binary(arrow):
+    if _is_fixed_binary(arrow):
+        _require_bytes(arrow, arrow.byte_width)
         return f"fixed_size_binary:{arrow.byte_width}"
     if pt.is_fixed_size_list(arrow):
         item = arrow
+        _require_bytes(arrow, arrow.list_size)
         while pt.is_fixed_size_list(item):
             item = item.value_type
         if not pt.is_primitive(item) and not pt.is_decimal(item) and not _is_fixed_binary(item):
             raise UnsupportedTypeError(f"files cannot hold fixed-size lists of {item}")
         return f"fixed_size_list:{logical_type(arrow.value_type)}:{arrow.list_size}"
     raise UnsupportedTypeError(f"the Lance format has no name for the Arrow type {arrow}")
+
+
+def _require_bytes(arrow: pa.DataType, size: int) -> None:
+    if size == 0:
+        raise UnsupportedTypeError(f"files cannot hold values without bytes: {arrow}")
 
 
 def _is_fixed_binary(arrow: pa.DataType) -> bool:
@@ -111,6 +118,8 @@ def arrow_of_leaf(name: str) -> pa.DataType:
         if kind == "fixed_size_list":
             item, _, size = rest.rpartition(":")
             return pa.list_(arrow_of_leaf(item), _positive(size))
+    except UnsupportedTypeError:
+        raise
     except (ValueError, KeyError) as error:
         raise CorruptFileError(f"logical type {name!r}: {error}") from error
     raise UnsupportedTypeError(f"unknown logical type {name!r}")

@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NewType
+from typing import NewType
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -43,6 +43,7 @@ _SPECIAL_STORAGE = {
     ("packed", "true"),
     (_EXTENSION_NAME, "lance.blob.v2"),
 }
+_WITHOUT_PARAMETERS = {"arrow.uuid", "arrow.bool8"}
 _PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 _PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 
@@ -100,10 +101,6 @@ class Field:
     @property
     def item(self) -> Field:
         """The item field of a list."""
-        if len(self.children) != 1:
-            raise CorruptFileError(
-                f"expected 1 item field, found {len(self.children)}", f"field {self.name!r}"
-            )
         return self.children[0]
 
     @property
@@ -286,9 +283,20 @@ def _metadata(field: pa.Field) -> dict[str, str]:
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
     if isinstance(field.type, pa.BaseExtensionType) and _EXTENSION_NAME not in metadata:
         metadata[_EXTENSION_NAME] = field.type.extension_name
-        serialized: Any = field.type.__arrow_ext_serialize__()
-        metadata["ARROW:extension:metadata"] = bytes(serialized).decode()
+        metadata["ARROW:extension:metadata"] = _parameters(field)
     return metadata
+
+
+def _parameters(field: pa.Field) -> str:
+    """Serialised parameters of an extension type."""
+    serialize = getattr(field.type, "__arrow_ext_serialize__", None)
+    if serialize is not None:
+        return bytes(serialize()).decode()
+    if field.type.extension_name in _WITHOUT_PARAMETERS:
+        return ""
+    raise UnsupportedTypeError(
+        f"column {field.name!r}: the parameters of {field.type} cannot be stored; write its storage"
+    )
 
 
 def _text(metadata: Mapping[str, bytes], where: str) -> dict[str, str]:
@@ -316,9 +324,12 @@ def _from_proto(
     if message.extension_name:
         metadata.setdefault(_EXTENSION_NAME, message.extension_name)
     below = tuple(_from_proto(child, children, depth + 1) for child in children[message.id])
-    return Field(
+    field = Field(
         message.name, FieldId(message.id), message.logical_type, message.nullable, metadata, below
     )
+    if field.is_list and len(below) != 1:
+        raise CorruptFileError(f"field {field.name!r}: a list with {len(below)} item fields")
+    return field
 
 
 def _to_proto(field: Field, parent: int, messages: list[file_pb2.Field]) -> None:

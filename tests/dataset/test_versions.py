@@ -101,7 +101,7 @@ def test_versions_of_datasets_from_the_reference(tmp_path: Path) -> None:
     ours, theirs = pilum.dataset(tmp_path / "t"), lance.dataset(tmp_path / "t")
     for mine, other in zip(ours.versions(), theirs.versions(), strict=True):
         # The reference rounds nanoseconds where Python's own clock cuts them off.
-        apart = mine.pop("timestamp") - other.pop("timestamp")
+        apart = mine["timestamp"] - other["timestamp"]
         assert abs(apart) <= datetime.timedelta(microseconds=1)
-        assert mine == other
+        assert {**mine, "timestamp": None} == {**other, "timestamp": None}
     assert ours.to_table().equals(theirs.to_table())

@@ -1,0 +1,350 @@
+"""Naive twins of the kernels: the format as loops over Python lists.
+
+They are the shortest text of each rule that runs. Tests compare the kernels with them; nothing else
+imports this module. Damaged input is not their business: whatever they raise then means nothing.
+
+In the levels below, a row of a leaf column is nested Python data: a list for each list, a tuple of
+one member for each struct, the value for the leaf, and None for a null at any depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+__all__ = [
+    "ORDER",
+    "Entry",
+    "LayerLevels",
+    "chunk_parts",
+    "entries_of",
+    "fsst_decode",
+    "full_zip_entries",
+    "layer_codes",
+    "layer_levels",
+    "max_visible",
+    "pack",
+    "packed_index",
+    "repetition_index",
+    "rle_decode",
+    "rows_of",
+    "strings_of_chunk",
+    "unpack",
+]
+
+ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
+_GROUP = 1024
+_LISTS = (2, 4, 5, 6)
+
+
+def packed_index(row: int, lane: int) -> int:
+    """Which of the 1,024 values stands in a row of a lane.
+
+    Source: docs/format/encodings-2.1.md, "Bit-packing".
+    """
+    return 128 * (row % 8) + 16 * ORDER[row // 8] + lane
+
+
+def pack(values: Sequence[int], bits: int, width: int) -> bytes:
+    """Packs 1,024 unsigned values of `bits` bits into `width` bits each.
+
+    Source: docs/format/encodings-2.1.md, "Bit-packing".
+    """
+    lanes = _GROUP // bits
+    words = [0] * (lanes * width)
+    for lane in range(lanes):
+        # All values of a lane as one long number, of which the words are the digits.
+        number = sum(values[packed_index(row, lane)] << row * width for row in range(bits))
+        for word in range(width):
+            words[word * lanes + lane] = number >> word * bits & ((1 << bits) - 1)
+    return b"".join(word.to_bytes(bits // 8, "little") for word in words)
+
+
+def unpack(packed: bytes, bits: int, width: int) -> list[int]:
+    """The 1,024 values of one packed group.
+
+    Source: docs/format/encodings-2.1.md, "Bit-packing".
+    """
+    lanes, size = _GROUP // bits, bits // 8
+    words = [int.from_bytes(packed[i : i + size], "little") for i in range(0, len(packed), size)]
+    values = [0] * _GROUP
+    for lane in range(lanes):
+        number = sum(words[word * lanes + lane] << word * bits for word in range(width))
+        for row in range(bits):
+            values[packed_index(row, lane)] = number >> row * width & ((1 << width) - 1)
+    return values
+
+
+def rle_decode(values: bytes, lengths: bytes, width: int, num_values: int) -> bytes:
+    """Repeats items of `width` bytes; the last run may overshoot.
+
+    Source: docs/format/encodings-2.1.md, "Run-length encoding".
+    """
+    items = [values[i : i + width] for i in range(0, len(values), width)]
+    out = b"".join(item * length for item, length in zip(items, lengths, strict=True))
+    return out[: num_values * width]
+
+
+def strings_of_chunk(buffer: bytes, width: int, num_values: int) -> list[bytes]:
+    """Strings behind offsets of `width` bytes, which count from the start of the buffer.
+
+    Source: docs/format/encodings-2.1.md, "Variable".
+    """
+    offsets = [
+        int.from_bytes(buffer[i * width : (i + 1) * width], "little") for i in range(num_values + 1)
+    ]
+    return [buffer[start:end] for start, end in pairwise(offsets)]
+
+
+def fsst_decode(table: bytes, codes: bytes) -> bytes:
+    """One string of codes.
+
+    Source: docs/format/encodings-2.1.md, "FSST".
+    """
+    if not table[3] & 1:
+        return codes
+    count = table[0]
+    lengths = table[8 + 8 * count :]
+    out, rest = bytearray(), iter(codes)
+    for code in rest:
+        if code == 255:
+            out.append(next(rest))
+        else:
+            out += table[8 + 8 * code :][: lengths[code]]
+    return bytes(out)
+
+
+class LayerLevels(NamedTuple):
+    """What one layer means in levels; 0 where it has no such level.
+
+    Attributes:
+        is_list: Whether it is a list.
+        null: Definition of a null.
+        empty: Definition of an empty list.
+        rep: Repetition of an entry with which a list begins.
+    """
+
+    is_list: bool
+    null: int
+    empty: int
+    rep: int
+
+
+def layer_levels(codes: Sequence[int]) -> list[LayerLevels]:
+    """Numbers the levels of layers, inner-most first.
+
+    Source: docs/format/encodings-2.1.md, "Levels".
+    """
+    levels: list[LayerLevels] = []
+    definition = repetition = 0
+    for code in codes:
+        null = empty = 0
+        if code in (3, 4, 6):
+            null = definition = definition + 1
+        if code in (5, 6):
+            empty = definition = definition + 1
+        repetition += code in _LISTS
+        levels.append(LayerLevels(code in _LISTS, null, empty, repetition))
+    return levels
+
+
+def max_visible(codes: Sequence[int]) -> int:
+    """Highest definition of an entry that owns a value: the levels below the first list.
+
+    Source: docs/format/encodings-2.1.md, "Levels".
+    """
+    first = next((i for i, code in enumerate(codes) if code in _LISTS), len(codes))
+    return sum(1 for code in codes[:first] if code == 3)
+
+
+def layer_codes(rows: Sequence[Any], nesting: str) -> list[int]:
+    """Kinds of the layers of some rows, inner-most first.
+
+    Args:
+        rows: See the text of the module.
+        nesting: "l" or "s" for each list or struct, outer-most first.
+
+    Source: docs/format/encodings-2.1.md, "Levels".
+    """
+    codes: list[int] = []
+    slots: list[Any] = list(rows)
+    for kind in nesting:
+        valid = [slot for slot in slots if slot is not None]
+        # A null struct is in the way of what is below it: its member has no list to speak of.
+        has_null = len(valid) < len(slots)
+        if kind == "l":
+            has_empty = any(len(slot) == 0 for slot in valid)
+            codes.append({(0, 0): 2, (1, 0): 4, (0, 1): 5, (1, 1): 6}[has_null, has_empty])
+        else:
+            codes.append(3 if has_null else 1)
+        slots = [item for slot in valid for item in slot]
+    codes.append(3 if any(slot is None for slot in slots) else 1)
+    return codes[::-1]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a leaf column; `value` is None for nulls and for entries without a value."""
+
+    rep: int
+    def_: int
+    value: Any = None
+
+
+def entries_of(rows: Sequence[Any], codes: Sequence[int]) -> list[Entry]:
+    """Serialises rows.
+
+    Source: docs/format/encodings-2.1.md, "Levels".
+    """
+    steps = layer_levels(codes)[::-1]
+    return [entry for row in rows for entry in _walk(row, steps, 0, 0)]
+
+
+def _walk(value: Any, steps: Sequence[LayerLevels], rep: int, hidden: int) -> Iterator[Entry]:
+    """Entries of one slot; `rep` is pending, `hidden` the level of a null above."""
+    step, *below = steps
+    is_null = value is None and not hidden
+    if step.is_list:
+        rep = rep or step.rep
+        if hidden or not value:
+            yield Entry(rep, hidden or (step.null if is_null else step.empty))
+        else:
+            yield from _walk(value[0], below, rep, 0)
+            for item in value[1:]:
+                yield from _walk(item, below, 0, 0)
+        return
+    hidden = step.null if is_null else hidden
+    if below:
+        yield from _walk(None if hidden else value[0], below, rep, hidden)
+    else:
+        yield Entry(rep, hidden, value)
+
+
+_HIDDEN = object()
+
+
+def rows_of(entries: Sequence[Entry], codes: Sequence[int]) -> list[Any]:
+    """Rebuilds rows from the inner-most layer outwards.
+
+    Source: docs/format/encodings-2.1.md, "Levels".
+    """
+    visible = max_visible(codes)
+    slots = [(e.rep, e.def_, e.value if e.def_ <= visible else _HIDDEN) for e in entries]
+    settled = 0
+    for index, (code, layer) in enumerate(zip(codes, layer_levels(codes), strict=True)):
+        if layer.is_list:
+            slots = _close_lists(slots, layer, settled)
+        else:
+            is_struct = index > 0
+            slots = [_close_item(slot, layer, settled, is_struct) for slot in slots]
+        settled += {1: 0, 2: 0, 6: 2}.get(code, 1)
+    return [value for _, _, value in slots]
+
+
+_Slot = tuple[int, int, Any]
+
+
+def _close_item(slot: _Slot, layer: LayerLevels, settled: int, is_struct: bool) -> _Slot:
+    rep, definition, value = slot
+    if layer.null and definition == layer.null:
+        return rep, definition, None
+    if is_struct and definition <= settled:
+        return rep, definition, (value,)
+    return slot
+
+
+def _close_lists(slots: list[_Slot], layer: LayerLevels, settled: int) -> list[_Slot]:
+    closed: list[_Slot] = []
+    for rep, definition, value in slots:
+        if rep == 0:
+            closed[-1][2].append(value)
+            continue
+        if definition <= settled:
+            made: Any = [value]
+        else:
+            made = {layer.null: None, layer.empty: []}.get(definition, _HIDDEN)
+        closed.append((rep - 1, definition, made))
+    return closed
+
+
+def full_zip_entries(
+    data: bytes,
+    bits_rep: int,
+    bits_def: int,
+    visible: int,
+    *,
+    value_bytes: int | None = None,
+    length_bytes: int = 4,
+) -> list[Entry]:
+    """Entries of a full-zip page: control word, and the value if it owns one.
+
+    Args:
+        data: Buffer 0 of the page.
+        bits_rep: Width of repetition in the control word.
+        bits_def: Width of definition.
+        visible: See `max_visible`.
+        value_bytes: Width of the values; None if each stands behind its length.
+        length_bytes: Width of that length.
+
+    Source: docs/format/encodings-2.1.md, "Full-zip".
+    """
+    bits = bits_rep + bits_def
+    control = 0 if bits == 0 else 1 if bits <= 8 else 2 if bits <= 16 else 4
+    entries: list[Entry] = []
+    at = 0
+    while at < len(data):
+        word = int.from_bytes(data[at : at + control], "little")
+        rep, definition = word >> bits_def, word & ((1 << bits_def) - 1)
+        at += control
+        size = 0
+        if value_bytes is not None:
+            size = value_bytes if definition <= visible else 0
+        elif definition == 0:
+            size = int.from_bytes(data[at : at + length_bytes], "little")
+            at += length_bytes
+        entries.append(Entry(rep, definition, data[at : at + size] if definition == 0 else None))
+        at += size
+    return entries
+
+
+def chunk_parts(
+    chunk: bytes, *, has_rep: bool, has_def: bool, num_buffers: int
+) -> tuple[int, list[bytes]]:
+    """Number of levels and the buffers (repetition, definition, values …) of a mini-block chunk.
+
+    Source: docs/format/encodings-2.1.md, "Mini-block".
+    """
+    count = 1 + has_rep + has_def + num_buffers
+    header = [int.from_bytes(chunk[2 * i : 2 * i + 2], "little") for i in range(count)]
+    at, buffers = _padded(2 * count), []
+    for size in header[1:]:
+        buffers.append(chunk[at : at + size])
+        at = _padded(at + size)
+    return header[0], buffers
+
+
+def _padded(size: int) -> int:
+    return -(-size // 8) * 8
+
+
+def repetition_index(chunks: Sequence[Sequence[int]], max_rep: int) -> list[tuple[int, int]]:
+    """Rows that end in each chunk, and entries at its end of a row that goes on.
+
+    Args:
+        chunks: Repetition levels of each chunk.
+        max_rep: Repetition of an entry with which a row begins.
+
+    Source: docs/format/encodings-2.1.md, "Mini-block".
+    """
+    levels = [level for chunk in chunks for level in chunk]
+    starts = [at for at, level in enumerate(levels) if level == max_rep]
+    ends = [*starts[1:], len(levels)]
+    borders = list(accumulate(map(len, chunks)))
+    index = []
+    for begin, border in pairwise([0, *borders]):
+        rows = sum(begin < end <= border for end in ends)
+        open_from = max(begin, max(start for start in starts if start < border))
+        index.append((rows, 0 if border in ends else border - open_from))
+    return index

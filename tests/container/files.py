@@ -1,0 +1,114 @@
+"""Files in memory: written by the container, read by it, with every request on record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pilum.container.fields import FieldReader, Leaf
+from pilum.container.reader import FileReader
+from pilum.container.writer import FileWriter, WrittenFile
+from pilum.errors import CorruptFileError
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Schema
+from pilum.storage.base import Fetched, Ranges
+
+__all__ = ["MemorySink", "MemorySource", "field_readers", "read_rows", "read_table", "write_table"]
+
+
+class MemorySource:
+    """A file in memory that records what is read of it.
+
+    Attributes:
+        requests: Per call, the (offset, size) pairs that were asked for.
+    """
+
+    def __init__(self, data: bytes, path: str = "memory.lance") -> None:
+        self._data = np.frombuffer(pa.py_buffer(bytearray(data)), np.uint8)
+        self.path = path
+        self.size = len(data)
+        self.requests: list[list[tuple[int, int]]] = []
+
+    def read(self, ranges: Ranges) -> Fetched:
+        """Views of the file."""
+        pairs = list(zip(ranges.offsets.tolist(), ranges.sizes.tolist(), strict=True))
+        self.requests.append(pairs)
+        for offset, size in pairs:
+            if offset < 0 or size < 0 or offset + size > self.size:
+                raise CorruptFileError(f"{size} bytes at {offset}: outside of the file", self.path)
+        return Fetched(self._data, ranges.offsets, ranges.sizes)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class MemorySink:
+    """A new file in memory."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.state = "open"
+
+    @property
+    def position(self) -> int:
+        """Bytes written so far."""
+        return len(self.data)
+
+    def write(self, data: Any) -> None:
+        """Appends one buffer."""
+        self.data += memoryview(data).cast("B")
+
+    def finish(self) -> None:
+        """Ends the file."""
+        self.state = "finished"
+
+    def abort(self) -> None:
+        """Drops the file."""
+        self.state = "aborted"
+
+
+def write_table(
+    table: pa.Table, batches: Iterable[pa.RecordBatch] | None = None
+) -> tuple[bytes, WrittenFile]:
+    """Writes a file; `batches` default to those of the table."""
+    sink = MemorySink()
+    writer = FileWriter(sink, Schema.from_arrow(table.schema))
+    for batch in table.to_batches() if batches is None else batches:
+        writer.write_batch(batch)
+    written = writer.finish()
+    assert sink.state == "finished"
+    assert written.size_bytes == len(sink.data)
+    return bytes(sink.data), written
+
+
+def field_readers(reader: FileReader) -> Iterator[FieldReader]:
+    """Readers of the top-level fields."""
+    index = 0
+    for field in reader.schema.fields:
+        leaves = list(field.leaves())
+        columns = reader.columns(range(index, index + len(leaves)))
+        index += len(leaves)
+        placed = {
+            leaf.id: Leaf(reader, column) for leaf, column in zip(leaves, columns, strict=True)
+        }
+        yield FieldReader(field, placed, reader.num_rows)
+
+
+def read_rows(reader: FileReader, rows: RowRanges) -> pa.Table:
+    """Reads rows of all columns."""
+    columns = []
+    for field_reader in field_readers(reader):
+        arrays = [segment.read() for segment in field_reader.segments(rows)]
+        columns.append(pa.chunked_array(arrays, field_reader.field.arrow_type))
+    table = pa.Table.from_arrays(columns, schema=reader.schema.arrow)
+    table.validate(full=True)
+    return table
+
+
+def read_table(data: bytes) -> pa.Table:
+    """Reads a whole file."""
+    reader = FileReader.open(MemorySource(data))
+    return read_rows(reader, RowRanges.of((0, reader.num_rows)))

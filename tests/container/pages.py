@@ -1,0 +1,64 @@
+"""Single pages: made of hex, read without a file, and written without one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from container.files import MemorySource
+
+from pilum.container.assemble import assemble
+from pilum.encodings.layouts import page_of
+from pilum.encodings.page import StoredPage
+from pilum.format.pb import encodings21_pb2 as pb
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Schema
+from pilum.storage.base import run_plan
+
+__all__ = ["bytes_of", "from_hex", "read_page"]
+
+_ALIGNMENT = 64
+
+
+def from_hex(text: str) -> bytes:
+    """Bytes of hex digits; white space and bars mean nothing, `*n` repeats the byte in front."""
+    text = re.sub(r"[\s|]", "", text)
+    text = re.sub(r"(..)\*(\d+);", lambda found: found[1] * int(found[2]), text)
+    return bytes.fromhex(text)
+
+
+def read_page(
+    kind: pa.DataType,
+    layout: pb.PageLayout,
+    buffers: Sequence[Any],
+    num_rows: int,
+    rows: RowRanges | None = None,
+) -> pa.Array:
+    """Reads a page of a column that has one leaf.
+
+    Args:
+        kind: Type of the column.
+        layout: Description of the page.
+        buffers: Its buffers.
+        num_rows: Its rows.
+        rows: Which ones to read; None for all.
+    """
+    data, places = bytearray(), []
+    for buffer in map(bytes_of, buffers):
+        places.append((len(data), len(buffer)))
+        data += buffer + bytes(-len(buffer) % _ALIGNMENT)
+    page = page_of(layout, StoredPage(0, num_rows, tuple(places)))
+    wanted = RowRanges.of((0, num_rows)) if rows is None else rows
+    decoded = run_plan(page.read(wanted), MemorySource(bytes(data)))
+    [field] = Schema.from_arrow(pa.schema([("column", kind)])).fields
+    [leaf] = field.leaves()
+    array = assemble(field, {leaf.id: decoded}, wanted.num_rows)
+    array.validate(full=True)
+    return array
+
+
+def bytes_of(buffer: Any) -> bytes:
+    """Bytes of anything with the buffer protocol."""
+    return memoryview(buffer).cast("B").tobytes() if memoryview(buffer).nbytes else b""

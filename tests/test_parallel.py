@@ -1,0 +1,43 @@
+"""The pool: interrupts, processors and forks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+
+import pytest
+
+from pilum.parallel import num_threads, submit
+
+
+def test_an_interrupt_is_not_swallowed() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        submit(interrupt).result()
+    assert submit(lambda: 1).result() == 1
+
+
+def test_tasks_run_side_by_side() -> None:
+    if num_threads() < 2:
+        pytest.skip("one processor")
+    barrier = threading.Barrier(2, timeout=10)
+    futures = [submit(barrier.wait) for _ in range(2)]
+    assert sorted(future.result() for future in futures) == [0, 1]
+
+
+def _answer(queue: multiprocessing.SimpleQueue[int]) -> None:
+    queue.put(submit(lambda: 42).result())
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_has_a_pool_of_its_own() -> None:
+    assert submit(lambda: 1).result() == 1
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    child = context.Process(target=_answer, args=(queue,))
+    child.start()
+    child.join(20)
+    assert child.exitcode == 0
+    assert queue.get() == 42
