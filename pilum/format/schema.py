@@ -27,6 +27,7 @@ from pilum.errors import (
     InvalidInputError,
     UnsupportedTypeError,
 )
+from pilum.format.extension import extension_metadata
 from pilum.format.logical_types import arrow_of_leaf, logical_type
 from pilum.format.pb import file_pb2
 
@@ -43,7 +44,6 @@ _SPECIAL_STORAGE = {
     ("packed", "true"),
     (_EXTENSION_NAME, "lance.blob.v2"),
 }
-_WITHOUT_PARAMETERS = {"arrow.uuid", "arrow.bool8"}
 _PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 _PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 
@@ -149,8 +149,13 @@ class Field:
         return replace(self, children=children)
 
     @classmethod
-    def from_arrow(cls, field: pa.Field, ids: Iterator[int]) -> Field:
+    def from_arrow(cls, field: pa.Field, ids: Iterator[int], above: str = "") -> Field:
         """Builds the tree below an Arrow field, taking ids in pre-order.
+
+        Args:
+            field: The field.
+            ids: Numbers for it and all below it.
+            above: Path of the field around it, with a dot, for messages.
 
         Raises:
             UnsupportedTypeError: For a type that the format cannot name.
@@ -158,15 +163,17 @@ class Field:
         arrow = (
             field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
         )
-        number = FieldId(next(ids))
+        number, path = FieldId(next(ids)), above + field.name
         children: tuple[Field, ...] = ()
         if pt.is_struct(arrow):
-            children = tuple(cls.from_arrow(arrow.field(i), ids) for i in range(arrow.num_fields))
+            children = tuple(cls.from_arrow(member, ids, f"{path}.") for member in arrow)
         elif pt.is_list(arrow) or pt.is_large_list(arrow):
-            children = (cls.from_arrow(arrow.value_field, ids),)
-        return cls(
-            field.name, number, logical_type(arrow), field.nullable, _metadata(field), children
-        )
+            children = (cls.from_arrow(arrow.value_field, ids, f"{path}."),)
+        try:
+            name = logical_type(arrow)
+        except UnsupportedTypeError as error:
+            raise UnsupportedTypeError(f"column {path!r}: {error}") from None
+        return cls(field.name, number, name, field.nullable, _metadata(field), children)
 
 
 @dataclass(frozen=True)
@@ -283,20 +290,14 @@ def _metadata(field: pa.Field) -> dict[str, str]:
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
     if isinstance(field.type, pa.BaseExtensionType) and _EXTENSION_NAME not in metadata:
         metadata[_EXTENSION_NAME] = field.type.extension_name
-        metadata["ARROW:extension:metadata"] = _parameters(field)
+        try:
+            metadata["ARROW:extension:metadata"] = extension_metadata(field.type).decode()
+        except UnicodeDecodeError:
+            raise UnsupportedTypeError(
+                f"column {field.name!r}: the parameters of {field.type} are not text; "
+                "write its storage"
+            ) from None
     return metadata
-
-
-def _parameters(field: pa.Field) -> str:
-    """Serialised parameters of an extension type."""
-    serialize = getattr(field.type, "__arrow_ext_serialize__", None)
-    if serialize is not None:
-        return bytes(serialize()).decode()
-    if field.type.extension_name in _WITHOUT_PARAMETERS:
-        return ""
-    raise UnsupportedTypeError(
-        f"column {field.name!r}: the parameters of {field.type} cannot be stored; write its storage"
-    )
 
 
 def _text(metadata: Mapping[str, bytes], where: str) -> dict[str, str]:

@@ -240,7 +240,10 @@ class LocalSink:
         self._position = 0
         self._visible = False
         self._folder = os.path.dirname(path)
-        _make_folders(self._folder, sync)
+        try:
+            _make_folders(self._folder, sync)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise InvalidInputError(f"{error.filename} is a file, not a folder") from None
         self._temporary: str | None = f"{self._folder}/.tmp{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._descriptor = os.open(self._temporary, flags, 0o666)
@@ -329,8 +332,11 @@ def _make_folders(folder: str, sync: bool) -> None:
     parent = os.path.dirname(folder)
     if parent != folder:
         _make_folders(parent, sync)
-    with suppress(FileExistsError):
+    try:
         os.mkdir(folder)
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
     if sync:
         _sync_folder(parent)
 

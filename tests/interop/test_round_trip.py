@@ -1,0 +1,59 @@
+"""What we wrote the reference reads, and what it wrote we read: every type, every bit."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from interop.comparison import as_stored, assert_same
+from interop.reading import Request, assert_reads_as, requests
+from interop.strategies import tables
+
+import pilum
+
+lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
+
+pytestmark = pytest.mark.reference
+
+_SHARED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+_NUMBERS = count()
+_ROWS_PER_FILE = st.sampled_from([1_000_000, 1_000_000, 4096, 30_000])
+
+
+@settings(max_examples=120, suppress_health_check=_SHARED_FOLDER)
+@given(table=tables(), rows_per_file=_ROWS_PER_FILE)
+def test_what_we_wrote_it_reads(tmp_path: Path, table: pa.Table, rows_per_file: int) -> None:
+    path = str(tmp_path / str(next(_NUMBERS)))
+    pilum.write_dataset(table, path, max_rows_per_file=rows_per_file)
+    found = lance.dataset(path)
+    expected = as_stored(table)
+    assert_same(found.to_table(), expected)
+    if table.num_rows:
+        rows = [table.num_rows - 1, 0, table.num_rows // 2, 0]
+        assert_same(found.take(rows), expected.take(rows))
+
+
+@settings(max_examples=120, suppress_health_check=_SHARED_FOLDER)
+@given(table=tables(), rows_per_file=_ROWS_PER_FILE, request=requests())
+def test_what_it_wrote_we_read(
+    tmp_path: Path, table: pa.Table, rows_per_file: int, request: Request
+) -> None:
+    path = str(tmp_path / str(next(_NUMBERS)))
+    # The reference panics at fixed-size lists of fixed-size lists that are slices.
+    expected = as_stored(table)
+    lance.write_dataset(expected, path, data_storage_version="2.1", max_rows_per_file=rows_per_file)
+    assert_reads_as(pilum.dataset(path), expected, request)
+
+
+@settings(max_examples=80, suppress_health_check=_SHARED_FOLDER)
+@given(table=tables(), rows_per_file=_ROWS_PER_FILE, request=requests())
+def test_what_we_wrote_we_read(
+    tmp_path: Path, table: pa.Table, rows_per_file: int, request: Request
+) -> None:
+    path = str(tmp_path / str(next(_NUMBERS)))
+    pilum.write_dataset(table, path, max_rows_per_file=rows_per_file)
+    assert_reads_as(pilum.dataset(path), as_stored(table), request)

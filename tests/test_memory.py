@@ -1,0 +1,116 @@
+"""Reading by batches and writing from a generator take bounded memory, whatever the table's size.
+
+Each measurement runs in a process of its own, whose highest resident memory is compared with what
+it was after the imports. The tables are about 1 GB without compression (300 MB for vectors).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pilum
+
+BOUND_MB = 350
+"""What reading or writing may take on top of the interpreter and its libraries, with two threads:
+three windows of 32 MiB, twice while they are decoded, and what the allocator keeps."""
+
+PREAMBLE = """
+import os
+import resource
+import sys
+
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+
+import numpy as np
+import pyarrow as pa
+import pilum
+
+
+def resident_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+BATCH = 65_536
+
+
+def zeros():
+    column = pa.array(np.zeros(BATCH, np.int64))
+    batch = pa.record_batch({"a": column, "b": column, "c": column, "d": column})
+    return [batch] * 500
+
+
+def strings():
+    pool = pa.array([f"one of the few texts of this column, number {n}" * 3 for n in range(5)])
+    column = pool.take(pa.array(np.arange(BATCH) % 5))
+    return [pa.record_batch({"s": column, "n": pa.array(np.arange(BATCH))})] * 110
+
+
+def lists():
+    offsets = pa.array(np.arange(0, 16 * BATCH + 1, 16, dtype=np.int32))
+    items = pa.array(np.arange(16 * BATCH, dtype=np.int64) % 7)
+    return [pa.record_batch({"l": pa.ListArray.from_arrays(offsets, items)})] * 120
+
+
+def vectors():
+    items = pa.array(np.random.default_rng(1).random(4096 * 768, np.float32))
+    return [pa.record_batch({"v": pa.FixedSizeListArray.from_arrays(items, 768)})] * 24
+
+
+kind, path = sys.argv[1:]
+np.random.default_rng(1).random(3)
+pa.array([1])
+"""
+WRITE = """
+batches = globals()[kind]()
+before = resident_mb()
+pilum.write_dataset(iter(batches), path, max_rows_per_file=1 << 30)
+print(resident_mb() - before)
+"""
+READ = """
+before = resident_mb()
+num_rows = 0
+for batch in pilum.dataset(path).to_batches():
+    num_rows += batch.num_rows
+assert num_rows == pilum.dataset(path).count_rows() > 50_000
+print(resident_mb() - before)
+"""
+FILTER = """
+before = resident_mb()
+dataset = pilum.dataset(path)
+name = dataset.schema.names[0]
+wanted = f"{name} IS NOT NULL AND {name} IS NOT NULL"
+for batch in dataset.to_batches(filter=wanted, with_row_address=True):
+    num_rows = batch["_rowaddr"][-1].as_py() + 1
+assert num_rows == dataset.count_rows()
+print(resident_mb() - before)
+"""
+
+
+def measured_mb(script: str, kind: str, path: Path) -> float:
+    root = str(Path(pilum.__file__).parents[1])
+    found = subprocess.run(
+        [sys.executable, "-c", PREAMBLE + script, kind, str(path)],
+        env={**os.environ, "PYTHONPATH": root},
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+        timeout=120,
+    )
+    return float(found.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["zeros", "strings", "lists", "vectors"])
+def test_memory_is_bounded(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "t"
+    taken = {
+        "write": measured_mb(WRITE, kind, path),
+        "read": measured_mb(READ, kind, path),
+        "filter": measured_mb(FILTER, kind, path),
+    }
+    assert all(megabytes < BOUND_MB for megabytes in taken.values()), taken
