@@ -1,4 +1,7 @@
-"""How long until a table in memory is on disk (in the page cache, as nobody asks for a sync)?"""
+"""How long until a table in memory is written, each library by its defaults?
+
+pilum waits until the device has it; the others leave it in the page cache.
+"""
 
 from __future__ import annotations
 
