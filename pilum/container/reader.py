@@ -38,9 +38,12 @@ class Column:
         row_bounds: int64, shape (pages + 1,), first row of each page and the end.
     """
 
-    def __init__(self, path: str, index: int, entries: list[PageEntry]) -> None:
+    def __init__(
+        self, path: str, index: int, version: FileVersion, entries: list[PageEntry]
+    ) -> None:
         self.path = path
         self.index = index
+        self._version = version
         self._entries = entries
         self._pages: list[Page | None] = [None] * len(entries)
         ends = [stored.first_row + stored.num_rows for stored, _ in entries]
@@ -53,8 +56,11 @@ class Column:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all pages."""
-        return sum(size for stored, _ in self._entries for _, size in stored.buffers)
+        """Bytes of all pages; a scalar counts for each of its rows."""
+        return sum(
+            sum(size for _, size in stored.buffers) + _scalar_bytes(stored, layout)
+            for stored, layout in self._entries
+        )
 
     @property
     def num_pages(self) -> int:
@@ -89,8 +95,15 @@ class Column:
         page = self._pages[number]
         if page is None:
             stored, layout = self._entries[number]
-            page = self._pages[number] = page_of(layout, stored)
+            page = self._pages[number] = page_of(layout, stored, self._version)
         return page
+
+
+def _scalar_bytes(stored: StoredPage, layout: pb.PageLayout) -> int:
+    if not layout.HasField("constant_layout"):
+        return 0
+    in_buffer = stored.buffers[0][1] if len(stored.buffers) % 2 else 0
+    return stored.num_rows * (in_buffer + len(layout.constant_layout.inline_value))
 
 
 def _num_values(stored: StoredPage, layout: pb.PageLayout) -> int:
@@ -202,7 +215,8 @@ class FileReader:
 
     def _parse(self, index: int, data: bytes) -> Column:
         try:
-            column = Column(self.source.path, index, parse_column(data, self.source.size))
+            pages = parse_column(data, self.source.size)
+            column = Column(self.source.path, index, self.version, pages)
         except CorruptFileError as error:
             raise error.at(f"column {index}").at(self.source.path) from None
         if column.num_rows != self.num_rows:

@@ -177,7 +177,7 @@ class FileWriter:
         self._sink.abort()
 
     def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
-        self._encoding.append((column, submit(lambda: encode_pages(chain))))
+        self._encoding.append((column, submit(lambda: encode_pages(chain, self._version))))
         self._write_pages(keep=num_threads())
 
     def _write_pages(self, keep: int) -> None:

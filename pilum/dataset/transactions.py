@@ -142,7 +142,7 @@ def _existing(store: Store, mode: str) -> Snapshot | None:
 def _file_version(snapshot: Snapshot | None, request: WriteRequest) -> FileVersion:
     asked = request.data_storage_version
     wanted = None if asked is None else FileVersion.parse(asked)
-    if snapshot is None or request.mode != "append":
+    if snapshot is None or (wanted and request.mode != "append"):
         return wanted or DEFAULT_VERSION
     version = snapshot.manifest.data_version
     if wanted not in {None, version}:

@@ -1,6 +1,6 @@
 """Which layout and which encoding a page gets: by size, in this order.
 
-1. No value, or only nulls: a constant page.
+1. No value, or only nulls: a constant page; since 2.2 also where all values are the same.
 2. A dictionary where values repeat enough (strings and 128-bit values).
 3. Values below 256 bytes: mini-block; else full-zip.
 4. Integers and floats: the smallest of flat, run-length and bit-packing.
@@ -28,13 +28,14 @@ from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.fsst import Fsst
 from pilum.encodings.compressive.general import General
-from pilum.encodings.compressive.inline_bitpacking import InlineBitpacking
-from pilum.encodings.compressive.rle import Rle
 from pilum.encodings.compressive.variable import Variable
+from pilum.encodings.dictionary import with_dictionary
+from pilum.encodings.fixed import fixed_encoding
 from pilum.encodings.page import EncodedPage
-from pilum.encodings.structural.constant import encode_constant
+from pilum.encodings.structural.constant import Scalar, encode_constant
 from pilum.encodings.structural.full_zip import encode_full_zip
-from pilum.encodings.structural.mini_block import PageDictionary, encode_mini_block, join_strings
+from pilum.encodings.structural.mini_block import encode_mini_block
+from pilum.format.version import FileVersion
 from pilum.levels import Levels, ravel
 
 __all__ = ["encode_pages"]
@@ -44,10 +45,7 @@ _LEVEL_BUDGET_BITS = 131_072
 _MAX_LEVELS = 65_535
 _CHUNK_VALUES = 4_096
 
-_DICTIONARY_MIN_VALUES = 100
-_DICTIONARY_MAX_VALUES = 100_000
-_DICTIONARY_SAMPLE = 4_096
-_DICTIONARY_MAX_RATIO = 0.8
+_SCALAR_SAMPLE = 64
 
 _FSST_MIN_BYTES = 32_768
 _FSST_MIN_LENGTH = 5
@@ -56,11 +54,12 @@ _ZSTD_MIN_LENGTH = 32_768
 _ZSTD_LEVEL = 0
 
 
-def encode_pages(chain: pa.Array) -> list[EncodedPage]:
+def encode_pages(chain: pa.Array, version: FileVersion) -> list[EncodedPage]:
     """Encodes some rows of a leaf column.
 
     Args:
         chain: See `pilum.levels`; at least one row.
+        version: Of the file.
 
     Returns:
         One page; more if there are too many lists without items for the levels of one.
@@ -71,20 +70,55 @@ def encode_pages(chain: pa.Array) -> list[EncodedPage]:
     levels, leaf = ravel(chain)
     num_rows = len(chain)
     if _is_without_values(leaf):
-        return [encode_constant(levels, num_rows)]
+        return [encode_constant(levels, num_rows, version)]
     too_many_levels = not _levels_fit_chunks(levels)
     if too_many_levels and num_rows > 1:
-        return [page for piece in _split(chain, levels) for page in encode_pages(piece)]
+        return [page for piece in _split(chain, levels) for page in encode_pages(piece, version)]
     block = block_of(leaf)
+    if version.has_scalar_pages and (scalar := _scalar_of(leaf, block, levels)):
+        return [encode_constant(levels, num_rows, version, scalar)]
     if too_many_levels:
         return [_full_zip(block, levels, num_rows)]
-    return [_encode(leaf, block, levels, num_rows)]
+    return [_encode(leaf, block, levels, num_rows, version)]
 
 
 def _is_without_values(leaf: pa.Array) -> bool:
     return bool(leaf.null_count == len(leaf)) or (
         pt.is_struct(leaf.type) and leaf.type.num_fields == 0
     )
+
+
+def _scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | None:
+    """The value of all valid slots, if they are the same."""
+    if isinstance(block, ListBlock):
+        return None
+    valid = leaf
+    if levels.max_def:
+        visible = levels.def_[levels.def_ <= levels.max_visible]
+        valid = leaf.filter(pa.array(visible == 0))
+    if len(valid) == 0:
+        return None
+    # A few values tell most pages apart, so that only likely ones are compared as a whole.
+    if not _all_same(valid.slice(0, _SCALAR_SAMPLE)) or not _all_same(valid):
+        return None
+    one = block_of(valid.slice(0, 1))
+    if isinstance(one, BitBlock):
+        return Scalar((bytes([valid[0].as_py()]),))
+    if isinstance(one, FixedBlock):
+        return Scalar((one.data.tobytes(),))
+    assert isinstance(one, StringBlock)
+    first, last = int(one.offsets[0]), int(one.offsets[1])
+    offsets = (one.offsets - first).astype(one.offsets.dtype)
+    return Scalar((offsets.tobytes(), one.data[first:last].tobytes()))
+
+
+def _all_same(values: pa.Array) -> bool:
+    """Whether all values are the same, bit for bit."""
+    block = block_of(values)
+    if isinstance(block, FixedBlock):
+        rows = block.data.reshape(block.num_values, -1)
+        return bool((rows == rows[0]).all())
+    return bool(pc.all(pc.equal(values, values[0])).as_py())
 
 
 def _level_budget(levels: Levels) -> int:
@@ -120,17 +154,19 @@ def _split(chain: pa.Array, levels: Levels) -> list[pa.Array]:
     return [chain.slice(a, b - a) for a, b in pairwise(cuts)]
 
 
-def _encode(leaf: pa.Array, block: ValueBlock, levels: Levels, num_rows: int) -> EncodedPage:
-    made = _with_dictionary(leaf, block)
+def _encode(
+    leaf: pa.Array, block: ValueBlock, levels: Levels, num_rows: int, version: FileVersion
+) -> EncodedPage:
+    made = with_dictionary(leaf, block, version)
     if made is not None:
         indices, dictionary = made
-        encoding = _fixed_encoding(indices)
-        return encode_mini_block(indices, encoding, levels, num_rows, dictionary=dictionary)
+        encoding = fixed_encoding(indices)[1]
+        return encode_mini_block(indices, encoding, levels, num_rows, version, dictionary)
     if block.max_value_bytes >= _WIDE_BYTES:
         return _full_zip(block, levels, num_rows)
     if isinstance(block, StringBlock):
-        return encode_mini_block(*_text_encoding(block), levels, num_rows)
-    return encode_mini_block(block, _plain_encoding(block), levels, num_rows)
+        return encode_mini_block(*_text_encoding(block), levels, num_rows, version)
+    return encode_mini_block(block, _plain_encoding(block), levels, num_rows, version)
 
 
 def _full_zip(block: ValueBlock, levels: Levels, num_rows: int) -> EncodedPage:
@@ -151,7 +187,7 @@ def _full_zip(block: ValueBlock, levels: Levels, num_rows: int) -> EncodedPage:
 def _plain_encoding(block: FixedBlock | BitBlock | ListBlock) -> Compressive:
     if isinstance(block, BitBlock):
         return Flat(1)
-    return _fixed_encoding(block) if isinstance(block, FixedBlock) else _list_or_flat(block)
+    return fixed_encoding(block)[1] if isinstance(block, FixedBlock) else _list_or_flat(block)
 
 
 def _list_or_flat(block: FixedBlock | ListBlock) -> Flat | FixedSizeList:
@@ -161,19 +197,6 @@ def _list_or_flat(block: FixedBlock | ListBlock) -> Flat | FixedSizeList:
     for items, mask in reversed(list(zip(block.dimensions, block.validity, strict=True))):
         encoding = FixedSizeList(items, mask is not None, encoding)
     return encoding
-
-
-def _fixed_encoding(block: FixedBlock) -> Compressive:
-    """The smallest of flat, run-length and bit-packing."""
-    if block.bits not in (8, 16, 32, 64):
-        return Flat(block.bits)
-    rle_bytes, packed_bytes = kernels.fixed_costs(block.data, block.bits)
-    options: list[tuple[int, Compressive]] = [
-        (len(block.data), Flat(block.bits)),
-        (packed_bytes, InlineBitpacking(block.bits)),
-        (rle_bytes, Rle(block.bits)),
-    ]
-    return min(options, key=lambda option: option[0])[1]
 
 
 def _text_encoding(block: StringBlock) -> tuple[StringBlock, Compressive]:
@@ -194,44 +217,3 @@ def _with_offsets(
     """The block with other bytes; offsets keep their width."""
     kind: np.dtype[Any] = block.offsets.dtype
     return StringBlock(offsets.astype(kind), data, block.num_values, block.is_text)
-
-
-def _with_dictionary(leaf: pa.Array, block: ValueBlock) -> tuple[FixedBlock, PageDictionary] | None:
-    """Indices and dictionary, if they are clearly smaller than the values."""
-    if isinstance(block, StringBlock):
-        raw_bytes = block.data_bytes + block.offsets.nbytes
-    elif isinstance(block, FixedBlock) and pt.is_decimal128(leaf.type):
-        raw_bytes = len(block.data)
-    else:
-        return None
-    if len(leaf) < _DICTIONARY_MIN_VALUES or not _repeats(leaf):
-        return None
-    encoded = pc.dictionary_encode(leaf)
-    values = block_of(encoded.dictionary)
-    most = min(len(leaf) // 2, _DICTIONARY_MAX_VALUES)
-    dictionary = _dictionary_of(values)
-    if values.num_values > most or (
-        len(dictionary.data) + 4 * len(leaf) > _DICTIONARY_MAX_RATIO * raw_bytes
-    ):
-        return None
-    indices = block_of(encoded.indices)
-    assert isinstance(indices, FixedBlock)
-    return indices, dictionary
-
-
-def _repeats(leaf: pa.Array) -> bool:
-    """Whether a sample promises few enough distinct values."""
-    step = max(len(leaf) // 32, 1)
-    runs = [leaf.slice(i * step, _DICTIONARY_SAMPLE // 32) for i in range(32)]
-    sample = leaf if len(leaf) <= _DICTIONARY_SAMPLE else pa.concat_arrays(runs)
-    ratio = len(sample.unique()) / max(len(sample), 1)
-    most = min(len(leaf) // 2, _DICTIONARY_MAX_VALUES)
-    return bool(len(leaf) <= _DICTIONARY_SAMPLE or (ratio < 0.98 and ratio * len(leaf) <= most))
-
-
-def _dictionary_of(values: ValueBlock) -> PageDictionary:
-    if isinstance(values, StringBlock):
-        encoding: Compressive = Variable(values.offset_bits)
-        return PageDictionary(encoding, join_strings(values), values.num_values)
-    assert isinstance(values, FixedBlock)
-    return PageDictionary(Flat(values.bits), values.data.tobytes(), values.num_values)

@@ -11,20 +11,19 @@ from pilum.encodings.structural.full_zip import FullZipPage
 from pilum.encodings.structural.mini_block import MiniBlockPage
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
+from pilum.format.version import FileVersion
 
 __all__ = ["page_of"]
 
-_LAYOUTS: dict[str, Callable[[Any, StoredPage], Page]] = {
-    "mini_block_layout": lambda layout, stored: MiniBlockPage.from_proto(
-        layout, stored, large=False
-    ),
+_LAYOUTS: dict[str, Callable[[Any, StoredPage, FileVersion], Page]] = {
+    "mini_block_layout": MiniBlockPage.from_proto,
     "full_zip_layout": FullZipPage.from_proto,
     "constant_layout": ConstantPage.from_proto,
 }
 
 
-def page_of(layout: pb.PageLayout, stored: StoredPage) -> Page:
-    """Makes a page of its description.
+def page_of(layout: pb.PageLayout, stored: StoredPage, version: FileVersion) -> Page:
+    """Makes a page of its description, in a file of some version.
 
     Raises:
         CorruptFileError: If the description is empty or contradicts the format.
@@ -35,4 +34,4 @@ def page_of(layout: pb.PageLayout, stored: StoredPage) -> Page:
         raise CorruptFileError("a page without a layout")
     if arm not in _LAYOUTS:
         raise UnsupportedFormatError(f"the structural layout {arm!r} is not supported")
-    return _LAYOUTS[arm](getattr(layout, arm), stored)
+    return _LAYOUTS[arm](getattr(layout, arm), stored, version)

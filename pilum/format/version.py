@@ -16,6 +16,7 @@ class FileVersion(Enum):
     """
 
     V2_1 = (2, 1)
+    V2_2 = (2, 2)
 
     def __str__(self) -> str:
         """The canonical string of a manifest's `data_format.version`, such as "2.1"."""
@@ -31,6 +32,26 @@ class FileVersion(Enum):
     def minor(self) -> int:
         """Minor number as stored in the footer."""
         return self.value[1]
+
+    @property
+    def has_large_chunks(self) -> bool:
+        """Whether mini-block chunks may be larger than 32 KiB, which makes their headers wider."""
+        return self is not FileVersion.V2_1
+
+    @property
+    def has_scalar_pages(self) -> bool:
+        """Whether a page may hold one value for all of its rows, and levels may be compressed."""
+        return self is not FileVersion.V2_1
+
+    @property
+    def has_wide_dictionaries(self) -> bool:
+        """Whether values of 64 bits may have a dictionary."""
+        return self is not FileVersion.V2_1
+
+    @property
+    def has_compressed_dictionaries(self) -> bool:
+        """Whether a dictionary may be compressed as a whole."""
+        return self is not FileVersion.V2_1
 
     @classmethod
     def from_numbers(cls, major: int, minor: int) -> FileVersion:
@@ -63,7 +84,7 @@ class FileVersion(Enum):
         known = {str(version): version for version in cls}
         if text in known:
             return known[text]
-        if text in {"legacy", "next", "0.1", "0.2", "0.3", "2.0", "2.2", "2.3"}:
+        if text in {"legacy", "next", "0.1", "0.2", "0.3", "2.0", "2.3"}:
             raise UnsupportedVersionError(
                 f"data storage version {text!r} is not supported; supported: {', '.join(known)}"
             )

@@ -15,6 +15,7 @@ from pilum.encodings.page import StoredPage
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
 from pilum.storage.base import run_plan
 
 __all__ = ["bytes_of", "from_hex", "read_page"]
@@ -35,6 +36,7 @@ def read_page(
     buffers: Sequence[Any],
     num_rows: int,
     rows: RowRanges | None = None,
+    version: FileVersion = FileVersion.V2_1,
 ) -> pa.Array:
     """Reads a page of a column that has one leaf.
 
@@ -44,12 +46,13 @@ def read_page(
         buffers: Its buffers.
         num_rows: Its rows.
         rows: Which ones to read; None for all.
+        version: Of the file that the page would stand in.
     """
     data, places = bytearray(), []
     for buffer in map(bytes_of, buffers):
         places.append((len(data), len(buffer)))
         data += buffer + bytes(-len(buffer) % _ALIGNMENT)
-    page = page_of(layout, StoredPage(0, num_rows, tuple(places)))
+    page = page_of(layout, StoredPage(0, num_rows, tuple(places)), version)
     wanted = RowRanges.of((0, num_rows)) if rows is None else rows
     decoded = run_plan(page.read(wanted), MemorySource(bytes(data)))
     [field] = Schema.from_arrow(pa.schema([("column", kind)])).fields

@@ -16,13 +16,14 @@ from pilum.encodings.registry import compressive_of
 from pilum.encodings.structural.full_zip import encode_full_zip
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
+from pilum.format.version import FileVersion
 from pilum.levels import ravel
 
 
 def encoded(example: Example) -> Any:
     """What our writer makes; full-zip by force."""
     if example.description.WhichOneof("layout") != "full_zip_layout":
-        [page] = encode_pages(example.values)
+        [page] = encode_pages(example.values, FileVersion.V2_1)
         return page
     levels, leaf = ravel(example.values)
     encoding = compressive_of(example.description.full_zip_layout.value_compression)
@@ -81,7 +82,7 @@ def test_descriptions_on_the_wire(text: str, wire: str) -> None:
 def test_levels_out_of_line() -> None:
     # 1,976 integers, the odd ones null: chunks of 1,024 and 952 levels, both packed to 128 bytes.
     values = pa.array([None if i % 2 else i * 2**20 for i in range(1976)], pa.int32())
-    [page] = encode_pages(values)
+    [page] = encode_pages(values, FileVersion.V2_1)
     layout = page.layout.mini_block_layout
     assert layout.def_compression.out_of_line_bitpacking.values.flat.bits_per_value == 1
     chunks = bytes_of(page.buffers[1])

@@ -8,7 +8,7 @@ from pilum.errors import InvalidInputError, UnsupportedVersionError
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 
 
-def test_the_one_version() -> None:
+def test_the_default_version() -> None:
     version = FileVersion.parse("2.1")
     assert (
         version is DEFAULT_VERSION is FileVersion.parse("stable") is FileVersion.from_numbers(2, 1)
@@ -16,7 +16,13 @@ def test_the_one_version() -> None:
     assert (str(version), version.major, version.minor) == ("2.1", 2, 1)
 
 
-@pytest.mark.parametrize("text", ["legacy", "next", "0.1", "2.0", "0.3", "2.2", "2.3"])
+def test_the_newest_version() -> None:
+    version = FileVersion.parse("2.2")
+    assert version is FileVersion.from_numbers(2, 2)
+    assert (str(version), version.major, version.minor) == ("2.2", 2, 2)
+
+
+@pytest.mark.parametrize("text", ["legacy", "next", "0.1", "2.0", "0.3", "2.3"])
 def test_versions_that_others_know(text: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=r"supported: 2\.1"):
         FileVersion.parse(text)
@@ -28,7 +34,7 @@ def test_what_is_no_version(text: str) -> None:
         FileVersion.parse(text)
 
 
-@pytest.mark.parametrize("numbers", [(0, 3), (2, 0), (2, 2), (3, 1)])
+@pytest.mark.parametrize("numbers", [(0, 3), (2, 0), (2, 3), (3, 1)])
 def test_numbers_that_are_not_read(numbers: tuple[int, int]) -> None:
     with pytest.raises(UnsupportedVersionError, match="not supported"):
         FileVersion.from_numbers(*numbers)

@@ -21,14 +21,17 @@ pytestmark = pytest.mark.reference
 
 _SHARED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _NUMBERS = count()
+_VERSIONS = st.sampled_from(["2.1", "2.2"])
 _ROWS_PER_FILE = st.sampled_from([1_000_000, 1_000_000, 4096, 30_000])
 
 
 @settings(max_examples=120, suppress_health_check=_SHARED_FOLDER)
-@given(table=tables(), rows_per_file=_ROWS_PER_FILE)
-def test_what_we_wrote_it_reads(tmp_path: Path, table: pa.Table, rows_per_file: int) -> None:
+@given(table=tables(), rows_per_file=_ROWS_PER_FILE, version=_VERSIONS)
+def test_what_we_wrote_it_reads(
+    tmp_path: Path, table: pa.Table, rows_per_file: int, version: str
+) -> None:
     path = str(tmp_path / str(next(_NUMBERS)))
-    pilum.write_dataset(table, path, max_rows_per_file=rows_per_file)
+    pilum.write_dataset(table, path, data_storage_version=version, max_rows_per_file=rows_per_file)
     found = lance.dataset(path)
     expected = as_stored(table)
     assert_same(found.to_table(), expected)
@@ -38,22 +41,24 @@ def test_what_we_wrote_it_reads(tmp_path: Path, table: pa.Table, rows_per_file: 
 
 
 @settings(max_examples=120, suppress_health_check=_SHARED_FOLDER)
-@given(table=tables(), rows_per_file=_ROWS_PER_FILE, request=requests())
+@given(table=tables(), rows_per_file=_ROWS_PER_FILE, version=_VERSIONS, request=requests())
 def test_what_it_wrote_we_read(
-    tmp_path: Path, table: pa.Table, rows_per_file: int, request: Request
+    tmp_path: Path, table: pa.Table, rows_per_file: int, version: str, request: Request
 ) -> None:
     path = str(tmp_path / str(next(_NUMBERS)))
     # The reference panics at fixed-size lists of fixed-size lists that are slices.
     expected = as_stored(table)
-    lance.write_dataset(expected, path, data_storage_version="2.1", max_rows_per_file=rows_per_file)
+    lance.write_dataset(
+        expected, path, data_storage_version=version, max_rows_per_file=rows_per_file
+    )
     assert_reads_as(pilum.dataset(path), expected, request)
 
 
 @settings(max_examples=80, suppress_health_check=_SHARED_FOLDER)
-@given(table=tables(), rows_per_file=_ROWS_PER_FILE, request=requests())
+@given(table=tables(), rows_per_file=_ROWS_PER_FILE, version=_VERSIONS, request=requests())
 def test_what_we_wrote_we_read(
-    tmp_path: Path, table: pa.Table, rows_per_file: int, request: Request
+    tmp_path: Path, table: pa.Table, rows_per_file: int, version: str, request: Request
 ) -> None:
     path = str(tmp_path / str(next(_NUMBERS)))
-    pilum.write_dataset(table, path, max_rows_per_file=rows_per_file)
+    pilum.write_dataset(table, path, data_storage_version=version, max_rows_per_file=rows_per_file)
     assert_reads_as(pilum.dataset(path), as_stored(table), request)

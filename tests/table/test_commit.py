@@ -217,7 +217,7 @@ def test_a_transaction_that_is_too_long_for_the_manifest_is_a_file(
         ({"fields": (0, 9)}, SchemaMismatchError, "field ids"),
         ({"fields": (1,)}, SchemaMismatchError, "'a', which must not be null"),
         ({"rows": 0}, InvalidInputError, "without rows"),
-        ({"minor": 2}, UnsupportedVersionError, "version 2.2 cannot be added"),
+        ({"minor": 3}, UnsupportedVersionError, "version 2.3 cannot be added"),
     ],
 )
 def test_fragments_that_do_not_fit_change_nothing(

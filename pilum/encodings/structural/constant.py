@@ -1,23 +1,38 @@
-"""Pages without values (`PageLayout.constant_layout`): every value is null, or there is none.
+"""Pages that store no value for each row (`PageLayout.constant_layout`).
+
+In file version 2.1 every value is null, or there is none (only empty and null lists):
 
     no buffers    all rows are null
     2 buffers     repetition levels, definition levels: u16 each, either may be empty
 
-Columns of only empty or null lists are stored so, too. Source: docs/format/encodings-2.1.md,
-"Constant".
+Since 2.2 levels may be compressed blocks, and one scalar may stand for all values:
+
+    inline value, no buffers     fixed width, up to 32 bytes; a bool is one byte
+    inline value, 2 buffers      the same, with levels
+    1 buffer                     the scalar as the buffers of an Arrow array of one element
+    3 buffers                    the same, then levels
+
+A scalar in a buffer is u32 n, u32 size[n] and then n buffers (without validity):
+
+    "hello"    02000000 08000000 05000000   00000000 05000000   68656c6c6f
+
+Source: docs/format/encodings-2.1.md, "Constant".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.encodings.base import demand
+from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.page import (
     Decoded,
+    DictionaryBlock,
     EncodedPage,
     Layer,
     Page,
@@ -25,63 +40,128 @@ from pilum.encodings.page import (
     layer_codes,
     layer_kinds,
 )
+from pilum.encodings.registry import compressive_of
+from pilum.encodings.structural.level_blocks import level_encoding, level_width
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
+from pilum.format.version import FileVersion
 from pilum.levels import Levels
 from pilum.storage.base import Plan
 
-__all__ = ["ConstantPage", "encode_constant"]
+__all__ = ["ConstantPage", "Scalar", "encode_constant"]
 
 _NULLABLE_ITEM = bytes([3])
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
+_MAX_LEVELS = 1 << 28
+_MAX_INLINE_BYTES = 32
 
 
 @dataclass
 class ConstantPage(Page):
-    """A page without values."""
+    """A page without a value for each row."""
 
     stored: StoredPage
     layers: bytes
+    inline_value: bytes | None = None
+    rep: _Levels | None = None
+    def_: _Levels | None = None
 
     @classmethod
-    def from_proto(cls, layout: pb.ConstantLayout, stored: StoredPage) -> ConstantPage:
+    def from_proto(
+        cls, layout: pb.ConstantLayout, stored: StoredPage, version: FileVersion
+    ) -> ConstantPage:
         """Reads the description of a page.
 
         Raises:
-            CorruptFileError: If it contradicts file version 2.1.
+            CorruptFileError: If it contradicts the file version.
         """
-        newer = (
-            layout.HasField("inline_value")
-            or layout.HasField("rep_compression")
-            or layout.HasField("def_compression")
-        )
-        demand(not newer, "constant page: a scalar or compressed levels, which need version 2.2")
+        inline = layout.inline_value if layout.HasField("inline_value") else None
+        rep = _Levels.of(layout, "rep_compression", layout.num_rep_values)
+        def_ = _Levels.of(layout, "def_compression", layout.num_def_values)
+        count = len(stored.buffers)
+        newer = inline is not None or rep is not None or def_ is not None or count % 2 == 1
         demand(
-            len(stored.buffers) in (0, 2),
-            f"constant page: expected 0 or 2 buffers, found {len(stored.buffers)}",
+            version.has_scalar_pages or not newer,
+            "constant page: a scalar or compressed levels, which need version 2.2",
         )
-        return cls(stored, layer_codes(layout.layers))
+        known = count in ((0, 2) if inline is not None else (0, 1, 2, 3))
+        demand(known, f"constant page: {count} buffers")
+        return cls(stored, layer_codes(layout.layers), inline, rep, def_)
 
     def read(self, rows: RowRanges) -> Plan[Decoded]:
         """Reads rows of the page."""
-        if not self.stored.buffers:
+        buffers = yield from self.stored.fetch(*range(len(self.stored.buffers)))
+        value = self._value(buffers)
+        layers = self._layers(buffers[-2:], rows) if len(buffers) > 1 else self._flat(rows, value)
+        count = layers[0].length
+        if value is None:
+            return Decoded(None, [], count, layers)
+        # A scalar is a dictionary of one value, to which every index is 0.
+        return Decoded(Flat(8), [np.zeros(count, dtype=np.uint8)], count, layers, value)
+
+    def _value(self, buffers: list[NDArray[np.uint8]]) -> DictionaryBlock | None:
+        if self.inline_value is not None:
+            return DictionaryBlock([np.frombuffer(self.inline_value, np.uint8)], 1)
+        return _scalar(buffers[0]) if len(buffers) % 2 else None
+
+    def _flat(self, rows: RowRanges, value: DictionaryBlock | None) -> list[Layer]:
+        """Layers of a page without levels: all null, or all valid."""
+        layer = Layer(rows.num_rows, None, 0, None)
+        if value is None:
             validity = np.zeros((rows.num_rows + 7) // 8, dtype=np.uint8)
             layer = Layer(rows.num_rows, validity, rows.num_rows, None)
-            return Decoded(None, [], rows.num_rows, [layer] * len(self.layers))
-        rep, def_ = yield from self.stored.fetch(0, 1)
-        demand(len(rep) % 2 == len(def_) % 2 == 0, "constant page: levels of odd size")
-        levels = rep.view(np.uint16), def_.view(np.uint16)
+        return [layer] * len(self.layers)
+
+    def _layers(self, buffers: list[NDArray[np.uint8]], rows: RowRanges) -> list[Layer]:
+        levels = _decode(self.rep, buffers[0]), _decode(self.def_, buffers[1])
         count = max(len(level) for level in levels)
         demand(all(len(level) in (0, count) for level in levels), "constant page: uneven levels")
         picked = _entries_of(levels[0], count, rows, self.stored.num_rows)
-        rep16, def16 = (level[picked] if len(level) else _NO_LEVELS for level in levels)
-        layers = kernels.unravel(self.layers, rep16, def16, len(picked))
-        decoded = [Layer(*layer) for layer in layers]
+        rep, def_ = (level[picked] if len(level) else _NO_LEVELS for level in levels)
+        decoded = [Layer(*layer) for layer in kernels.unravel(self.layers, rep, def_, len(picked))]
         demand(
             decoded[-1].length == rows.num_rows,
             f"constant page, rows: expected {rows.num_rows}, found {decoded[-1].length}",
         )
-        return Decoded(None, [], decoded[0].length, decoded)
+        return decoded
+
+
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """How levels are compressed, and how many there are."""
+
+    block: kernels.Block
+    count: int
+
+    @classmethod
+    def of(cls, layout: pb.ConstantLayout, name: str, count: int) -> _Levels | None:
+        if not layout.HasField(name):
+            return None
+        demand(count <= _MAX_LEVELS, f"constant page: {count} levels")
+        return cls(compressive_of(getattr(layout, name)).block(), count)
+
+
+def _decode(levels: _Levels | None, data: NDArray[np.uint8]) -> NDArray[np.uint16]:
+    if levels is not None:
+        data = kernels.decode_block(levels.block, data, levels.count)
+    demand(len(data) % 2 == 0, "constant page: levels of odd size")
+    return np.require(data.view(np.uint16), requirements="A")
+
+
+def _scalar(data: NDArray[np.uint8]) -> DictionaryBlock:
+    """Splits a value buffer into the buffers of an array of one element."""
+    demand(len(data) >= 4, f"scalar, bytes: {len(data)}")
+    count = int.from_bytes(data[:4].tobytes(), "little")
+    head = 4 + 4 * count
+    demand(count in (1, 2) and len(data) >= head, f"scalar of {count} buffers")
+    sizes = [int(size) for size in np.frombuffer(data[4:head].tobytes(), np.uint32)]
+    demand(sum(sizes) == len(data) - head, f"scalar, bytes: expected {sum(sizes)}")
+    first = data[head : head + sizes[0]]
+    if count == 1:
+        return DictionaryBlock([first], 1)
+    demand(sizes[0] in (8, 16), f"offsets of a scalar: {sizes[0]} bytes")
+    offsets = np.frombuffer(first.tobytes(), np.int32 if sizes[0] == 8 else np.int64)
+    return DictionaryBlock([offsets, data[head + sizes[0] :]], 1)
 
 
 def _entries_of(
@@ -99,10 +179,67 @@ def _entries_of(
     return RowRanges(np.column_stack((bounds[rows.starts], bounds[rows.stops]))).rows()
 
 
-def encode_constant(levels: Levels, num_rows: int) -> EncodedPage:
-    """Stores rows whose values are all null, or that have none."""
+def encode_constant(
+    levels: Levels, num_rows: int, version: FileVersion, scalar: Scalar | None = None
+) -> EncodedPage:
+    """Stores rows whose values are all null or all the same, or that have none.
+
+    Args:
+        levels: Levels of the rows.
+        num_rows: Rows of the page.
+        version: Of the file; scalars need one that has scalar pages.
+        scalar: The value of all that are valid.
+    """
+    if scalar is not None:
+        return _encode_scalar(levels, num_rows, scalar)
     # Without levels these are structs without members, which have no form of their own.
     codes = levels.codes if levels.max_rep or levels.max_def else _NULLABLE_ITEM
-    layout = pb.PageLayout(constant_layout=pb.ConstantLayout(layers=layer_kinds(codes)))
-    buffers = () if codes == _NULLABLE_ITEM else (levels.rep, levels.def_)
-    return EncodedPage(num_rows, layout, buffers)
+    layout = pb.ConstantLayout(layers=layer_kinds(codes))
+    buffers: tuple[Any, ...] = () if codes == _NULLABLE_ITEM else (levels.rep, levels.def_)
+    if buffers and version.has_scalar_pages:
+        widths = (
+            level_width(levels.rep, levels.max_rep),
+            level_width(levels.def_, levels.max_def),
+        )
+        layout = pb.ConstantLayout(
+            layers=layer_kinds(codes),
+            rep_compression=level_encoding(widths[0]),
+            def_compression=level_encoding(widths[1]),
+            num_rep_values=len(levels.rep),
+            num_def_values=len(levels.def_),
+        )
+        buffers = tuple(
+            level if width is None else kernels.encode_levels(level, width)
+            for level, width in zip(buffers, widths, strict=True)
+        )
+    return EncodedPage(num_rows, pb.PageLayout(constant_layout=layout), buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value as the buffers of an Arrow array of one element, without validity."""
+
+    buffers: tuple[bytes, ...]
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether the description of a page has room for it."""
+        return len(self.buffers) == 1 and len(self.buffers[0]) <= _MAX_INLINE_BYTES
+
+    def pack(self) -> bytes:
+        """The value buffer of a page."""
+        sizes = [len(buffer) for buffer in self.buffers]
+        head = np.array([len(sizes), *sizes], dtype="<u4").tobytes()
+        return b"".join((head, *self.buffers))
+
+
+def _encode_scalar(levels: Levels, num_rows: int, scalar: Scalar) -> EncodedPage:
+    layout = pb.ConstantLayout(layers=layer_kinds(levels.codes))
+    buffers: list[Any] = []
+    if scalar.is_inline:
+        layout.inline_value = scalar.buffers[0]
+    else:
+        buffers.append(scalar.pack())
+    if levels.max_rep or levels.max_def:
+        buffers.extend((levels.rep, levels.def_))
+    return EncodedPage(num_rows, pb.PageLayout(constant_layout=layout), tuple(buffers))

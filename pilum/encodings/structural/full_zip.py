@@ -40,6 +40,7 @@ from pilum.encodings.registry import compressive_of
 from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
+from pilum.format.version import FileVersion
 from pilum.levels import Levels
 from pilum.storage.base import Plan, Ranges
 
@@ -64,7 +65,9 @@ class FullZipPage(Page):
         self._plan = self.values.plan()
 
     @classmethod
-    def from_proto(cls, layout: pb.FullZipLayout, stored: StoredPage) -> FullZipPage:
+    def from_proto(
+        cls, layout: pb.FullZipLayout, stored: StoredPage, version: FileVersion
+    ) -> FullZipPage:
         """Reads the description of a page.
 
         Raises:

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock
 from pilum.encodings.base import Compressive, demand
-from pilum.encodings.compressive.flat import Flat
-from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
+from pilum.encodings.compressive.general import General
 from pilum.encodings.compressive.variable import Variable
 from pilum.encodings.page import (
     Decoded,
@@ -42,9 +41,11 @@ from pilum.encodings.page import (
 )
 from pilum.encodings.registry import compressive_of
 from pilum.encodings.structural.chunks import ChunkTable
-from pilum.errors import UnsupportedFormatError, UnsupportedTypeError
+from pilum.encodings.structural.level_blocks import level_encoding, level_width
+from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
+from pilum.format.version import FileVersion
 from pilum.kernels import Block
 from pilum.levels import Levels
 from pilum.storage.base import Fetched, Plan, Ranges
@@ -53,6 +54,7 @@ __all__ = ["MiniBlockPage", "PageDictionary", "encode_mini_block", "join_strings
 
 
 _ZERO = np.zeros(1, dtype=np.int64)
+_MAX_DICTIONARY_VALUES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,14 @@ class MiniBlockPage(Page):
 
     @classmethod
     def from_proto(
-        cls, layout: pb.MiniBlockLayout, stored: StoredPage, *, large: bool
+        cls, layout: pb.MiniBlockLayout, stored: StoredPage, version: FileVersion
     ) -> MiniBlockPage:
-        """Reads the description of a page of a file with or without large chunks.
+        """Reads the description of a page.
 
         Raises:
             CorruptFileError: If it contradicts the format.
         """
+        large = version.has_large_chunks
         demand(layout.has_large_chunk == large, "mini-block: chunk words of another file version")
         values = compressive_of(layout.value_compression)
         demand(
@@ -195,16 +198,14 @@ class MiniBlockPage(Page):
 def _read_dictionary(
     encoding: Compressive, data: NDArray[np.uint8], num_values: int
 ) -> DictionaryBlock:
+    if isinstance(encoding, General) and isinstance(encoding.values, Variable):
+        data, encoding = kernels.decompress(encoding.scheme, data), encoding.values
     if isinstance(encoding, Variable):
         return DictionaryBlock(list(_split_strings(encoding, data, num_values)), num_values)
-    if isinstance(encoding, Flat) or encoding.arm.endswith("bitpacking"):
-        # Zero-width packing has no bytes that would bound what a file may claim.
-        bounded = num_values <= max(1024, 8 * len(data))
-        demand(bounded, f"dictionary: {num_values} values in {len(data)} bytes")
-        return DictionaryBlock(
-            [kernels.decode_block(encoding.block(), data, num_values)], num_values
-        )
-    raise UnsupportedFormatError(f"a dictionary stored as {encoding.arm} is not supported")
+    # Zero-width packing has no bytes that would bound what a file may claim.
+    bounded = num_values <= _MAX_DICTIONARY_VALUES
+    demand(bounded, f"dictionary: {num_values} values in {len(data)} bytes")
+    return DictionaryBlock([kernels.decode_block(encoding.block(), data, num_values)], num_values)
 
 
 def _split_strings(
@@ -239,7 +240,7 @@ def encode_mini_block(
     values: Compressive,
     levels: Levels,
     num_rows: int,
-    *,
+    version: FileVersion,
     dictionary: PageDictionary | None = None,
 ) -> EncodedPage:
     """Cuts values and levels into chunks.
@@ -249,13 +250,14 @@ def encode_mini_block(
         values: Their description.
         levels: Levels of the rows.
         num_rows: Rows of the page.
+        version: Of the file.
         dictionary: What the values are indices into.
 
     Raises:
         UnsupportedTypeError: For values too wide for chunks; only lists of booleans come here so.
     """
-    rep_width = _level_width(levels.rep, levels.max_rep)
-    def_width = _level_width(levels.def_, levels.max_def)
+    rep_width = level_width(levels.rep, levels.max_rep)
+    def_width = level_width(levels.def_, levels.max_def)
     try:
         words, chunks, index = kernels.encode_mini_block(
             *_kernel_values(block, values),
@@ -265,18 +267,19 @@ def encode_mini_block(
             (rep_width, def_width),
             levels.max_rep,
             levels.max_visible,
-            False,
+            version.has_large_chunks,
         )
     except ValueError as error:
         raise UnsupportedTypeError(f"no chunk holds two of the values: {error}") from error
     layout = pb.MiniBlockLayout(
-        rep_compression=_level_encoding(rep_width),
-        def_compression=_level_encoding(def_width),
+        rep_compression=level_encoding(rep_width),
+        def_compression=level_encoding(def_width),
         value_compression=values.to_proto(),
         layers=layer_kinds(levels.codes),
         num_buffers=values.num_buffers,
         repetition_index_depth=1 if levels.max_rep else 0,
         num_items=block.num_values,
+        has_large_chunk=version.has_large_chunks,
     )
     buffers: list[object] = [words, chunks]
     if dictionary is not None:
@@ -323,19 +326,3 @@ def _kernel_values(
     assert isinstance(block, ListBlock)
     masks = [(mask.bitmap, mask.first, mask.per_row) for mask in block.validity if mask is not None]
     return "lists", coding, block.data, block.bits, 0, None, masks
-
-
-def _level_width(levels: NDArray[np.uint16], highest: int) -> int | None:
-    """Bits in which levels are stored: packed where that is smaller than 16, None without any."""
-    if len(levels) == 0:
-        return None
-    width = highest.bit_length()
-    one_group = len(levels) <= 1024
-    return 16 if one_group and 128 * width >= 2 * len(levels) else width
-
-
-def _level_encoding(width: int | None) -> pb.CompressiveEncoding | None:
-    if width is None:
-        return None
-    encoding = Flat(16) if width == 16 else OutOfLineBitpacking(16, width)
-    return encoding.to_proto()

@@ -5,12 +5,12 @@ use pilum_kernels::error::Corrupt;
 use pilum_kernels::levels::Layers;
 use pilum_kernels::mini_block::{self, Chunk, Decoded};
 use pilum_kernels::unravel::Unraveler;
-use pilum_kernels::{block, dictionary, full_zip};
+use pilum_kernels::{block, compression, dictionary, full_zip};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::arrays::{OffsetsArg, corrupt, layers_out, rows, slice, values_out};
-use crate::plans::{Block, Plan};
+use crate::plans::{Block, Plan, scheme};
 
 type Columns<'py> = (Bound<'py, PyList>, usize, Bound<'py, PyList>);
 
@@ -90,6 +90,19 @@ pub fn decode_full_zip<'py>(
     let body = slice(&body)?;
     let decoded = py.detach(|| full_zip::decode(&page, body, &ranges));
     out(py, decoded)
+}
+
+/// The raw bytes of one compressed buffer.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn decompress<'py>(
+    py: Python<'py>,
+    name: &str,
+    data: PyReadonlyArray1<'py, u8>,
+) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    let (scheme, data) = (scheme(name)?, slice(&data)?);
+    let raw = py.detach(|| compression::decompress(scheme, data));
+    Ok(raw.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
 }
 
 /// Decodes a block of `count` values.

@@ -1,7 +1,7 @@
 //! Arrow buffers to pages.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use pilum_kernels::block::BlockPlan;
+use pilum_kernels::block::{self, BlockPlan};
 use pilum_kernels::full_zip::{self, Control};
 use pilum_kernels::mini_block_writer::{self, Coding, Input, ItemValidity, LevelsIn};
 use pilum_kernels::ravel::{self as levels, List, Step};
@@ -143,6 +143,22 @@ fn level_plan(width: usize) -> BlockPlan {
             packed: width,
         }
     }
+}
+
+/// Encodes levels as a block of their own.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn encode_levels<'py>(
+    py: Python<'py>,
+    levels: Levels<'py>,
+    width: usize,
+) -> PyResult<Made<'py, u8>> {
+    let (levels, plan) = (slice(&levels)?, level_plan(width));
+    let made = py.detach(|| {
+        let mut out = Vec::new();
+        block::encode_levels(&plan, levels, &mut out).map(|()| out)
+    });
+    Ok(made.map_err(impossible)?.into_pyarray(py))
 }
 
 /// Zips values of fixed width; `parts` are the pieces of a value with their widths in bytes.

@@ -18,12 +18,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod _kernels {
     #[pymodule_export]
     use crate::decoding::{
-        decode_block, decode_full_zip, decode_mini_block, look_up_strings, unravel,
+        decode_block, decode_full_zip, decode_mini_block, decompress, look_up_strings, unravel,
     };
     #[pymodule_export]
     use crate::encoding::{
         compress_fsst, compress_zstd, encode_full_zip_fixed, encode_full_zip_strings,
-        encode_mini_block, fixed_costs, ravel,
+        encode_levels, encode_mini_block, fixed_costs, ravel,
     };
     #[pymodule_export]
     use crate::plans::{Block, Plan};

@@ -17,7 +17,7 @@ pub struct Plan(pub values::Plan);
 #[pyclass(frozen, module = "pilum._kernels")]
 pub struct Block(pub BlockPlan);
 
-fn scheme(name: &str) -> PyResult<Scheme> {
+pub fn scheme(name: &str) -> PyResult<Scheme> {
     match name {
         "lz4" => Ok(Scheme::Lz4),
         "zstd" => Ok(Scheme::Zstd),
