@@ -92,14 +92,16 @@ def _scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | No
     """The value of all valid slots, if they are the same."""
     if isinstance(block, ListBlock):
         return None
-    valid = leaf
+    mask = None
     if levels.max_def:
-        visible = levels.def_[levels.def_ <= levels.max_visible]
-        valid = leaf.filter(pa.array(visible == 0))
-    if len(valid) == 0:
-        return None
+        mask = pa.array(levels.def_[levels.def_ <= levels.max_visible] == 0)
     # A few values tell most pages apart, so that only likely ones are compared as a whole.
-    if not _all_same(valid.slice(0, _SCALAR_SAMPLE)) or not _all_same(valid):
+    for count in (_SCALAR_SAMPLE, len(leaf)):
+        values = leaf.slice(0, count)
+        valid = values if mask is None else values.filter(mask.slice(0, count))
+        if len(valid) and not _all_same(valid):
+            return None
+    if len(valid) == 0:
         return None
     one = block_of(valid.slice(0, 1))
     if isinstance(one, BitBlock):
