@@ -30,6 +30,7 @@ from pilum.errors import (
 )
 from pilum.expressions import BoundFilter
 from pilum.format.schema import Schema
+from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.open import open_store
 from pilum.table.align import new_schema
 from pilum.table.commit import commit, find_commit
@@ -219,7 +220,12 @@ class PartMessage:
 
 
 def start_job(
-    uri: str, schema: pa.Schema, mode: Mode, options: WriteOptions | None = None
+    uri: str,
+    schema: pa.Schema,
+    mode: Mode,
+    options: WriteOptions | None = None,
+    *,
+    version: FileVersion | None = None,
 ) -> WriteJob:
     """Looks at the table and fixes what a write goes by. Writes nothing.
 
@@ -228,23 +234,32 @@ def start_job(
         schema: Columns of the data; a table that is appended to keeps its own.
         mode: "create" demands that there is no table; the others create it where there is none.
         options: How files are cut.
+        version: Of the files; that of the table, or the default of a new one, if None.
 
     Raises:
         DatasetAlreadyExistsError: If mode is "create" and there is a table.
-        InvalidInputError: If a new table cannot have such columns.
+        InvalidInputError: If a new table cannot have such columns, or files of another version
+            were to be appended.
         UnsupportedVersionError: If the table has files of a version that we do not write.
     """
     store, uuid, options = open_store(uri), str(uuid4()), options or WriteOptions()
     try:
         latest = Snapshot.latest(store).manifest
     except DatasetNotFoundError:
+        options = replace(options, version=version or DEFAULT_VERSION)
         return WriteJob(store.uri, uuid, "create", 0, new_schema(schema), options)
     if mode == "create":
         raise DatasetAlreadyExistsError(
             f"{store.uri}: there is a table already; use mode append or overwrite"
         )
     if mode == "overwrite":
+        options = replace(options, version=version or latest.data_version)
         return WriteJob(store.uri, uuid, mode, latest.version, new_schema(schema), options)
+    if version not in {None, latest.data_version}:
+        raise InvalidInputError(
+            f"{store.uri}: the table has files of version {latest.data_version}; "
+            f"{version} cannot be appended"
+        )
     options = replace(options, version=latest.data_version)
     return WriteJob(store.uri, uuid, mode, latest.version, latest.schema, options)
 

@@ -31,6 +31,7 @@ from pilum.errors import (
     SchemaMismatchError,
 )
 from pilum.expressions import bind
+from pilum.format.version import FileVersion
 from pilum.storage.open import open_store
 from pilum.table.snapshot import Snapshot
 from pilum.table.write import WriteOptions
@@ -221,3 +222,17 @@ def test_an_append_keeps_the_schema_of_the_table(uri: str) -> None:
     with pytest.raises((SchemaMismatchError, InvalidInputError)):
         write_part(job, [pa.record_batch({"id": [1]}, schema=other)], partition=0)
     assert isinstance(job, WriteJob)
+
+
+def test_the_file_version_is_kept_unless_another_is_asked_for(uri: str) -> None:
+    newer = FileVersion.V2_2
+    job = start_job(uri, SCHEMA, "create", version=newer)
+    assert job.options.version is newer
+    commit_parts(job, [write_part(job, rows(1, 2), partition=0)])
+    assert start_job(uri, SCHEMA, "append").options.version is newer
+    assert start_job(uri, SCHEMA, "overwrite").options.version is newer
+    assert start_job(uri, SCHEMA, "overwrite", version=FileVersion.V2_1).options.version is (
+        FileVersion.V2_1
+    )
+    with pytest.raises(InvalidInputError, match=r"files of version 2\.2; 2\.1 cannot"):
+        start_job(uri, SCHEMA, "append", version=FileVersion.V2_1)

@@ -134,7 +134,7 @@ def write(
             where there is none.
         max_rows_per_file: Rows after which a task begins a new file.
         max_bytes_per_file: Bytes after which a task begins a new file.
-        data_storage_version: Version of the files of a new table.
+        data_storage_version: Version of the files of a new or overwritten table.
 
     Returns:
         The version that holds the rows.

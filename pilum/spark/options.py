@@ -39,7 +39,7 @@ class Options:
         mode: Writing: "create" demands that there is no table yet.
         max_rows_per_file: Writing: rows after which a new file is begun.
         max_bytes_per_file: Writing: bytes after which a new file is begun.
-        data_storage_version: Writing: version of the files, where the table has none yet.
+        data_storage_version: Writing: version of the files of a new or overwritten table.
     """
 
     path: str

@@ -86,7 +86,9 @@ def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
         SchemaMismatchError: If they do not.
         UnsupportedTypeError: If a type cannot be stored.
     """
-    job = start_job(options.path, to_arrow(schema), mode, _write_options(options))
+    asked = options.data_storage_version
+    version = None if asked is None else FileVersion.parse(asked)
+    job = start_job(options.path, to_arrow(schema), mode, _write_options(options), version=version)
     if job.mode == "append":
         _check_columns(schema, job.schema.arrow, options.path)
     return job
@@ -112,8 +114,6 @@ def _write_options(options: Options) -> WriteOptions:
         chosen = replace(chosen, max_rows_per_file=options.max_rows_per_file)
     if options.max_bytes_per_file is not None:
         chosen = replace(chosen, max_bytes_per_file=options.max_bytes_per_file)
-    if options.data_storage_version is not None:
-        chosen = replace(chosen, version=FileVersion.parse(options.data_storage_version))
     return chosen
 
 
