@@ -188,10 +188,14 @@ class Schema:
         """The Arrow schema."""
         return pa.schema([field.arrow for field in self.fields], dict(self.metadata) or None)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Names of the top-level fields."""
-        return [field.name for field in self.fields]
+        return list(self._by_name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Field]:
+        return {field.name: field for field in self.fields}
 
     def walk(self) -> Iterator[Field]:
         """All fields in pre-order."""
@@ -214,10 +218,9 @@ class Schema:
         Raises:
             ColumnNotFoundError: If there is none.
         """
-        for field in self.fields:
-            if field.name == name:
-                return field
-        raise ColumnNotFoundError(f"no column {name!r}; the columns are {self.names}")
+        if name not in self._by_name:
+            raise ColumnNotFoundError(f"no column {name!r}; the columns are {self.names}")
+        return self._by_name[name]
 
     def project(self, columns: Iterable[str]) -> Schema:
         """The schema with only the named columns, in the order given.
@@ -231,7 +234,7 @@ class Schema:
         """
         wanted: dict[str, list[tuple[str, ...]]] = {}
         for column in columns:
-            name, *path = (column,) if column in self.names else column.split(".")
+            name, *path = (column,) if column in self._by_name else column.split(".")
             wanted.setdefault(name, []).append(tuple(path))
         fields = tuple(self.field(name).project(paths) for name, paths in wanted.items())
         return Schema(fields, self.metadata)

@@ -113,10 +113,8 @@ def _projection(snapshot: Snapshot, columns: Iterable[str] | None) -> tuple[list
 
 
 def _arrow(names: list[str], schema: Schema) -> pa.Schema:
-    fields = [
-        schema.field(name).arrow if name in schema.names else pa.field(name, pa.uint64())
-        for name in names
-    ]
+    stored = {field.name: field.arrow for field in schema.fields}
+    fields = [stored.get(name) or pa.field(name, pa.uint64()) for name in names]
     return pa.schema(fields, schema.arrow.metadata)
 
 
