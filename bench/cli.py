@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from bench.page import page
 from bench.peers import PEERS
 from bench.questions import QUESTIONS
-from bench.report import print_report, write_json
+from bench.report import document_of, print_report, write_text
 from bench.rounds import Cell, Settings, run
 from bench.shapes import SHAPES
 
@@ -44,8 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Into a file or a pipe: wide enough for four libraries.
     console = Console() if sys.stdout.isatty() else Console(width=120)
     print_report(cells, peers, console)
+    document = document_of(cells, peers, settings)
     if options.json:
-        write_json(options.json, cells, peers, settings)
+        write_text(options.json, json.dumps(document, indent=1) + "\n")
+    if options.page:
+        write_text(options.page, page(document))
     return int(any(cell.problem for cell in cells if cell.peer == peers[0].name))
 
 
@@ -72,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeat", type=int, default=5, help="rounds; default: %(default)s")
     parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all samples there")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="also write docs/bench.md there")
     parser.add_argument("--smoke", action="store_true", help="tiny: does everything work?")
     return parser
 

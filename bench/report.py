@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,7 +16,7 @@ from bench.machine import summary
 from bench.peers import Peer
 from bench.rounds import Cell, Settings
 
-__all__ = ["print_report", "write_json"]
+__all__ = ["document_of", "print_report", "write_text"]
 
 Cells = dict[tuple[str, str], Cell]  # (shape, peer) → cell, of one question
 
@@ -86,12 +86,9 @@ def _quantity(cell: Cell) -> str:
     return f"{cell.median / 1e6:,.2f} MB"
 
 
-def write_json(
-    path: Path, cells: Sequence[Cell], peers: Sequence[Peer], settings: Settings
-) -> None:
-    """Writes everything, samples included."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    document = {
+def document_of(cells: Sequence[Cell], peers: Sequence[Peer], settings: Settings) -> dict[str, Any]:
+    """Everything, samples included, as JSON has it."""
+    return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": summary(),
         "settings": asdict(settings),
@@ -100,4 +97,9 @@ def write_json(
         },
         "cells": [{**asdict(cell), "median": cell.median} for cell in cells],
     }
-    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file, in folders that need not exist."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)

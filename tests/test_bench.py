@@ -26,7 +26,8 @@ def test_a_tiny_run_answers_every_question_for_every_column(
 ) -> None:
     pytest.importorskip("lance", reason="pylance is not installed")
     pytest.importorskip("vortex", reason="vortex-data is not installed")
-    assert main(["--smoke", "--json", str(tmp_path / "bench.json")]) == 0
+    files = {name: str(tmp_path / f"bench.{name}") for name in ("json", "md")}
+    assert main(["--smoke", "--json", files["json"], "--page", files["md"]]) == 0
 
     result = json.loads((tmp_path / "bench.json").read_text())
     assert {cell["peer"] for cell in result["cells"]} == set(PEERS)
@@ -34,6 +35,9 @@ def test_a_tiny_run_answers_every_question_for_every_column(
     assert {cell["question"] for cell in result["cells"]} == set(QUESTIONS)
     assert [cell for cell in result["cells"] if cell["problem"]] == []
     assert "geometric mean" in capsys.readouterr().out
+    text = (tmp_path / "bench.md").read_text()
+    assert all(f"| {shape} |" in text for shape in SHAPES)
+    assert all(f"## {question.capitalize()}\n" in text for question in QUESTIONS)
 
 
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,107 @@
+"""The results as the page docs/bench.md; its first two tables stand in the README, too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["page"]
+
+_HEAD = """# Measured
+
+`make bench` compares pilum with its peers in one process: they take turns, files are in the page
+cache, and each answer is compared with the source table before anything is timed. The columns have
+{rows:,} rows, the wide ones fewer (see `bench/shapes.py`). Numbers are medians. ÷ is a peer's
+median divided by ours: above 1, pilum is faster, smaller or leaner. Absolute times depend on the
+machine and mean little. `make bench ARGS="--page docs/bench.md"` writes this page.
+
+Measured on {date}: {cores} cores ({processor}), {system}, Python {python}.
+"""
+_BESIDE = ("scan", "take 1", "take 100", "take 1000", "write", "size")
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """The page for what `report.document_of` gives."""
+    numbers = _Numbers(document)
+    head = _HEAD.format(date=document["date"][:10], **document["settings"], **document["machine"])
+    parts = [head, _libraries(document), "## In short\n", numbers.summary(), numbers.beside()]
+    parts += [f"## {q.capitalize()}\n\n{numbers.question(q)}" for q in numbers.questions]
+    return "\n".join(parts)
+
+
+def _libraries(document: Mapping[str, Any]) -> str:
+    rows = [[name, peer["version"], peer["settings"]] for name, peer in document["peers"].items()]
+    return _table(["Library", "Version", "Settings"], rows, left=3)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    rule = ["---"] * left + ["--:"] * (len(head) - left)
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+    return "\n".join(lines) + "\n"
+
+
+class _Numbers:
+    """Medians by question, column and library."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._base, *self._others = document["peers"]
+        self._cells = {(c["question"], c["shape"], c["peer"]): c for c in document["cells"]}
+        self.questions = list(dict.fromkeys(c["question"] for c in document["cells"]))
+
+    def summary(self) -> str:
+        """Geometric means over the columns."""
+        rows = [
+            [question, *(_ratio(self._mean(question, peer)) for peer in self._others)]
+            for question in self.questions
+        ]
+        return _table(["geometric mean", *(f"÷ {peer}" for peer in self._others)], rows)
+
+    def beside(self) -> str:
+        """The first peer column by column."""
+        asked = [question for question in _BESIDE if question in self.questions]
+        shapes = self._shapes(asked[0]) if asked else []
+        rows = [
+            [shape, *(_ratio(self._quotient(q, shape, self._others[0])) for q in asked)]
+            for shape in shapes
+        ]
+        return _table([f"÷ {self._others[0]}", *asked], rows)
+
+    def question(self, question: str) -> str:
+        """All figures of one question."""
+        head = ["column", self._base]
+        for peer in self._others:
+            head += [peer, "÷"]
+        rows = []
+        for shape in self._shapes(question):
+            row = [shape, self._quantity(question, shape, self._base)]
+            for peer in self._others:
+                quotient = self._quotient(question, shape, peer)
+                row += [self._quantity(question, shape, peer), _ratio(quotient)]
+            rows.append(row)
+        return _table(head, rows)
+
+    def _shapes(self, question: str) -> list[str]:
+        return [shape for q, shape, peer in self._cells if q == question and peer == self._base]
+
+    def _quotient(self, question: str, shape: str, peer: str) -> float | None:
+        ours = self._cells[question, shape, self._base]["median"]
+        theirs = self._cells[question, shape, peer]["median"]
+        return theirs / ours if ours and theirs else None
+
+    def _mean(self, question: str, peer: str) -> float | None:
+        ratios = [self._quotient(question, shape, peer) for shape in self._shapes(question)]
+        logs = [math.log(ratio) for ratio in ratios if ratio]
+        return math.exp(sum(logs) / len(logs)) if logs else None
+
+    def _quantity(self, question: str, shape: str, peer: str) -> str:
+        cell = self._cells[question, shape, peer]
+        if cell["median"] is None:
+            return "–"
+        if cell["unit"] == "s":
+            return f"{cell['median'] * 1e3:,.2f} ms"
+        return f"{cell['median'] / 1e6:,.2f} MB"
+
+
+def _ratio(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.2f}"
