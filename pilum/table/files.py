@@ -88,7 +88,7 @@ class FragmentReader:
         """
         reader = self._fields.get(field.ids)
         # The same columns may have another name or place in another version.
-        if reader is None or reader.field != field:
+        if reader is None or (reader.field is not field and reader.field != field):
             reader = self._fields[field.ids] = self._make(field)
         return reader
 

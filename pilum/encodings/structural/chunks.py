@@ -28,6 +28,9 @@ from pilum.format.rows import RowRanges
 
 __all__ = ["ChunkTable"]
 
+_DENSE = 2
+"""So many chunks per range of rows still count as dense."""
+
 _MAX_VALUES = 32_768
 
 
@@ -89,10 +92,15 @@ class ChunkTable:
         return cls(table, ends, last_chunks)
 
     def covering(self, rows: RowRanges) -> NDArray[np.int64] | slice:
-        """Numbers of the chunks that hold the rows, ascending."""
-        if len(rows.bounds) == 1:
-            first, behind = rows.bounds[0]
-            return slice(self._first(first), self._last(behind - 1) + 1)
+        """Numbers of the chunks that hold the rows, ascending.
+
+        Where the rows are dense, chunks in between that hold none are among them: leaving them
+        out would cost more than reading them.
+        """
+        first = int(self._first(rows.bounds[0, 0]))
+        behind = int(self._last(rows.bounds[-1, 1] - 1)) + 1
+        if _DENSE * len(rows.bounds) >= behind - first:
+            return slice(first, behind)
         steps = np.zeros(len(self.table) + 1, dtype=np.int64)
         np.add.at(steps, self._first(rows.starts), 1)
         np.add.at(steps, self._last(rows.stops - 1) + 1, -1)

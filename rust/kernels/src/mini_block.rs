@@ -113,6 +113,9 @@ fn decode_chunk(
     values: &mut Values,
     levels: &mut Unraveler,
 ) -> Result<usize> {
+    if !is_wanted(page, chunk, rows, cursor) {
+        return Ok(0);
+    }
     let bytes = part(body, chunk.start, chunk.size, "chunk, bytes")?;
     let mut parts = Parts::new(page, bytes)?;
     scratch.entries.clear();
@@ -135,6 +138,19 @@ fn decode_chunk(
         values,
     )?;
     Ok(scratch.values.iter().map(ExactSizeIterator::len).sum())
+}
+
+/// Whether a chunk holds any of the wanted rows; ranges in front of it are left behind.
+fn is_wanted(page: &Page, chunk: &Chunk, rows: &[Range<usize>], cursor: &mut usize) -> bool {
+    // A chunk with lists may begin in the middle of the row in front of its first.
+    let first = chunk
+        .first_row
+        .saturating_sub(usize::from(page.layers.max_rep > 0));
+    while rows.get(*cursor).is_some_and(|range| range.end <= first) {
+        *cursor += 1;
+    }
+    let end = chunk.first_row + chunk.num_rows;
+    rows.get(*cursor).is_some_and(|range| range.start < end)
 }
 
 /// Levels of the wanted rows of a chunk without lists, where every entry owns a value.
