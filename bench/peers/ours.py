@@ -25,17 +25,17 @@ class Pilum(Peer):
     def __init__(self) -> None:
         import pilum
 
-        self.library = pilum
+        self.module = pilum
         try:
             self.version = version("pilum")
         except PackageNotFoundError:
             self.version = "(from the tree, not installed)"
 
     def write(self, table: pa.Table, path: Path) -> None:
-        self.library.write_dataset(table, path)
+        self.module.write_dataset(table, path)
 
     def open(self, path: Path) -> Any:
-        return self.library.dataset(path)
+        return self.module.dataset(path)
 
     def scan(self, handle: Any) -> pa.Table:
         return handle.to_table()

@@ -25,14 +25,14 @@ class Pylance(Peer):
     def __init__(self) -> None:
         import lance
 
-        self.library = lance
+        self.module = lance
         self.version = version("pylance")
 
     def write(self, table: pa.Table, path: Path) -> None:
-        self.library.write_dataset(table, str(path), data_storage_version="2.1")
+        self.module.write_dataset(table, str(path), data_storage_version="2.1")
 
     def open(self, path: Path) -> Any:
-        return self.library.dataset(str(path))
+        return self.module.dataset(str(path))
 
     def scan(self, handle: Any) -> pa.Table:
         return handle.to_table()

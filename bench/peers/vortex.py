@@ -25,14 +25,14 @@ class Vortex(Peer):
     def __init__(self) -> None:
         import vortex
 
-        self.library = vortex
+        self.module = vortex
         self.version = version("vortex-data")
 
     def write(self, table: pa.Table, path: Path) -> None:
-        self.library.io.write(table, str(path))
+        self.module.io.write(table, str(path))
 
     def open(self, path: Path) -> Any:
-        return self.library.open(str(path))
+        return self.module.open(str(path))
 
     def scan(self, handle: Any) -> pa.Table:
         return handle.to_arrow().read_all()
@@ -41,5 +41,5 @@ class Vortex(Peer):
         yield from handle.to_arrow()
 
     def take(self, handle: Any, rows: NDArray[np.int64]) -> pa.Table:
-        indices = self.library.array(pa.array(rows.astype(np.uint64)))
+        indices = self.module.array(pa.array(rows.astype(np.uint64)))
         return handle.scan(indices=indices).read_all().to_arrow_table()
