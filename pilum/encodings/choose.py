@@ -1,7 +1,7 @@
 """Which layout and which encoding a page gets: by size, in this order.
 
 1. No value, or only nulls: a constant page; since 2.2 also where all values are the same.
-2. A dictionary where values repeat enough (strings and 128-bit values).
+2. A dictionary where values repeat enough (strings, 128-bit values, since 2.2 64-bit ones).
 3. Values below 256 bytes: mini-block; else full-zip.
 4. Integers and floats: the smallest of flat, run-length and bit-packing.
 5. Text: FSST where it makes the page smaller; very long strings: zstd, each on its own.
