@@ -1,15 +1,16 @@
-"""Reading one top-level field of a fragment, whose leaves may stand in several files.
+"""Reading a field of a fragment whose files have version 2.1 or newer.
 
-Leaf columns have pages of their own, cut at different rows. A *segment* is a range of rows that
-lies within one page of every leaf; it is read by one plan per file and becomes one Arrow array, so
+Leaf columns have pages of their own, cut at different rows, and may stand in several files. A
+segment is a range of rows that lies within one page of every leaf; it becomes one Arrow array, so
 that siblings of a struct meet without copying.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +19,14 @@ from numpy.typing import NDArray
 
 from pilum.container.assemble import assemble
 from pilum.container.reader import Column, FileReader
+from pilum.container.segments import FieldReader, FilePart, Segment
 from pilum.encodings.page import Decoded
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
-from pilum.storage.base import Plan, gather, run_plan
+from pilum.storage.base import Plan, Source
 
-__all__ = ["FieldReader", "Leaf", "Segment", "read_segments"]
+__all__ = ["Leaf", "LeafFieldReader"]
 
 _PAGE_BYTES = 8 * 1024 * 1024
 
@@ -38,25 +40,32 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """Some rows of a field that lie within one page of each leaf.
+class LeafSegment(Segment):
+    """Some rows of a field that lie within one page of each leaf."""
 
-    Attributes:
-        field: Whose rows.
-        start: First row of the segment in the fragment.
-        rows: The wanted rows, counted from `start`.
-    """
-
-    field: FieldReader
+    field: LeafFieldReader
     start: int
     rows: RowRanges
 
-    def read(self) -> pa.Array:
-        """Reads the rows, one file after the other."""
-        return read_segments([self])[0]
+    def plans(self) -> list[tuple[Source, Plan[Any]]]:
+        """One plan per leaf."""
+        return [
+            (leaf.reader.source, _leaf_plan(leaf.column, self))
+            for leaf in self.field.leaves.values()
+        ]
+
+    def build(self, results: Sequence[Any]) -> pa.Array:
+        """The array of the rows."""
+        leaves = dict(zip(self.field.leaves, results, strict=True))
+        try:
+            return assemble(self.field.field, leaves, self.rows.num_rows)
+        except CorruptFileError as error:
+            files = {leaf.column.path for leaf in self.field.leaves.values()}
+            where = f"column {self.field.field.name!r}, rows from {self.start}"
+            raise error.at(where).at(", ".join(sorted(files))) from None
 
 
-class FieldReader:
+class LeafFieldReader(FieldReader):
     """One field of a fragment.
 
     Attributes:
@@ -74,6 +83,18 @@ class FieldReader:
             np.unique(np.concatenate(bounds)) if bounds else np.array([0, num_rows], dtype=np.int64)
         )
 
+    @classmethod
+    def of(cls, field: Field, parts: Sequence[FilePart], num_rows: int) -> LeafFieldReader:
+        """Finds the leaves of a field in files; see `pilum.container.open.field_reader`."""
+        leaves: dict[FieldId, Leaf] = {}
+        for leaf in field.leaves():
+            part = next((part for part in parts if leaf.id in part.columns), None)
+            if part is not None:
+                assert isinstance(part.reader, FileReader)
+                column = part.reader.columns([part.columns[leaf.id]])[0]
+                leaves[leaf.id] = Leaf(part.reader, column)
+        return cls(field, leaves, num_rows)
+
     @cached_property
     def bytes_per_row(self) -> float:
         """About the bytes of a row in memory, on average; at least those that are stored."""
@@ -84,12 +105,12 @@ class FieldReader:
         )
         return total / max(self.num_rows, 1)
 
-    def segments(self, rows: RowRanges) -> Iterator[Segment]:
+    def segments(self, rows: RowRanges) -> Iterator[LeafSegment]:
         """Cuts rows of the fragment at page borders."""
         if len(rows.bounds) == 0:
             return
         if len(self._cuts) == 2:
-            yield Segment(self, 0, rows)
+            yield LeafSegment(self, 0, rows)
             return
         first = int(np.searchsorted(self._cuts, rows.starts[0], side="right")) - 1
         last = int(np.searchsorted(self._cuts, rows.stops[-1], side="left"))
@@ -98,11 +119,7 @@ class FieldReader:
         ):
             wanted = rows.within(int(start), int(stop))
             if len(wanted.bounds):
-                yield Segment(self, int(start), wanted)
-
-    def empty(self) -> pa.Array:
-        """An array of no rows."""
-        return pa.nulls(0, self.field.arrow_type)
+                yield LeafSegment(self, int(start), wanted)
 
 
 def _memory_bytes(kind: pa.DataType, column: Column) -> float:
@@ -124,37 +141,9 @@ def _width_bits(kind: pa.DataType) -> int | None:
     return None
 
 
-def read_segments(segments: list[Segment]) -> list[pa.Array]:
-    """Reads segments; all that lie in one file are read together.
-
-    Raises:
-        CorruptFileError: If a page is damaged.
-    """
-    by_file: dict[int, tuple[FileReader, list[tuple[int, FieldId, Plan[Decoded]]]]] = {}
-    for number, segment in enumerate(segments):
-        for field_id, leaf in segment.field.leaves.items():
-            plans = by_file.setdefault(id(leaf.reader), (leaf.reader, []))[1]
-            plans.append((number, field_id, _leaf_plan(leaf.column, segment)))
-    decoded: list[dict[FieldId, Decoded]] = [{} for _ in segments]
-    for reader, plans in by_file.values():
-        results = run_plan(gather([plan for _, _, plan in plans]), reader.source)
-        for (number, field_id, _), result in zip(plans, results, strict=True):
-            decoded[number][field_id] = result
-    return [_assemble(segment, leaves) for segment, leaves in zip(segments, decoded, strict=True)]
-
-
-def _leaf_plan(column: Column, segment: Segment) -> Plan[Decoded]:
+def _leaf_plan(column: Column, segment: LeafSegment) -> Plan[Decoded]:
     # Other leaves may have more pages than this one, so its only page may start before the segment.
     number = 0 if len(column.row_bounds) == 2 else column.page_at(segment.start)
     skip = segment.start - int(column.row_bounds[number])
     rows = segment.rows if skip == 0 else RowRanges(segment.rows.bounds + skip)
     return column.read(number, rows)
-
-
-def _assemble(segment: Segment, leaves: Mapping[FieldId, Decoded]) -> pa.Array:
-    try:
-        return assemble(segment.field.field, leaves, segment.rows.num_rows)
-    except CorruptFileError as error:
-        files = {leaf.column.path for leaf in segment.field.leaves.values()}
-        where = f"column {segment.field.field.name!r}, rows from {segment.start}"
-        raise error.at(where).at(", ".join(sorted(files))) from None

@@ -21,7 +21,7 @@ from pilum.encodings.base import demand
 from pilum.errors import CorruptFileError, UnsupportedVersionError
 from pilum.format.version import FileVersion
 
-__all__ = ["FOOTER_BYTES", "MAGIC", "Footer", "pack_table", "parse_table"]
+__all__ = ["FOOTER_BYTES", "MAGIC", "Footer", "pack_table", "parse_table", "version_of"]
 
 FOOTER_BYTES = 40
 MAGIC = b"LANC"
@@ -52,13 +52,9 @@ class Footer:
             CorruptFileError: If this is no Lance file, or a damaged one.
             UnsupportedVersionError: If the version is not supported.
         """
-        demand(len(tail) >= 8, f"file size, bytes: expected at least 8, found {len(tail)}")
-        if tail[-4:] != MAGIC:
-            raise CorruptFileError(
-                f"magic: expected {MAGIC!r}, found {tail[-4:]!r}; not a Lance file"
-            )
-        major, minor = struct.unpack("<HH", tail[-8:-4])
-        version = _version(major, minor)
+        version = version_of(tail)
+        if version is FileVersion.LEGACY:
+            raise UnsupportedVersionError("a legacy Lance file (version 0.1) has another footer")
         demand(
             len(tail) >= FOOTER_BYTES,
             f"file size, bytes: expected at least {FOOTER_BYTES}, found {len(tail)}",
@@ -95,18 +91,26 @@ class Footer:
             self.global_table,
             self.num_global_buffers,
             self.num_columns,
-            self.version.major,
-            self.version.minor,
+            *self.version.footer_numbers,
             MAGIC,
         )
 
 
-def _version(major: int, minor: int) -> FileVersion:
-    if (major, minor) in ((0, 3), (2, 0)):
-        raise UnsupportedVersionError("Lance file version 2.0 is not supported")
-    if major == 0:
-        raise UnsupportedVersionError(f"legacy Lance files (version 0.{minor}) are not supported")
-    return FileVersion.from_numbers(major, minor)
+def version_of(tail: bytes | NDArray[np.uint8]) -> FileVersion:
+    """The version of a file, by its last bytes; the footers of all versions end alike.
+
+    Args:
+        tail: At least the last 8 bytes, or the whole file if it is shorter.
+
+    Raises:
+        CorruptFileError: If this is no Lance file.
+        UnsupportedVersionError: If the version is not supported.
+    """
+    end = bytes(tail[-8:])
+    demand(len(end) == 8, f"file size, bytes: expected at least 8, found {len(end)}")
+    if end[-4:] != MAGIC:
+        raise CorruptFileError(f"magic: expected {MAGIC!r}, found {end[-4:]!r}; not a Lance file")
+    return FileVersion.from_numbers(*struct.unpack("<HH", end[:4]))
 
 
 def parse_table(data: NDArray[np.uint8], limit: int) -> list[tuple[int, int]]:

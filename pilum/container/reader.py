@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pilum.container.footer import FOOTER_BYTES, Footer, parse_table
 from pilum.container.metadata import MAX_ROWS, PageEntry, parse_column, parse_file_descriptor
+from pilum.container.tail import Tail
 from pilum.encodings.base import demand
 from pilum.encodings.layouts import page_of
 from pilum.encodings.page import Decoded, Page, StoredPage
@@ -22,11 +23,9 @@ from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
-from pilum.storage.base import Plan, Ranges, Source, run_plan
+from pilum.storage.base import Plan, Ranges, Source, gather, run_plan
 
 __all__ = ["Column", "FileReader"]
-
-_TAIL_BYTES = 64 * 1024
 
 
 class Column:
@@ -132,7 +131,7 @@ class FileReader:
         num_rows: int,
         column_table: list[tuple[int, int]],
         global_buffers: list[tuple[int, int]],
-        tail: tuple[int, NDArray[np.uint8]],
+        tail: Tail,
     ) -> None:
         self.source = source
         self.version: FileVersion = footer.version
@@ -144,33 +143,34 @@ class FileReader:
         self._columns: dict[int, Column] = {}
 
     @classmethod
-    def open(cls, source: Source) -> FileReader:
+    def open(cls, source: Source, tail: Tail | None = None) -> FileReader:
         """Reads footer, tables and schema.
+
+        Args:
+            source: The file, of version 2.1 or newer.
+            tail: Its end, if that was read already.
 
         Raises:
             CorruptFileError: If this is no Lance file, or a damaged one.
             UnsupportedVersionError: If its version is not supported.
         """
         try:
-            return run_plan(cls._open(source), source)
+            return run_plan(cls._open(source, tail or Tail.read(source)), source)
         except CorruptFileError as error:
             raise error.at(source.path) if source.path not in error.where else error from None
         except UnsupportedFormatError as error:
             raise type(error)(f"{error}\n  {source.path}") from None
 
     @classmethod
-    def _open(cls, source: Source) -> Plan[FileReader]:
-        start = max(source.size - _TAIL_BYTES, 0)
-        fetched = yield Ranges.of((start, source.size - start))
-        tail = fetched[0]
-        footer = Footer.parse(tail[-FOOTER_BYTES:].tobytes(), source.size)
+    def _open(cls, source: Source, tail: Tail) -> Plan[FileReader]:
+        footer = Footer.parse(tail.data[-FOOTER_BYTES:].tobytes(), source.size)
         need = min(footer.column_metadata, footer.column_table)
-        table = yield from _at(tail, start, footer.global_table, footer.global_table_bytes)
+        table = yield from tail.bytes_at(footer.global_table, footer.global_table_bytes)
         global_buffers = parse_table(table, footer.column_metadata)
         position, size = global_buffers[0]
-        descriptor_bytes = yield from _at(tail, start, position, size)
+        descriptor_bytes = yield from tail.bytes_at(position, size)
         table_start = footer.global_table - footer.column_table_bytes
-        table = yield from _at(tail, start, table_start, footer.column_table_bytes)
+        table = yield from tail.bytes_at(table_start, footer.column_table_bytes)
         columns = parse_table(table, footer.global_table)
         if any(at < need for at, _ in columns):
             raise CorruptFileError("column metadata in front of its start")
@@ -178,7 +178,7 @@ class FileReader:
         schema = Schema.from_proto(descriptor.schema.fields, descriptor.schema.metadata)
         rows = descriptor.length
         demand(rows < MAX_ROWS, f"rows: {rows}")
-        return cls(source, footer, schema, rows, columns, global_buffers, (start, tail))
+        return cls(source, footer, schema, rows, columns, global_buffers, tail)
 
     @property
     def num_columns(self) -> int:
@@ -206,10 +206,11 @@ class FileReader:
                 raise CorruptFileError(
                     f"column {index} of a file with {self.num_columns}", self.source.path
                 )
-        start, tail = self._tail
         places = [self._column_table[index] for index in indices]
-        if all(position >= start for position, _ in places):
-            return [tail[at - start : at - start + size].tobytes() for at, size in places]
+        if all(self._tail.holds(position) for position, _ in places):
+            plans = [self._tail.bytes_at(*place) for place in places]
+            found = yield from gather(plans)
+            return [data.tobytes() for data in found]
         fetched = yield Ranges.of(*places)
         return [fetched[i].tobytes() for i in range(len(indices))]
 
@@ -234,13 +235,3 @@ class FileReader:
             IndexError: If there is none of this number.
         """
         return self.source.read(Ranges.of(self.global_buffers[index]))[0].tobytes()
-
-
-def _at(
-    tail: NDArray[np.uint8], tail_start: int, position: int, size: int
-) -> Plan[NDArray[np.uint8]]:
-    """Bytes from the tail if they are in it, else from the file."""
-    if position >= tail_start:
-        return tail[position - tail_start : position - tail_start + size]
-    fetched = yield Ranges.of((position, size))
-    return fetched[0]

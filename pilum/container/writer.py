@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -35,7 +35,7 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.parallel import num_threads, submit
 from pilum.storage.base import Sink
 
-__all__ = ["FileWriter", "WrittenFile"]
+__all__ = ["DataFileWriter", "FileWriter", "WrittenFile"]
 
 _ALIGNMENT = 64
 _PAD = b"\x48" * _ALIGNMENT
@@ -59,6 +59,26 @@ class WrittenFile:
     field_ids: tuple[FieldId, ...]
     column_indices: tuple[int, ...]
     version: FileVersion
+
+
+class DataFileWriter(Protocol):
+    """One new file of any version."""
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Adds rows."""
+        ...
+
+    def bytes_written(self) -> int:
+        """Bytes in the file, and those that wait to be encoded."""
+        ...
+
+    def finish(self) -> WrittenFile:
+        """Writes what is left and the end of the file, and finishes the sink."""
+        ...
+
+    def abort(self) -> None:
+        """Drops the file."""
+        ...
 
 
 class _ColumnWriter:

@@ -12,60 +12,72 @@ __all__ = ["DEFAULT_VERSION", "FileVersion"]
 class FileVersion(Enum):
     """A version of the data-file format that this library reads and writes.
 
-    The value is what stands in the footer of a file and in `DataFile` of a manifest.
+    The value is what stands in `DataFile` of a manifest; the footer of a file may say otherwise.
     """
 
+    LEGACY = (0, 2)
+    V2_0 = (2, 0)
     V2_1 = (2, 1)
     V2_2 = (2, 2)
 
     def __str__(self) -> str:
         """The canonical string of a manifest's `data_format.version`, such as "2.1"."""
+        if self is FileVersion.LEGACY:
+            return "0.1"
         major, minor = self.value
         return f"{major}.{minor}"
 
     @property
     def major(self) -> int:
-        """Major number as stored in the footer."""
+        """Major number as stored in a manifest."""
         return self.value[0]
 
     @property
     def minor(self) -> int:
-        """Minor number as stored in the footer."""
+        """Minor number as stored in a manifest."""
         return self.value[1]
+
+    @property
+    def footer_numbers(self) -> tuple[int, int]:
+        """Major and minor number as stored in the footer of a file."""
+        return (0, 3) if self is FileVersion.V2_0 else self.value
 
     @property
     def has_large_chunks(self) -> bool:
         """Whether mini-block chunks may be larger than 32 KiB, which makes their headers wider."""
-        return self is not FileVersion.V2_1
+        return self is FileVersion.V2_2
 
     @property
     def has_scalar_pages(self) -> bool:
         """Whether a page may hold one value for all of its rows, and levels may be compressed."""
-        return self is not FileVersion.V2_1
+        return self is FileVersion.V2_2
 
     @property
     def has_wide_dictionaries(self) -> bool:
         """Whether values of 64 bits may have a dictionary."""
-        return self is not FileVersion.V2_1
+        return self is FileVersion.V2_2
 
     @property
     def has_compressed_dictionaries(self) -> bool:
         """Whether a dictionary may be compressed as a whole."""
-        return self is not FileVersion.V2_1
+        return self is FileVersion.V2_2
 
     @classmethod
     def from_numbers(cls, major: int, minor: int) -> FileVersion:
-        """Returns the version with these footer numbers.
+        """Returns the version with these numbers, of a footer or of a manifest.
 
         Raises:
-            UnsupportedVersionError: If this library does not read that version.
+            UnsupportedVersionError: If this library does not know that version.
         """
+        if (major, minor) in ((0, 0), (0, 1)):
+            return cls.LEGACY
+        if (major, minor) == (0, 3):
+            return cls.V2_0
         try:
             return cls((major, minor))
         except ValueError:
-            known = ", ".join(str(version) for version in cls)
             raise UnsupportedVersionError(
-                f"Lance file version {major}.{minor} is not supported; supported: {known}"
+                f"Lance file version {major}.{minor} is not supported; supported: {_known()}"
             ) from None
 
     @classmethod
@@ -73,24 +85,35 @@ class FileVersion(Enum):
         """Returns the version that users write as `data_storage_version`.
 
         Args:
-            text: A canonical string such as "2.1", or "stable" for the default of this library.
+            text: A canonical string such as "2.1"; "stable" for the default of this library,
+                "next" for the newest that it writes, "legacy" for "0.1".
 
         Raises:
             UnsupportedVersionError: A version of the format that is not supported.
             InvalidInputError: Not a version at all.
         """
-        if text == "stable":
-            return DEFAULT_VERSION
-        known = {str(version): version for version in cls}
+        known = {str(version): version for version in cls} | _ALIASES
         if text in known:
             return known[text]
-        if text in {"legacy", "next", "0.1", "0.2", "0.3", "2.0", "2.3"}:
+        if text == "2.3":
             raise UnsupportedVersionError(
-                f"data storage version {text!r} is not supported; supported: {', '.join(known)}"
+                f"data storage version {text!r} is not supported; supported: {_known()}"
             )
         raise InvalidInputError(
-            f"unknown data storage version {text!r}; supported: {', '.join(known)}, 'stable'"
+            f"unknown data storage version {text!r}; supported: {_known()}, "
+            + ", ".join(repr(alias) for alias in ("stable", "next", "legacy"))
         )
 
 
+def _known() -> str:
+    return ", ".join(str(version) for version in FileVersion)
+
+
 DEFAULT_VERSION = FileVersion.V2_1
+_ALIASES = {
+    "stable": DEFAULT_VERSION,
+    "next": FileVersion.V2_2,
+    "legacy": FileVersion.LEGACY,
+    "0.2": FileVersion.LEGACY,
+    "0.3": FileVersion.V2_0,
+}

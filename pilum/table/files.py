@@ -11,10 +11,12 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cached_property
+from itertools import repeat
 from typing import Generic, TypeVar
 
-from pilum.container.fields import FieldReader, Leaf
-from pilum.container.reader import FileReader
+from pilum.container.open import field_reader, open_file
+from pilum.container.segments import DataFileReader, FieldReader, FilePart
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.schema import Field, FieldId
 from pilum.format.version import FileVersion
@@ -25,6 +27,8 @@ from pilum.table.names import data_path
 __all__ = ["FragmentReader"]
 
 _MAX_OPEN = 256
+_NO_COLUMN = -1
+"""Files before 2.0 have no columns by number."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -95,26 +99,32 @@ class FragmentReader:
     def _make(self, field: Field) -> FieldReader:
         if special := field.special_storage:
             raise UnsupportedFormatError(f"column {field.name!r}: {special} is not supported")
-        leaves: dict[FieldId, Leaf] = {}
-        for leaf in field.leaves():
-            place = self._locate(leaf.id)
-            if place is not None:
-                file, index = place
-                reader = self._open(file)
-                leaves[leaf.id] = Leaf(reader, reader.columns([index])[0])
-        return FieldReader(field, leaves, self.num_rows)
+        return field_reader(field, self._parts(field), self.num_rows)
 
-    def _locate(self, field_id: FieldId) -> tuple[DataFile, int] | None:
-        for file in self.fragment.files:
-            if field_id in file.fields:
+    @cached_property
+    def _columns(self) -> list[dict[FieldId, int]]:
+        """For each file, the column of each field that it holds."""
+        return [
+            dict(zip(file.fields, file.column_indices or repeat(_NO_COLUMN), strict=False))
+            for file in self.fragment.files
+        ]
+
+    def _parts(self, field: Field) -> list[FilePart]:
+        """The files that hold some of a field; of two that hold the same, the first counts."""
+        missing = set(field.ids)
+        parts = []
+        for file, column_of in zip(self.fragment.files, self._columns, strict=True):
+            columns = {number: column_of[number] for number in missing if number in column_of}
+            if columns:
                 FileVersion.from_numbers(file.major, file.minor)
-                return file, file.column_indices[file.fields.index(field_id)]
-        return None
+                parts.append(FilePart(self._open(file), columns))
+                missing.difference_update(columns)
+        return parts
 
-    def _open(self, file: DataFile) -> FileReader:
+    def _open(self, file: DataFile) -> DataFileReader:
         path = data_path(file.path)
         key = (self._store.uri, path, file.size_bytes)
-        reader = _files.get(key, lambda: FileReader.open(self._store.source(path, file.size_bytes)))
+        reader = _files.get(key, lambda: open_file(self._store.source(path, file.size_bytes)))
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(
                 f"rows: the manifest says {self.num_rows}, the file {reader.num_rows}",
@@ -124,5 +134,5 @@ class FragmentReader:
         return reader
 
 
-_files: _Recent[tuple[str, str, int | None], FileReader] = _Recent(_MAX_OPEN)
+_files: _Recent[tuple[str, str, int | None], DataFileReader] = _Recent(_MAX_OPEN)
 _fragments: _Recent[tuple[str, int, tuple[str, ...]], FragmentReader] = _Recent(_MAX_OPEN)

@@ -19,7 +19,7 @@ from itertools import chain, islice
 import numpy as np
 import pyarrow as pa
 
-from pilum.container.fields import Segment, read_segments
+from pilum.container.segments import Segment, read_segments
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter
 from pilum.format.rows import RowRanges

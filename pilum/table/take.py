@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.container.fields import FieldReader, Segment, read_segments
+from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.errors import InvalidInputError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pilum.container.writer import FileWriter
+from pilum.container.open import new_file
+from pilum.container.writer import DataFileWriter
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
@@ -97,7 +98,7 @@ class _RollingWriter:
         self._options = options
         self._names: list[str] = []
         self._fragments: list[Fragment] = []
-        self._file: FileWriter | None = None
+        self._file: DataFileWriter | None = None
         self._num_rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -127,25 +128,25 @@ class _RollingWriter:
             with suppress(OSError):
                 self._store.delete(data_path(name))
 
-    def _open(self) -> FileWriter:
+    def _open(self) -> DataFileWriter:
         name = new_data_file_name(self._options.file_name_prefix)
         self._names.append(name)
         sink = self._store.sink(data_path(name))
         try:
-            self._file = FileWriter(sink, self._schema, version=self._options.version)
+            self._file = new_file(sink, self._schema, self._options.version)
         except BaseException:
             sink.abort()
             raise
         self._num_rows = 0
         return self._file
 
-    def _is_full(self, file: FileWriter) -> bool:
+    def _is_full(self, file: DataFileWriter) -> bool:
         return (
             self._num_rows >= self._options.max_rows_per_file
             or file.bytes_written() >= self._options.max_bytes_per_file
         )
 
-    def _close(self, file: FileWriter) -> None:
+    def _close(self, file: DataFileWriter) -> None:
         written = file.finish()
         self._file = None
         self._num_rows = 0

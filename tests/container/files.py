@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pilum.container.fields import FieldReader, Leaf
+from pilum.container.fields import Leaf, LeafFieldReader
 from pilum.container.reader import FileReader
 from pilum.container.writer import FileWriter, WrittenFile
 from pilum.errors import CorruptFileError
@@ -84,7 +84,7 @@ def write_table(
     return bytes(sink.data), written
 
 
-def field_readers(reader: FileReader) -> Iterator[FieldReader]:
+def field_readers(reader: FileReader) -> Iterator[LeafFieldReader]:
     """Readers of the top-level fields."""
     index = 0
     for field in reader.schema.fields:
@@ -94,7 +94,7 @@ def field_readers(reader: FileReader) -> Iterator[FieldReader]:
         placed = {
             leaf.id: Leaf(reader, column) for leaf, column in zip(leaves, columns, strict=True)
         }
-        yield FieldReader(field, placed, reader.num_rows)
+        yield LeafFieldReader(field, placed, reader.num_rows)
 
 
 def read_rows(reader: FileReader, rows: RowRanges) -> pa.Table:

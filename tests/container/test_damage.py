@@ -93,10 +93,6 @@ def test_an_error_says_where() -> None:
 @pytest.mark.parametrize(
     ("version", "text"),
     [
-        ((0, 3), "2.0 is not supported"),
-        ((2, 0), "2.0 is not supported"),
-        ((0, 2), "legacy"),
-        ((0, 1), "legacy"),
         ((2, 3), "2.3 is not supported"),
         ((3, 0), "3.0 is not supported"),
     ],

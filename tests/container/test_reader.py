@@ -11,8 +11,9 @@ from container.files import MemorySource, field_readers, read_rows, write_table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilum.container.fields import FieldReader, Segment, read_segments
+from pilum.container.fields import LeafFieldReader
 from pilum.container.reader import FileReader
+from pilum.container.segments import Segment, read_segments
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 
@@ -48,11 +49,11 @@ def source(data: bytes) -> MemorySource:
 
 
 @pytest.fixture
-def fields(source: MemorySource) -> dict[str, FieldReader]:
+def fields(source: MemorySource) -> dict[str, LeafFieldReader]:
     return {reader.field.name: reader for reader in field_readers(FileReader.open(source))}
 
 
-def one_row(field: FieldReader, row: int) -> pa.Array:
+def one_row(field: LeafFieldReader, row: int) -> pa.Array:
     [segment] = field.segments(RowRanges.of((row, row + 1)))
     return segment.read()
 
@@ -87,7 +88,7 @@ def test_more_schema_than_the_tail_holds_is_one_request_more() -> None:
     ],
 )
 def test_requests_for_one_value(
-    fields: dict[str, FieldReader],
+    fields: dict[str, LeafFieldReader],
     source: MemorySource,
     table: pa.Table,
     name: str,
@@ -103,7 +104,7 @@ def test_requests_for_one_value(
         assert len(source.requests) == expected
 
 
-def test_a_value_costs_its_bytes(fields: dict[str, FieldReader], source: MemorySource) -> None:
+def test_a_value_costs_its_bytes(fields: dict[str, LeafFieldReader], source: MemorySource) -> None:
     one_row(fields["vector"], 0)
     one_row(fields["packed"], 0)
     source.requests.clear()
@@ -115,7 +116,7 @@ def test_a_value_costs_its_bytes(fields: dict[str, FieldReader], source: MemoryS
 
 
 def test_many_rows_of_many_columns_are_one_request(
-    fields: dict[str, FieldReader], source: MemorySource
+    fields: dict[str, LeafFieldReader], source: MemorySource
 ) -> None:
     rows = RowRanges.of_rows(np.arange(10, 20_000, 97))
     wanted = [fields[name] for name in ("number", "packed", "list")]
@@ -139,7 +140,9 @@ def test_a_scan_reads_no_byte_twice(table: pa.Table, source: MemorySource) -> No
     assert 0.95 * source.size < read < source.size
 
 
-def test_only_wanted_columns_are_read(fields: dict[str, FieldReader], source: MemorySource) -> None:
+def test_only_wanted_columns_are_read(
+    fields: dict[str, LeafFieldReader], source: MemorySource
+) -> None:
     source.requests.clear()
     for segment in fields["packed"].segments(RowRanges.of((0, ROWS))):
         segment.read()

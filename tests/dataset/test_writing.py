@@ -155,7 +155,7 @@ def test_data_that_cannot_be_written(
         ({}, DatasetAlreadyExistsError, "mode='append'"),
         ({"mode": "bogus"}, InvalidInputError, "mode"),
         ({"mode": "append", "max_rows_per_file": 0}, InvalidInputError, "max_rows_per_file"),
-        ({"mode": "append", "data_storage_version": "2.0"}, UnsupportedVersionError, "2.0"),
+        ({"mode": "append", "data_storage_version": "2.3"}, UnsupportedVersionError, "2.3"),
         ({"mode": "append", "data_storage_version": "9"}, InvalidInputError, "unknown"),
         ({"mode": "append", "commit_message": 5}, InvalidInputError, "texts"),
         ({"mode": "append", "schema": "a int"}, InvalidInputError, "schema"),

@@ -22,10 +22,23 @@ def test_the_newest_version() -> None:
     assert (str(version), version.major, version.minor) == ("2.2", 2, 2)
 
 
-@pytest.mark.parametrize("text", ["legacy", "next", "0.1", "2.0", "0.3", "2.3"])
-def test_versions_that_others_know(text: str) -> None:
-    with pytest.raises(UnsupportedVersionError, match=r"supported: 2\.1"):
-        FileVersion.parse(text)
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("legacy", FileVersion.LEGACY),
+        ("0.1", FileVersion.LEGACY),
+        ("2.0", FileVersion.V2_0),
+        ("0.3", FileVersion.V2_0),
+        ("next", FileVersion.V2_2),
+    ],
+)
+def test_other_names(text: str, version: FileVersion) -> None:
+    assert FileVersion.parse(text) is version
+
+
+def test_a_version_that_others_know() -> None:
+    with pytest.raises(UnsupportedVersionError, match=r"supported: 0\.1, 2\.0, 2\.1"):
+        FileVersion.parse("2.3")
 
 
 @pytest.mark.parametrize("text", ["", "2", "2.10", "v2.1", "STABLE"])
@@ -34,7 +47,21 @@ def test_what_is_no_version(text: str) -> None:
         FileVersion.parse(text)
 
 
-@pytest.mark.parametrize("numbers", [(0, 3), (2, 0), (2, 3), (3, 1)])
+@pytest.mark.parametrize(
+    ("numbers", "version"),
+    [
+        ((0, 0), FileVersion.LEGACY),
+        ((0, 2), FileVersion.LEGACY),
+        ((0, 3), FileVersion.V2_0),
+        ((2, 0), FileVersion.V2_0),
+    ],
+)
+def test_numbers_of_old_versions(numbers: tuple[int, int], version: FileVersion) -> None:
+    assert FileVersion.from_numbers(*numbers) is version
+    assert FileVersion.from_numbers(*version.footer_numbers) is version
+
+
+@pytest.mark.parametrize("numbers", [(0, 4), (1, 0), (2, 3), (3, 1)])
 def test_numbers_that_are_not_read(numbers: tuple[int, int]) -> None:
     with pytest.raises(UnsupportedVersionError, match="not supported"):
         FileVersion.from_numbers(*numbers)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVersionError
 from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.version import FileVersion
 from pilum.table.fragment import Fragment, FragmentId
 
 __all__ = ["data_format_of", "numbered", "require_fits"]
@@ -25,7 +26,15 @@ def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, 
 
 def data_format_of(fragments: Iterable[Fragment]) -> set[str]:
     """The file versions that the fragments use, as a manifest spells them."""
-    return {f"{file.major}.{file.minor}" for fragment in fragments for file in fragment.files}
+    files = (file for fragment in fragments for file in fragment.files)
+    return {_data_format(file.major, file.minor) for file in files}
+
+
+def _data_format(major: int, minor: int) -> str:
+    try:
+        return str(FileVersion.from_numbers(major, minor))
+    except UnsupportedVersionError:
+        return f"{major}.{minor}"
 
 
 def require_fits(fragments: Iterable[Fragment], schema: Schema) -> None:

@@ -1,0 +1,109 @@
+"""The families of file versions: who opens, reads and writes a file. A new one is one line here.
+
+2.1, 2.2    container/{reader,fields,writer}.py; every leaf column carries its nesting
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pilum.container.fields import LeafFieldReader
+from pilum.container.footer import version_of
+from pilum.container.reader import FileReader
+from pilum.container.segments import DataFileReader, FieldReader, FilePart
+from pilum.container.tail import Tail
+from pilum.container.writer import DataFileWriter, FileWriter
+from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVersionError
+from pilum.format.schema import Field, Schema
+from pilum.format.version import FileVersion
+from pilum.storage.base import Sink, Source
+
+__all__ = ["field_reader", "new_file", "open_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """What the versions of a family share.
+
+    Attributes:
+        open: Opens a file, given what was read of its end.
+        field: Makes the reader of a field of a fragment with some number of rows.
+        new: Starts a file.
+    """
+
+    open: Callable[[Source, Tail], DataFileReader]
+    field: Callable[[Field, Sequence[FilePart], int], FieldReader]
+    new: Callable[[Sink, Schema, FileVersion], DataFileWriter]
+
+
+_SINCE_2_1 = _Family(
+    FileReader.open,
+    LeafFieldReader.of,
+    lambda sink, schema, version: FileWriter(sink, schema, version=version),
+)
+_FAMILIES: dict[FileVersion, _Family] = {
+    FileVersion.V2_1: _SINCE_2_1,
+    FileVersion.V2_2: _SINCE_2_1,
+}
+
+
+def open_file(source: Source) -> DataFileReader:
+    """Opens a file of any version with one request, or two if its metadata are large.
+
+    Raises:
+        CorruptFileError: If this is no Lance file, or a damaged one.
+        UnsupportedVersionError: If its version is not supported.
+    """
+    tail = Tail.read(source)
+    try:
+        version = version_of(tail.data)
+    except CorruptFileError as error:
+        raise error.at(source.path) from None
+    except UnsupportedFormatError as error:
+        raise type(error)(f"{error}\n  {source.path}") from None
+    return _family(version, source.path).open(source, tail)
+
+
+def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> FieldReader:
+    """The reader of a field of a fragment.
+
+    Args:
+        field: With only the members that are wanted.
+        parts: The files that hold some of it; what none of them holds is null.
+        num_rows: Physical rows of the fragment.
+
+    Raises:
+        UnsupportedFormatError: If it is spread over files whose versions do not go together.
+        CorruptFileError: If a file is damaged.
+    """
+    if not parts:
+        return LeafFieldReader.of(field, parts, num_rows)
+    families = {id(family): family for family in (_family_of(part) for part in parts)}
+    if len(families) > 1:
+        versions = ", ".join(f"{part.reader.source.path}: {part.reader.version}" for part in parts)
+        raise UnsupportedFormatError(f"column {field.name!r} in files of versions {versions}")
+    return next(iter(families.values())).field(field, parts, num_rows)
+
+
+def new_file(sink: Sink, schema: Schema, version: FileVersion) -> DataFileWriter:
+    """Starts a file.
+
+    Raises:
+        UnsupportedVersionError: If this library does not write the version.
+        UnsupportedTypeError: If the version has no form for a field.
+    """
+    return _family(version, "a new file").new(sink, schema, version)
+
+
+def _family_of(part: FilePart) -> _Family:
+    return _family(part.reader.version, part.reader.source.path)
+
+
+def _family(version: FileVersion, where: str) -> _Family:
+    if version not in _FAMILIES:
+        known = ", ".join(map(str, _FAMILIES))
+        raise UnsupportedVersionError(
+            f"Lance file version {version} is not supported; supported: {known}\n  {where}"
+        )
+    return _FAMILIES[version]

@@ -1,0 +1,137 @@
+"""What the table asks of files, whatever their version: fields, cut into segments, read by plans.
+
+A field of a fragment may be stored in several files and pages. A *segment* is some of its rows that
+are stored together; it says which plans to run against which file, and makes one Arrow array of
+what they bring. All plans of a step that read the same file go to it as one request.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.version import FileVersion
+from pilum.storage.base import Plan, Source, gather, run_plan
+
+__all__ = ["DataFileReader", "FieldReader", "FilePart", "Segment", "read_segments"]
+
+
+class DataFileReader(Protocol):
+    """An open file of any version. Safe to use from several threads."""
+
+    @property
+    def source(self) -> Source:
+        """Where the bytes come from."""
+        ...
+
+    @property
+    def version(self) -> FileVersion:
+        """Version of the file."""
+        ...
+
+    @property
+    def schema(self) -> Schema:
+        """Its fields, with the ids of the table that it was written for."""
+        ...
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """What one file supplies of a field.
+
+    Attributes:
+        reader: The open file.
+        columns: The number of the column for each field that it holds; -1 where there is none.
+    """
+
+    reader: DataFileReader
+    columns: Mapping[FieldId, int]
+
+
+class Segment(ABC):
+    """Some rows of a field that are stored together.
+
+    Attributes:
+        field: Whose rows.
+        start: First row of the segment in the fragment.
+        rows: The wanted rows, counted from `start`.
+    """
+
+    field: FieldReader
+    start: int
+    rows: RowRanges
+
+    @abstractmethod
+    def plans(self) -> Sequence[tuple[Source, Plan[Any]]]:
+        """What to read: fresh plans, each with the file that it reads."""
+
+    @abstractmethod
+    def build(self, results: Sequence[Any]) -> pa.Array:
+        """The array of the rows.
+
+        Args:
+            results: Of the plans, in their order.
+
+        Raises:
+            CorruptFileError: If they contradict each other.
+        """
+
+    def read(self) -> pa.Array:
+        """Reads the rows, one file after the other."""
+        return read_segments([self])[0]
+
+
+class FieldReader(ABC):
+    """One top-level field of a fragment.
+
+    Attributes:
+        field: With only the members that are wanted.
+        num_rows: Physical rows of the fragment.
+    """
+
+    field: Field
+    num_rows: int
+
+    @property
+    @abstractmethod
+    def bytes_per_row(self) -> float:
+        """About the bytes of a row in memory, on average; at least those that are stored."""
+
+    @abstractmethod
+    def segments(self, rows: RowRanges) -> Iterator[Segment]:
+        """Cuts rows of the fragment where they are stored apart."""
+
+    def empty(self) -> pa.Array:
+        """An array of no rows."""
+        return pa.nulls(0, self.field.arrow_type)
+
+
+def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
+    """Reads segments; all that lie in one file are read together.
+
+    Raises:
+        CorruptFileError: If a page is damaged.
+    """
+    by_file: dict[int, tuple[Source, list[tuple[int, int, Plan[Any]]]]] = {}
+    results: list[list[Any]] = []
+    for number, segment in enumerate(segments):
+        plans = segment.plans()
+        results.append([None] * len(plans))
+        for place, (source, plan) in enumerate(plans):
+            by_file.setdefault(id(source), (source, []))[1].append((number, place, plan))
+    for source, wanted in by_file.values():
+        brought = run_plan(gather([plan for _, _, plan in wanted]), source)
+        for (number, place, _), result in zip(wanted, brought, strict=True):
+            results[number][place] = result
+    return [segment.build(found) for segment, found in zip(segments, results, strict=True)]

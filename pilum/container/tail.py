@@ -1,0 +1,44 @@
+"""The end of a file, which is read first: whatever lies in it needs no request of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.storage.base import Plan, Ranges, Source
+
+__all__ = ["Tail"]
+
+_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last bytes of a file, or all of them if it is short.
+
+    Attributes:
+        start: Position of the first of them in the file.
+        data: uint8, shape (n,).
+    """
+
+    start: int
+    data: NDArray[np.uint8]
+
+    @classmethod
+    def read(cls, source: Source) -> Tail:
+        """Reads the end of a file."""
+        start = max(source.size - _BYTES, 0)
+        return cls(start, source.read(Ranges.of((start, source.size - start)))[0])
+
+    def holds(self, position: int) -> bool:
+        """Whether the bytes from a position on are in it."""
+        return position >= self.start
+
+    def bytes_at(self, position: int, size: int) -> Plan[NDArray[np.uint8]]:
+        """Bytes of the file, read only if they lie further in front."""
+        if self.holds(position):
+            return self.data[position - self.start : position - self.start + size]
+        fetched = yield Ranges.of((position, size))
+        return fetched[0]
