@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.page import page
-from bench.peers import PEERS
+from bench.peers import LANCE_VERSIONS, PEERS
 from bench.questions import QUESTIONS
 from bench.report import document_of, print_report, write_text
 from bench.rounds import Cell, Settings, run
@@ -28,21 +28,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not any(part in name for name in (*SHAPES, *QUESTIONS)):
             parser.error(f"--only {part}: no column and no question is named like that")
     shapes, questions = choose(SHAPES, options.only), choose(QUESTIONS, options.only)
-    peers = [PEERS[name]() for name in options.peers.split(",")]
+    names = options.peers.split(",")
+    versions = options.file_versions.split(",")
+    # The first version is that of all comparisons; in the others only those are asked that have it.
+    turns = {
+        version: [
+            PEERS[name].in_version(version)
+            for name in names
+            if version in (*PEERS[name].file_versions, versions[0])
+        ]
+        for version in versions
+    }
+    peers = turns[versions[0]]
     settings = Settings(options.rows, options.repeat)
     if options.smoke:
         settings = Settings(rows=2000, repeat=1, seconds=0.1)
     cells: list[Cell] = []
     progress = Console(stderr=True)
-    for cell in run(
-        [SHAPES[name] for name in shapes],
-        [QUESTIONS[name] for name in questions],
-        peers,
-        settings,
-    ):
-        if not cells or (cells[-1].shape, cells[-1].question) != (cell.shape, cell.question):
-            progress.print(f"{cell.shape}: {cell.question}", highlight=False)
-        cells.append(cell)
+    for version, asked in turns.items():
+        for cell in run(
+            [SHAPES[name] for name in shapes],
+            [QUESTIONS[name] for name in questions],
+            asked,
+            settings,
+            version,
+        ):
+            if not cells or (cells[-1].shape, cells[-1].question) != (cell.shape, cell.question):
+                progress.print(f"{version} {cell.shape}: {cell.question}", highlight=False)
+            cells.append(cell)
     # Into a file or a pipe: wide enough for four libraries.
     console = Console() if sys.stdout.isatty() else Console(width=120)
     print_report(cells, peers, console)
@@ -75,6 +88,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rows", type=int, default=1_000_000, help="default: %(default)s")
     parser.add_argument("--repeat", type=int, default=5, help="rounds; default: %(default)s")
+    parser.add_argument(
+        "--file-versions",
+        default=",".join(LANCE_VERSIONS),
+        metavar="LIST",
+        help="of Lance; the first for all libraries, the others for those that have them; "
+        "default: %(default)s",
+    )
     parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all samples there")
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write docs/bench.md there")

@@ -23,10 +23,14 @@ _BESIDE = ("scan", "take 1", "take 100", "take 1000", "write", "size")
 
 def page(document: Mapping[str, Any]) -> str:
     """The page for what `report.document_of` gives."""
-    numbers = _Numbers(document)
+    versions = list(dict.fromkeys(cell["file_version"] for cell in document["cells"]))
+    numbers = _Numbers(document, versions[0])
     head = _HEAD.format(date=document["date"][:10], **document["settings"], **document["machine"])
     parts = [head, _libraries(document), "## In short\n", numbers.summary(), numbers.beside()]
     parts += [f"## {q.capitalize()}\n\n{numbers.question(q)}" for q in numbers.questions]
+    for version in versions[1:]:
+        other = _Numbers(document, version)
+        parts += [f"## File version {version}\n", other.summary(), other.beside()]
     return "\n".join(parts)
 
 
@@ -42,12 +46,14 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) ->
 
 
 class _Numbers:
-    """Medians by question, column and library."""
+    """Medians by question, column and library, in files of one version."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        self._base, *self._others = document["peers"]
-        self._cells = {(c["question"], c["shape"], c["peer"]): c for c in document["cells"]}
-        self.questions = list(dict.fromkeys(c["question"] for c in document["cells"]))
+    def __init__(self, document: Mapping[str, Any], file_version: str) -> None:
+        cells = [cell for cell in document["cells"] if cell["file_version"] == file_version]
+        asked = {cell["peer"] for cell in cells}
+        self._base, *self._others = (peer for peer in document["peers"] if peer in asked)
+        self._cells = {(c["question"], c["shape"], c["peer"]): c for c in cells}
+        self.questions = list(dict.fromkeys(c["question"] for c in cells))
 
     def summary(self) -> str:
         """Geometric means over the columns."""

@@ -23,10 +23,16 @@ Cells = dict[tuple[str, str], Cell]  # (shape, peer) → cell, of one question
 
 def print_report(cells: Sequence[Cell], peers: Sequence[Peer], console: Console) -> None:
     """Prints one table per question; the first peer is the one that the others are held against."""
-    for question in dict.fromkeys(cell.question for cell in cells):
-        of_question = {(c.shape, c.peer): c for c in cells if c.question == question}
-        console.print(_table(question, of_question, [peer.name for peer in peers]))
-    problems = dict.fromkeys(f"{c.peer}, {c.shape}: {c.problem}" for c in cells if c.problem)
+    for version in dict.fromkeys(cell.file_version for cell in cells):
+        of_version = [cell for cell in cells if cell.file_version == version]
+        names = list(dict.fromkeys(cell.peer for cell in of_version))
+        names.sort(key=[peer.name for peer in peers].index)
+        for question in dict.fromkeys(cell.question for cell in of_version):
+            of_question = {(c.shape, c.peer): c for c in of_version if c.question == question}
+            console.print(_table(f"{question}, file version {version}", of_question, names))
+    problems = dict.fromkeys(
+        f"{c.peer} {c.file_version}, {c.shape}: {c.problem}" for c in cells if c.problem
+    )
     for problem in problems:
         console.print(f"[yellow]not measured:[/] {problem}", highlight=False)
     for peer in peers:

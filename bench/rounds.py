@@ -40,12 +40,13 @@ class Settings:
 
 @dataclass(slots=True)
 class Cell:
-    """What one library answered to one question about one shape."""
+    """What one library answered to one question about one shape, in files of some version."""
 
     shape: str
     question: str
     peer: str
     unit: str
+    file_version: str = ""
     samples: list[float] = field(default_factory=list)
     problem: str | None = None
 
@@ -56,7 +57,11 @@ class Cell:
 
 
 def run(
-    shapes: list[Shape], questions: list[Question], peers: list[Peer], settings: Settings
+    shapes: list[Shape],
+    questions: list[Question],
+    peers: list[Peer],
+    settings: Settings,
+    file_version: str = "",
 ) -> Iterator[Cell]:
     """Measures; yields the cells of one shape after the other.
 
@@ -65,11 +70,14 @@ def run(
         questions: What is asked.
         peers: Who is asked.
         settings: How often, with how many rows.
+        file_version: What the libraries write, for the cells.
     """
     for shape in shapes:
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
         try:
-            yield from _run_shape(shape, questions, peers, settings, folder)
+            for cell in _run_shape(shape, questions, peers, settings, folder):
+                cell.file_version = file_version
+                yield cell
         finally:
             shutil.rmtree(folder)
 
@@ -89,7 +97,7 @@ def _run_shape(
         if question.shapes is None or shape.name in question.shapes:
             cells = _ask(question, subjects, settings)
             for name, problem in problems.items():
-                cells.append(Cell(shape.name, question.name, name, question.unit, [], problem))
+                cells.append(Cell(shape.name, question.name, name, question.unit, problem=problem))
             yield from cells
 
 

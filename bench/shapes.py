@@ -1,4 +1,4 @@
-"""The columns that are measured: name → a table of one column (or, for `mixed`, of twelve).
+"""The columns that are measured: name → a table of one column, of twelve, or of a thousand.
 
 Values are drawn with a fixed seed. Wide shapes have fewer rows, so that each is some tens of
 megabytes at the default of one million rows.
@@ -105,11 +105,36 @@ def lists(rows: int, random: Random) -> pa.Array:
     )
 
 
+def runs(rows: int, random: Random) -> pa.Array:
+    """Numbers that stay the same for a hundred rows, on average."""
+    changes = random.random(rows) < 0.01
+    return pa.array(random.integers(-(2**30), 2**30, rows, dtype=np.int32)[np.cumsum(changes)])
+
+
+def few_int64(rows: int, random: Random) -> pa.Array:
+    """A thousand identifiers, again and again."""
+    return pa.array(random.integers(0, 2**62, 1000)).take(pa.array(random.integers(0, 1000, rows)))
+
+
 def structs(rows: int, random: Random) -> pa.Array:
     members = [int32_small(rows, random), float64(rows, random), cities(rows, random)]
     return pa.StructArray.from_arrays(
         members, ["number", "ratio", "city"], mask=pa.array(random.random(rows) < 0.05)
     )
+
+
+def lists_of_structs(rows: int, random: Random) -> pa.Array:
+    counts = random.integers(0, 5, rows)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    return pa.ListArray.from_arrays(
+        offsets, structs(int(counts.sum()), random), mask=pa.array(random.random(rows) < 0.02)
+    )
+
+
+def wide(rows: int, random: Random) -> pa.Table:
+    """A thousand columns: numbers of two kinds, and strings."""
+    kinds = (int32_small, float64, cities, int64_nulls)
+    return pa.table({f"column {i}": kinds[i % len(kinds)](rows, random) for i in range(1000)})
 
 
 def mixed(rows: int, random: Random) -> pa.Table:
@@ -148,10 +173,14 @@ SHAPES: dict[str, Shape] = {
         Shape("short text", text(2, 6)),
         Shape("long text", text(100, 300), one_in=50),
         Shape("few strings", cities),
+        Shape("runs", runs),
+        Shape("few int64", few_int64),
         Shape("bool", booleans),
         Shape("timestamp", timestamps),
         Shape("list of int32", lists, one_in=4),
         Shape("struct", structs, one_in=2),
+        Shape("list of struct", lists_of_structs, one_in=8),
         Shape("mixed table", mixed, one_in=5),
+        Shape("1,000 columns", wide, one_in=500),
     )
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bench.peers.base import Peer
+from bench.peers.base import LANCE_VERSIONS, Peer
 from bench.peers.ours import Pilum
 from bench.peers.parquet import Parquet
 from bench.peers.pylance import Pylance
 from bench.peers.vortex import Vortex
 
-__all__ = ["PEERS", "Peer"]
+__all__ = ["LANCE_VERSIONS", "PEERS", "Peer"]
 
 PEERS: dict[str, type[Peer]] = {peer.name: peer for peer in (Pilum, Pylance, Parquet, Vortex)}

@@ -9,13 +9,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["Peer"]
+__all__ = ["LANCE_VERSIONS", "Peer"]
+
+LANCE_VERSIONS = ("2.1", "2.2", "2.0", "0.1")
+"""Versions of the Lance file format; the first is the one that all libraries are held against."""
 
 
 class Peer(ABC):
@@ -25,11 +28,18 @@ class Peer(ABC):
         name: As on the command line and in the report.
         settings: What a reader of the numbers should know, in one line.
         version: The installed version.
+        file_versions: Versions of its file format that can be asked for; none means its own one.
     """
 
     name: ClassVar[str]
-    settings: ClassVar[str]
+    settings: str
     version: str
+    file_versions: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def in_version(cls, file_version: str) -> Self:
+        """The adapter for a version of the file format, where the library has several."""
+        return cls()
 
     @abstractmethod
     def write(self, table: pa.Table, path: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.peers.base import Peer
+from bench.peers.base import LANCE_VERSIONS, Peer
 
 __all__ = ["Pilum"]
 
@@ -20,10 +20,13 @@ class Pilum(Peer):
     """This package."""
 
     name = "pilum"
-    settings = "defaults: file version 2.1; writing waits for the device (fsync)"
+    file_versions = LANCE_VERSIONS
 
-    def __init__(self) -> None:
+    def __init__(self, file_version: str = LANCE_VERSIONS[0]) -> None:
         import pilum
+
+        self.file_version = file_version
+        self.settings = f"file version {file_version}; writing waits for the device (fsync)"
 
         self.module = pilum
         try:
@@ -31,8 +34,12 @@ class Pilum(Peer):
         except PackageNotFoundError:
             self.version = "(from the tree, not installed)"
 
+    @classmethod
+    def in_version(cls, file_version: str) -> Self:
+        return cls(file_version)
+
     def write(self, table: pa.Table, path: Path) -> None:
-        self.module.write_dataset(table, path)
+        self.module.write_dataset(table, path, data_storage_version=self.file_version)
 
     def open(self, path: Path) -> Any:
         return self.module.dataset(path)

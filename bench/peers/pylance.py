@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.peers.base import Peer
+from bench.peers.base import LANCE_VERSIONS, Peer
 
 __all__ = ["Pylance"]
 
@@ -20,16 +20,25 @@ class Pylance(Peer):
     """The package `pylance`, module `lance`."""
 
     name = "pylance"
-    settings = 'data_storage_version="2.1", otherwise defaults'
+    file_versions = LANCE_VERSIONS
 
-    def __init__(self) -> None:
+    def __init__(self, file_version: str = LANCE_VERSIONS[0]) -> None:
         import lance
+
+        self.file_version = file_version
+        self.settings = f"file version {file_version}, otherwise defaults"
 
         self.module = lance
         self.version = version("pylance")
 
+    @classmethod
+    def in_version(cls, file_version: str) -> Self:
+        return cls(file_version)
+
     def write(self, table: pa.Table, path: Path) -> None:
-        self.module.write_dataset(table, str(path), data_storage_version="2.1")
+        self.module.write_dataset(
+            table, str(path), data_storage_version=cast("Any", self.file_version)
+        )
 
     def open(self, path: Path) -> Any:
         return self.module.dataset(str(path))
