@@ -7,6 +7,7 @@
 | `shapes` | the columns that are measured |
 | `peers` | one adapter per library, all with the same few verbs |
 | `questions` | one file each: scan, take, write, size; memory, in processes of its own |
+| `encodings` | how fast each encoding is, beside copying memory |
 | `rounds` | who is timed when: round-robin, medians |
 | `report`, `machine` | the table on the screen, the JSON file |
 """

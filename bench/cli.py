@@ -6,10 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 
+from bench.encodings import CASES, measure, table_of
 from bench.page import page
 from bench.peers import LANCE_VERSIONS, PEERS
 from bench.questions import QUESTIONS
@@ -56,10 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not cells or (cells[-1].shape, cells[-1].question) != (cell.shape, cell.question):
                 progress.print(f"{version} {cell.shape}: {cell.question}", highlight=False)
             cells.append(cell)
+    speeds = [] if options.only else [measure(case, settings.rows) for case in CASES]
     # Into a file or a pipe: wide enough for four libraries.
     console = Console() if sys.stdout.isatty() else Console(width=120)
     print_report(cells, peers, console)
+    if speeds:
+        console.print(table_of(speeds))
     document = document_of(cells, peers, settings)
+    document["encodings"] = [asdict(speed) for speed in speeds]
     if options.json:
         write_text(options.json, json.dumps(document, indent=1) + "\n")
     if options.page:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.encodings import row_of
+
 __all__ = ["page"]
 
 _HEAD = """# Measured
@@ -17,6 +19,9 @@ median divided by ours: above 1, pilum is faster, smaller or leaner. Absolute ti
 machine and mean little. `make bench ARGS="--page docs/bench.md"` writes this page.
 
 Measured on {date}: {cores} cores ({processor}), {system}, Python {python}.
+"""
+_ENCODINGS = """GB/s of Arrow bytes on one core, one page in memory: from its stored bytes to Arrow
+and back, beside copying the Arrow bytes from memory to memory (`python -m bench.encodings`).
 """
 _BESIDE = ("scan", "take 1", "take 100", "take 1000", "write", "size")
 
@@ -31,7 +36,15 @@ def page(document: Mapping[str, Any]) -> str:
     for version in versions[1:]:
         other = _Numbers(document, version)
         parts += [f"## File version {version}\n", other.summary(), other.beside()]
+    if document["encodings"]:
+        parts.append(_encodings(document["encodings"]))
     return "\n".join(parts)
+
+
+def _encodings(speeds: Sequence[Mapping[str, Any]]) -> str:
+    head = ["page", "decode", "÷ copy", "encode", "÷ copy", "copy", "stored / raw"]
+    rows = [[speed["case"], *row_of(speed)] for speed in speeds]
+    return f"## Encodings\n\n{_ENCODINGS}\n{_table(head, rows)}"
 
 
 def _libraries(document: Mapping[str, Any]) -> str:
