@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for part in options.only:
         if not any(part in name for name in (*SHAPES, *QUESTIONS)):
             parser.error(f"--only {part}: no column and no question is named like that")
-    shapes, questions = choose(SHAPES, options.only), choose(QUESTIONS, options.only)
+    shapes = choose(SHAPES, options.only)
+    questions = [QUESTIONS[name] for name in choose(QUESTIONS, options.only)]
     names = options.peers.split(",")
     versions = options.file_versions.split(",")
     # The first version is that of all comparisons; in the others only those are asked that have it.
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for version, asked in turns.items():
         for cell in run(
             [SHAPES[name] for name in shapes],
-            [QUESTIONS[name] for name in questions],
+            [q for q in questions if q.in_all_versions or version == versions[0]],
             asked,
             settings,
             version,

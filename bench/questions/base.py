@@ -49,12 +49,14 @@ class Question(ABC):
         unit: "s" or "bytes"; less is better in both.
         rounds: How many rounds are worth it, as a multiple of what was asked for; 0 is one round.
         shapes: The shapes it is asked of; None means all.
+        in_all_versions: Whether it is asked of each version of the file format, or the first only.
     """
 
     name: str
     unit: ClassVar[str] = "s"
     rounds: ClassVar[int] = 1
     shapes: ClassVar[frozenset[str] | None] = None
+    in_all_versions: ClassVar[bool] = True
 
     @abstractmethod
     def check(self, subject: Subject) -> bool:

@@ -32,6 +32,7 @@ class Memory(Question):
 
     unit = "bytes"
     rounds = 0
+    in_all_versions = False
     shapes = frozenset({"vector 768", "long text", "mixed table"})
 
     def __init__(self, verb: Verb) -> None:
