@@ -10,8 +10,10 @@ Arrays must be contiguous. Damage raises `CorruptFileError`, an impossible reque
 from pilum._kernels import (
     Block,
     Plan,
+    compress,
     compress_fsst,
     compress_zstd,
+    count_runs,
     decode_block,
     decode_full_zip,
     decode_mini_block,
@@ -29,8 +31,10 @@ from pilum._kernels import (
 __all__ = [
     "Block",
     "Plan",
+    "compress",
     "compress_fsst",
     "compress_zstd",
+    "count_runs",
     "decode_block",
     "decode_full_zip",
     "decode_mini_block",

@@ -42,7 +42,9 @@ def columns(bits: int) -> list[NDArray[Any]]:
     return made
 
 
-def encode(data: bytes, coding: str, bits: int, num_values: int) -> list[tuple[int, list[bytes]]]:
+def encode(
+    data: bytes, coding: str, bits: int, num_values: int, **asked: Any
+) -> list[tuple[int, list[bytes]]]:
     """The chunks that the writer makes: log2 of the number of values, and buffers."""
     words, chunks, _ = kernels.encode_mini_block(
         "fixed",
@@ -59,6 +61,7 @@ def encode(data: bytes, coding: str, bits: int, num_values: int) -> list[tuple[i
         0,
         0,
         False,
+        **asked,
     )
     made, at = [], 0
     for word in words.view("<u2").tolist():
@@ -207,6 +210,64 @@ def test_split_streams(bits: int) -> None:
         for part in cuts(split):
             with pytest.raises(CorruptFileError):
                 decode_values(Plan.byte_stream_split(bits), [part], count)
+
+
+@pytest.mark.parametrize(("bits", "per_chunk"), [(32, 1024), (64, 512)])
+def test_the_writer_makes_those_streams(bits: int, per_chunk: int) -> None:
+    values = np.random.default_rng(bits).integers(0, 2**31, 2500, dtype=f"<u{bits // 8}")
+    chunks = encode(values.tobytes(), "byte_stream_split", bits, len(values))
+    assert len(chunks) == -(-len(values) // per_chunk)
+    for at, (_, [buffer]) in enumerate(chunks):
+        part = values[at * per_chunk : (at + 1) * per_chunk]
+        assert buffer == part.view(np.uint8).reshape(len(part), -1).T.tobytes()
+
+
+@pytest.mark.parametrize("scheme", ["lz4", "zstd"])
+@pytest.mark.parametrize("coding", ["plain", "rle", "inline_bitpacking", "byte_stream_split"])
+def test_only_the_first_buffer_of_a_chunk_is_compressed(scheme: str, coding: str) -> None:
+    values = np.repeat(np.arange(900, dtype="<u4") * 1000, 5).tobytes()
+    plain = encode(values, coding, 32, 4500)
+    packed = encode(values, coding, 32, 4500, compression=(scheme, 3))
+    assert len(packed) == len(plain)
+    for (log, [first, *others]), (packed_log, [packed_first, *packed_others]) in zip(
+        plain, packed, strict=True
+    ):
+        assert (packed_log, packed_others) == (log, others)
+        assert kernels.decompress(scheme, as_bytes(packed_first)).tobytes() == first
+
+
+@pytest.mark.parametrize("scheme", ["lz4", "zstd"])
+@given(st.binary(max_size=300), st.integers(0, 22))
+def test_what_is_compressed_comes_back(scheme: str, data: bytes, level: int) -> None:
+    packed = kernels.compress(scheme, as_bytes(data), level)
+    assert kernels.decompress(scheme, packed).tobytes() == data
+
+
+@pytest.mark.parametrize(
+    ("asked", "per_chunk"),
+    [
+        ({"max_values": 64}, 64),
+        ({"max_values": 32_768}, 1024),
+        ({"max_values": 32_768, "target_bytes": 20_001}, 4096),
+        ({"target_bytes": 1000}, 128),
+        ({"target_bytes": 1}, 2),
+    ],
+)
+def test_chunks_are_as_large_as_asked(asked: dict[str, int], per_chunk: int) -> None:
+    chunks = encode(bytes(4 * 10_000), "plain", 32, 10_000, **asked)
+    assert {1 << log for log, _ in chunks[:-1]} == {per_chunk}
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 4095, 65_536])
+def test_chunks_have_powers_of_two_of_values(most: int) -> None:
+    with pytest.raises(ValueError, match=f"chunks of {most} values"):
+        encode(bytes(400), "plain", 32, 100, max_values=most)
+
+
+@given(st.lists(st.integers(0, 3), max_size=300), st.sampled_from(WIDTHS))
+def test_runs_are_counted(values: list[int], bits: int) -> None:
+    column = np.array(values, f"<u{bits // 8}")
+    assert kernels.count_runs(as_bytes(column.tobytes()), bits) == len(list(groupby(values)))
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=3000), st.sampled_from(WIDTHS))

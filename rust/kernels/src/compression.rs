@@ -5,6 +5,8 @@
 //!
 //! A raw size is a claim of the file: more than `LIMIT` bytes are refused.
 
+use lz4_flex::block::{self, CompressTable};
+
 use crate::error::{Corrupt, Result, ensure, part, size, u32_at, u64_at};
 
 /// The most that one buffer may decompress to, bytes.
@@ -39,12 +41,55 @@ pub fn decompress(scheme: Scheme, data: &[u8]) -> Result<Vec<u8>> {
     }
 }
 
-/// Compresses one buffer as a zstd frame behind its raw size.
-pub fn compress_zstd(data: &[u8], level: i32, out: &mut Vec<u8>) -> Result<()> {
-    out.extend_from_slice(&(data.len() as u64).to_le_bytes());
-    let frame = zstd::bulk::compress(data, level).map_err(|e| Corrupt(format!("zstd: {e}")))?;
-    out.extend_from_slice(&frame);
-    Ok(())
+/// Compresses many buffers, one after the other, with one working memory.
+pub enum Compressor {
+    Lz4(CompressTable),
+    Zstd(zstd::bulk::Compressor<'static>),
+}
+
+impl Compressor {
+    /// `level` is for zstd; 0 stands for its default.
+    pub fn new(scheme: Scheme, level: i32) -> Result<Self> {
+        match scheme {
+            Scheme::Lz4 => Ok(Self::Lz4(CompressTable::small())),
+            Scheme::Zstd => zstd::bulk::Compressor::new(level)
+                .map(Self::Zstd)
+                .map_err(|e| Corrupt(format!("zstd of level {level}: {e}"))),
+        }
+    }
+
+    /// Appends one buffer, compressed, behind its raw size.
+    pub fn append(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len() + self.head_bytes();
+        let size = match self {
+            Self::Lz4(table) => {
+                let raw = u32::try_from(data.len())
+                    .map_err(|_| Corrupt(format!("lz4 of {} bytes", data.len())))?;
+                out.extend_from_slice(&raw.to_le_bytes());
+                out.resize(start + block::get_maximum_output_size(data.len()), 0);
+                let room = out.get_mut(start..).unwrap_or_default();
+                block::compress_into_with_table(data, room, table)
+                    .map_err(|e| Corrupt(format!("lz4: {e}")))?
+            }
+            Self::Zstd(frames) => {
+                out.extend_from_slice(&(data.len() as u64).to_le_bytes());
+                out.resize(start + zstd::compress_bound(data.len()), 0);
+                let room = out.get_mut(start..).unwrap_or_default();
+                frames
+                    .compress_to_buffer(data, room)
+                    .map_err(|e| Corrupt(format!("zstd: {e}")))?
+            }
+        };
+        out.truncate(start + size);
+        Ok(())
+    }
+
+    fn head_bytes(&self) -> usize {
+        match self {
+            Self::Lz4(_) => 4,
+            Self::Zstd(_) => 8,
+        }
+    }
 }
 
 fn is_bare_frame(data: &[u8]) -> bool {
@@ -67,16 +112,15 @@ fn zstd_frame(frame: &[u8], limit: usize) -> Result<Vec<u8>> {
 
 fn lz4(data: &[u8]) -> Result<Vec<u8>> {
     let raw = size(u32_at(data, 0, "lz4 raw size")?, "lz4 raw size")?;
-    let block = part(data, 4, data.len() - 4, "lz4 block")?;
-    let most = block.len().saturating_mul(255).min(LIMIT);
+    let packed = part(data, 4, data.len() - 4, "lz4 block")?;
+    let most = packed.len().saturating_mul(255).min(LIMIT);
     ensure(
         raw <= most,
         "lz4 raw size, bytes",
         raw,
         format_args!("at most {most}"),
     )?;
-    let made =
-        lz4_flex::block::decompress(block, raw).map_err(|e| Corrupt(format!("lz4 block: {e}")))?;
+    let made = block::decompress(packed, raw).map_err(|e| Corrupt(format!("lz4 block: {e}")))?;
     ensure(made.len() == raw, "lz4 raw size, bytes", made.len(), raw)?;
     Ok(made)
 }
@@ -86,23 +130,44 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
 
-    #[test]
-    fn zstd_round_trip_with_and_without_size() {
-        let raw: Vec<u8> = (0..5000u32).flat_map(|i| (i % 7).to_le_bytes()).collect();
+    fn compressed(scheme: Scheme, raw: &[u8]) -> Vec<u8> {
         let mut packed = Vec::new();
-        compress_zstd(&raw, 3, &mut packed).unwrap();
-        assert_eq!(decompress(Scheme::Zstd, &packed).unwrap(), raw);
-        for cut in 0..packed.len() {
-            assert!(decompress(Scheme::Zstd, &packed[..cut]).is_err());
+        Compressor::new(scheme, 3)
+            .unwrap()
+            .append(raw, &mut packed)
+            .unwrap();
+        packed
+    }
+
+    #[test]
+    fn round_trips_and_cuts() {
+        let raw: Vec<u8> = (0..5000u32).flat_map(|i| (i % 7).to_le_bytes()).collect();
+        for scheme in [Scheme::Lz4, Scheme::Zstd] {
+            let packed = compressed(scheme, &raw);
+            assert_eq!(decompress(scheme, &packed).unwrap(), raw);
+            for cut in 0..packed.len() {
+                assert!(decompress(scheme, &packed[..cut]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn one_compressor_serves_buffers_of_all_sizes() {
+        for scheme in [Scheme::Lz4, Scheme::Zstd] {
+            let mut compressor = Compressor::new(scheme, 0).unwrap();
+            for size in [10, 100_000, 0, 65_535, 3] {
+                let raw: Vec<u8> = (0..size).map(|i: u32| (i % 11) as u8).collect();
+                let mut packed = vec![1, 2, 3];
+                compressor.append(&raw, &mut packed).unwrap();
+                assert_eq!(packed[..3], [1, 2, 3]);
+                assert_eq!(decompress(scheme, &packed[3..]).unwrap(), raw);
+            }
         }
     }
 
     #[test]
     fn lz4_claims_are_checked() {
-        let raw = vec![7u8; 1000];
-        let mut packed = 1000u32.to_le_bytes().to_vec();
-        packed.extend(lz4_flex::block::compress(&raw));
-        assert_eq!(decompress(Scheme::Lz4, &packed).unwrap(), raw);
+        let mut packed = compressed(Scheme::Lz4, &[7; 1000]);
         packed[..4].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(decompress(Scheme::Lz4, &packed).is_err());
     }

@@ -8,7 +8,7 @@
 //! The word is `rep << bits_def | def` in 0, 1, 2 or 4 bytes, by the sum of both widths. Rows are
 //! found by an index of byte offsets, which values of fixed width without lists do not need.
 
-use crate::compression;
+use crate::compression::{self, Compressor, Scheme};
 use crate::error::{Corrupt, Result, ensure, part, size, u32_at, u64_at};
 use crate::levels::Layers;
 use crate::mini_block::Decoded;
@@ -343,13 +343,14 @@ pub fn compress_values(
     data: &[u8],
     level: i32,
 ) -> Result<(Vec<i64>, Vec<u8>)> {
+    let mut frames = Compressor::new(Scheme::Zstd, level)?;
     let (mut ends, mut out) = (vec![0i64], Vec::new());
     for index in 0..offsets.count() {
         let (start, end) = (offsets.get(index)?, offsets.get(index + 1)?);
         let length = end
             .checked_sub(start)
             .ok_or_else(|| Corrupt("string offsets descend".into()))?;
-        compression::compress_zstd(part(data, start, length, "string data")?, level, &mut out)?;
+        frames.append(part(data, start, length, "string data")?, &mut out)?;
         ends.push(i64::try_from(out.len()).unwrap_or(i64::MAX));
     }
     Ok((ends, out))

@@ -7,6 +7,7 @@
 pub mod bitmap;
 pub mod bitpacking;
 pub mod block;
+pub mod byte_stream_split;
 pub mod compression;
 pub mod dictionary;
 pub mod error;

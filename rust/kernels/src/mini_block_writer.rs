@@ -9,9 +9,10 @@
 use crate::bitmap::BitmapBuilder;
 use crate::bitpacking::{self, GROUP};
 use crate::block::{BlockPlan, encode_levels};
+use crate::byte_stream_split;
+use crate::compression::{Compressor, Scheme};
 use crate::error::{Corrupt, Result, part, size};
 use crate::rle;
-use crate::statistics::RLE_CHUNK;
 
 /// Values of one page, as Arrow holds them.
 #[derive(Debug)]
@@ -91,6 +92,31 @@ pub enum Coding {
     Plain,
     InlineBitpacking,
     Rle,
+    ByteStreamSplit,
+}
+
+/// How values are cut into chunks, and what becomes of these.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunking {
+    /// Whether sizes are wide enough for chunks above 32 KiB (since 2.2).
+    pub large: bool,
+    /// A power of two, at most 32768; bit-packed chunks always have 1024.
+    pub max_values: usize,
+    /// Bytes of values that a chunk aims at, None for what suits the values.
+    pub target_bytes: Option<usize>,
+    /// Scheme and level for the first value buffer of each chunk.
+    pub compression: Option<(Scheme, i32)>,
+}
+
+impl Default for Chunking {
+    fn default() -> Self {
+        Self {
+            large: false,
+            max_values: 4096,
+            target_bytes: None,
+            compression: None,
+        }
+    }
 }
 
 /// Levels of one page; empty slices where there are none.
@@ -117,7 +143,8 @@ pub struct Encoded {
 const TARGET_BYTES: usize = 8186;
 /// Strings are looked up one by one, so that smaller chunks pay.
 const TARGET_STRING_BYTES: usize = 4096;
-const MAX_VALUES: usize = 4096;
+/// Streams are put together again as a whole, so that smaller chunks pay, too.
+const TARGET_SPLIT_BYTES: usize = 4097;
 const PAD: u8 = 0xFE;
 /// Fills strings up to a multiple of their offsets' width.
 const INNER_PAD: u8 = 0x48;
@@ -128,13 +155,25 @@ pub fn encode(
     coding: Coding,
     num_values: usize,
     levels: &LevelsIn<'_>,
-    large: bool,
+    chunking: &Chunking,
 ) -> Result<Encoded> {
+    let most = chunking.max_values;
+    if !most.is_power_of_two() || !(2..=1 << 15).contains(&most) {
+        return Err(Corrupt(format!("chunks of {most} values")));
+    }
+    let mut compressor = chunking
+        .compression
+        .map(|(scheme, level)| Compressor::new(scheme, level))
+        .transpose()?;
     let mut made = Encoded::default();
     let mut ends = Vec::new();
     let (mut value, mut entry) = (0, 0);
     while value < num_values {
-        let (count, buffers) = next_chunk(input, coding, value, num_values - value)?;
+        let (count, mut buffers) = next_chunk(input, coding, value, num_values - value, chunking)?;
+        if let (Some(compressor), Some(first)) = (&mut compressor, buffers.first_mut()) {
+            let raw = std::mem::take(first);
+            compressor.append(&raw, first)?;
+        }
         let last = value + count == num_values;
         let entries = if last {
             levels.len()
@@ -148,7 +187,7 @@ pub fn encode(
             &buffers,
             count,
             last,
-            large,
+            chunking.large,
         )?;
         if !levels.rep.is_empty() {
             index_chunk(
@@ -198,26 +237,35 @@ fn next_chunk(
     coding: Coding,
     start: usize,
     left: usize,
+    chunking: &Chunking,
 ) -> Result<(usize, Buffers)> {
     match (input, coding) {
         (Input::Fixed { data, bits }, Coding::Plain) => {
             let width = bits / 8;
-            let count = plain_count(width).min(left);
+            let count = chunking.count(width, TARGET_BYTES).min(left);
             let bytes = part(data, start * width, count * width, "values, bytes")?;
             Ok((count, vec![bytes.to_vec()]))
+        }
+        (Input::Fixed { data, bits }, Coding::ByteStreamSplit) => {
+            let width = bits / 8;
+            let count = chunking.count(width, TARGET_SPLIT_BYTES).min(left);
+            let bytes = part(data, start * width, count * width, "values, bytes")?;
+            Ok((count, vec![byte_stream_split::split(bytes, width)]))
         }
         (Input::Fixed { data, bits }, Coding::InlineBitpacking) => {
             let count = GROUP.min(left);
             let bytes = part(data, start * bits / 8, count * bits / 8, "values, bytes")?;
             Ok((count, vec![pack(bytes, *bits)?]))
         }
-        (Input::Fixed { data, bits }, Coding::Rle) => rle_chunk(data, bits / 8, start, left),
+        (Input::Fixed { data, bits }, Coding::Rle) => {
+            rle_chunk(data, bits / 8, start, left, chunking)
+        }
         (Input::Bits { data, first }, Coding::Plain) => {
-            let count = MAX_VALUES.min(left);
+            let count = chunking.max_values.min(left);
             Ok((count, vec![bits_of(data, first + start, count)?]))
         }
         (Input::Variable { offsets, data }, Coding::Plain) => {
-            string_chunk(*offsets, data, start, left)
+            string_chunk(*offsets, data, start, left, chunking)
         }
         (
             Input::Lists {
@@ -228,7 +276,8 @@ fn next_chunk(
             Coding::Plain,
         ) => {
             let masks: usize = validity.iter().map(|mask| mask.per_row.div_ceil(8)).sum();
-            let count = plain_count(bits.div_ceil(8) + masks).min(left);
+            let width = bits.div_ceil(8) + masks;
+            let count = chunking.count(width, TARGET_BYTES).min(left);
             let mut buffers = Vec::with_capacity(validity.len() + 1);
             for mask in validity {
                 buffers.push(bits_of(
@@ -254,13 +303,16 @@ fn next_chunk(
     }
 }
 
-/// Values of `width` bytes per chunk: the largest power of two that keeps to the target.
-fn plain_count(width: usize) -> usize {
-    let mut count = 2;
-    while 2 * count <= MAX_VALUES && 2 * count * width < TARGET_BYTES {
-        count *= 2;
+impl Chunking {
+    /// Values of `width` bytes per chunk: the largest power of two that stays below the target.
+    fn count(&self, width: usize, target: usize) -> usize {
+        let target = self.target_bytes.unwrap_or(target);
+        let mut count = 2;
+        while 2 * count <= self.max_values && 2 * count * width < target {
+            count *= 2;
+        }
+        count
     }
-    count
 }
 
 fn bits_of(data: &[u8], first: usize, count: usize) -> Result<Vec<u8>> {
@@ -312,12 +364,19 @@ fn pack_words<const N: usize>(
     out
 }
 
-fn rle_chunk(data: &[u8], width: usize, start: usize, left: usize) -> Result<(usize, Buffers)> {
-    let mut count = RLE_CHUNK.min(left);
+fn rle_chunk(
+    data: &[u8],
+    width: usize,
+    start: usize,
+    left: usize,
+    chunking: &Chunking,
+) -> Result<(usize, Buffers)> {
+    let target = chunking.target_bytes.unwrap_or(TARGET_BYTES);
+    let mut count = chunking.max_values.min(left);
     loop {
         let bytes = part(data, start * width, count * width, "values, bytes")?;
         let (values, lengths) = rle::encode(bytes, width);
-        let fits = values.len() + lengths.len() <= TARGET_BYTES;
+        let fits = values.len() + lengths.len() <= target;
         let regular = count.is_power_of_two() && count > 1;
         if fits && (count == left || regular) || count <= 2 {
             return Ok((count, vec![values, lengths]));
@@ -336,7 +395,10 @@ fn string_chunk(
     data: &[u8],
     start: usize,
     left: usize,
+    chunking: &Chunking,
 ) -> Result<(usize, Buffers)> {
+    let target = chunking.target_bytes.unwrap_or(TARGET_STRING_BYTES);
+    let most = left.min(chunking.max_values);
     let width = offsets.width();
     let first = offsets.get(start)?;
     let bytes = |count: usize| -> Result<usize> {
@@ -347,11 +409,10 @@ fn string_chunk(
         Ok(strings + (count + 1) * width)
     };
     let mut count = 2;
-    while 2 * count <= left.min(MAX_VALUES) && bytes(2 * count)? <= TARGET_STRING_BYTES {
+    while 2 * count <= most && bytes(2 * count)? <= target {
         count *= 2;
     }
-    if left <= 2 * count && left <= MAX_VALUES && (left <= 2 || bytes(left)? <= TARGET_STRING_BYTES)
-    {
+    if left <= 2 * count && left == most && (left <= 2 || bytes(left)? <= target) {
         count = left;
     }
     let head = (count + 1) * width;
@@ -502,7 +563,7 @@ mod tests {
             data: &data,
             bits: 32,
         };
-        let made = encode(&input, Coding::Plain, 3, &none(), false).unwrap();
+        let made = encode(&input, Coding::Plain, 3, &none(), &Chunking::default()).unwrap();
         assert_eq!(made.words, [0x20, 0x00]);
         assert_eq!(
             made.chunks,
@@ -511,7 +572,11 @@ mod tests {
                 0xfe, 0xfe, 0xfe
             ]
         );
-        let large = encode(&input, Coding::Plain, 3, &none(), true).unwrap();
+        let wide = Chunking {
+            large: true,
+            ..Chunking::default()
+        };
+        let large = encode(&input, Coding::Plain, 3, &none(), &wide).unwrap();
         assert_eq!(large.words, [0x20, 0, 0, 0]);
     }
 
@@ -521,7 +586,7 @@ mod tests {
             offsets: OffsetsIn::Small(&[0, 2, 2, 5, 5, 6]),
             data: b"abcdef",
         };
-        let made = encode(&input, Coding::Plain, 5, &none(), false).unwrap();
+        let made = encode(&input, Coding::Plain, 5, &none(), &Chunking::default()).unwrap();
         let expected = [
             0x18, 0, 0, 0, 0x1a, 0, 0, 0, 0x1a, 0, 0, 0, 0x1d, 0, 0, 0, 0x1d, 0, 0, 0, 0x1e, 0, 0,
             0, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x48, 0x48,
@@ -551,7 +616,7 @@ mod tests {
             Coding::Plain,
             6,
             &levels,
-            false,
+            &Chunking::default(),
         )
         .unwrap();
         assert_eq!(made.words, [0x70, 0]);
@@ -570,7 +635,7 @@ mod tests {
             Coding::Rle,
             5000,
             &none(),
-            false,
+            &Chunking::default(),
         )
         .unwrap();
         assert_eq!(made.words, [0xcc, 0x00, 0x30, 0x00]);

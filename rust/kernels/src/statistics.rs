@@ -24,6 +24,25 @@ pub fn fixed_costs(data: &[u8], bits: usize) -> Result<FixedCosts> {
     }
 }
 
+/// Number of runs of equal values of 8, 16, 32 or 64 bits.
+pub fn count_runs(data: &[u8], bits: usize) -> Result<usize> {
+    match bits {
+        8 => Ok(changes(data.as_chunks::<1>().0)),
+        16 => Ok(changes(data.as_chunks::<2>().0)),
+        32 => Ok(changes(data.as_chunks::<4>().0)),
+        64 => Ok(changes(data.as_chunks::<8>().0)),
+        _ => Err(Corrupt(format!("runs of values of {bits} bits"))),
+    }
+    .map(|changes| changes + usize::from(!data.is_empty()))
+}
+
+fn changes<const N: usize>(values: &[[u8; N]]) -> usize {
+    let pairs = values.windows(2);
+    pairs
+        .filter(|pair| matches!(pair, [a, b] if a != b))
+        .count()
+}
+
 fn costs<const N: usize>(data: &[u8], width_of: fn(&[[u8; N]]) -> usize) -> FixedCosts {
     let (values, _) = data.as_chunks::<N>();
     FixedCosts {
@@ -37,10 +56,7 @@ fn costs<const N: usize>(data: &[u8], width_of: fn(&[[u8; N]]) -> usize) -> Fixe
 
 /// Number of runs of at most 255 equal values.
 fn runs<const N: usize>(values: &[[u8; N]]) -> usize {
-    let changes = values
-        .windows(2)
-        .filter(|pair| matches!(pair, [a, b] if a != b))
-        .count();
+    let changes = changes(values);
     if changes * 16 > values.len() {
         return changes + 1;
     }
@@ -54,6 +70,15 @@ fn runs<const N: usize>(values: &[[u8; N]]) -> usize {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn runs_go_on_across_chunks() {
+        let mut values = 7u16.to_le_bytes().repeat(5000);
+        assert_eq!(count_runs(&values, 16).unwrap(), 1);
+        values.extend([1, 0, 7, 0]);
+        assert_eq!(count_runs(&values, 16).unwrap(), 3);
+        assert_eq!(count_runs(&[], 16).unwrap(), 0);
+    }
 
     #[test]
     fn constant_and_counting_values() {

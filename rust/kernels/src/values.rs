@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::bitmap::BitmapBuilder;
 use crate::bitpacking;
 use crate::block::inline_header;
+use crate::byte_stream_split;
 use crate::compression::{self, Scheme};
 use crate::error::{Corrupt, Result, ensure, part, u32_at, u64_at};
 use crate::fsst::{NOWHERE, SymbolTable};
@@ -229,10 +230,10 @@ pub fn append(
         (Plan::ByteStreamSplit { bits }, Values::Fixed(out)) => {
             let data = only(buffers)?;
             if is_all(ranges, count) {
-                return unsplit(data, bits / 8, count, out);
+                return byte_stream_split::join(data, bits / 8, count, out);
             }
             let mut chunk = Vec::with_capacity(count * bits / 8);
-            unsplit(data, bits / 8, count, &mut chunk)?;
+            byte_stream_split::join(data, bits / 8, count, &mut chunk)?;
             append_flat(&chunk, bits / 8, count, ranges, out)
         }
         (Plan::Variable { offset_bits }, Values::Variable { offsets, data }) => {
@@ -331,25 +332,6 @@ fn append_items(
 
 fn is_all(ranges: &[Range<usize>], count: usize) -> bool {
     matches!(ranges, [all] if *all == (0..count))
-}
-
-fn unsplit(data: &[u8], width: usize, count: usize, out: &mut Vec<u8>) -> Result<()> {
-    let bytes = count.saturating_mul(width);
-    ensure(
-        data.len() == bytes,
-        "byte-stream-split values, bytes",
-        data.len(),
-        bytes,
-    )?;
-    let start = out.len();
-    out.resize(start + bytes, 0);
-    let fresh = out.get_mut(start..).unwrap_or_default();
-    for (position, stream) in data.chunks_exact(count.max(1)).enumerate() {
-        for (slot, byte) in fresh.iter_mut().skip(position).step_by(width).zip(stream) {
-            *slot = *byte;
-        }
-    }
-    Ok(())
 }
 
 /// Strings of one chunk: `count + 1` offsets from the start of the buffer, then the bytes.

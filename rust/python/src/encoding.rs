@@ -2,14 +2,16 @@
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::block::{self, BlockPlan};
+use pilum_kernels::compression::Compressor;
 use pilum_kernels::full_zip::{self, Control};
-use pilum_kernels::mini_block_writer::{self, Coding, Input, ItemValidity, LevelsIn};
+use pilum_kernels::mini_block_writer::{self, Chunking, Coding, Input, ItemValidity, LevelsIn};
 use pilum_kernels::ravel::{self as levels, List, Step};
 use pilum_kernels::{fsst, statistics};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, impossible, slice};
+use crate::plans::scheme;
 
 type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Levels<'py> = PyReadonlyArray1<'py, u16>;
@@ -62,8 +64,13 @@ pub fn ravel<'py>(
 
 /// Encodes the values and levels of one mini-block page; returns its buffers.
 ///
-/// `kind` is "fixed", "bits", "strings" or "lists"; `first` is the first bit of "bits".
+/// `kind` is "fixed", "bits", "strings" or "lists"; `first` is the first bit of "bits". Chunks have at
+/// most `max_values` values and aim at `target_bytes`, and what is compressed is their first buffer.
 #[pyfunction]
+#[pyo3(signature = (
+    kind, coding, data, bits, first, offsets, item_validity, num_values, rep, def_, level_widths,
+    max_rep, max_visible, large, max_values=4096, target_bytes=None, compression=None
+))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
 pub fn encode_mini_block<'py>(
     py: Python<'py>,
@@ -81,6 +88,9 @@ pub fn encode_mini_block<'py>(
     max_rep: u16,
     max_visible: u16,
     large: bool,
+    max_values: usize,
+    target_bytes: Option<usize>,
+    compression: Option<(String, i32)>,
 ) -> PyResult<(Made<'py, u8>, Made<'py, u8>, Made<'py, u8>)> {
     let data = slice(&data)?;
     let input = match (kind, &offsets) {
@@ -113,6 +123,7 @@ pub fn encode_mini_block<'py>(
         "plain" => Coding::Plain,
         "inline_bitpacking" => Coding::InlineBitpacking,
         "rle" => Coding::Rle,
+        "byte_stream_split" => Coding::ByteStreamSplit,
         _ => return Err(PyValueError::new_err(format!("coding {coding:?}"))),
     };
     let levels = LevelsIn {
@@ -123,8 +134,16 @@ pub fn encode_mini_block<'py>(
         max_rep,
         max_visible,
     };
+    let chunking = Chunking {
+        large,
+        max_values,
+        target_bytes,
+        compression: compression
+            .map(|(name, level)| Ok::<_, PyErr>((scheme(&name)?, level)))
+            .transpose()?,
+    };
     let made = py
-        .detach(|| mini_block_writer::encode(&input, coding, num_values, &levels, large))
+        .detach(|| mini_block_writer::encode(&input, coding, num_values, &levels, &chunking))
         .map_err(impossible)?;
     Ok((
         made.words.into_pyarray(py),
@@ -257,6 +276,33 @@ pub fn compress_zstd<'py>(
         .detach(|| full_zip::compress_values(offsets, data, level))
         .map_err(impossible)?;
     Ok((ends.into_pyarray(py), bytes.into_pyarray(py)))
+}
+
+/// Compresses one buffer.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn compress<'py>(
+    py: Python<'py>,
+    name: &str,
+    data: Bytes<'py>,
+    level: i32,
+) -> PyResult<Made<'py, u8>> {
+    let (data, scheme) = (slice(&data)?, scheme(name)?);
+    let made = py.detach(|| {
+        let mut out = Vec::new();
+        Compressor::new(scheme, level)?.append(data, &mut out)?;
+        Ok(out)
+    });
+    Ok(made.map_err(impossible)?.into_pyarray(py))
+}
+
+/// Number of runs of equal values.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn count_runs(py: Python<'_>, data: Bytes<'_>, bits: usize) -> PyResult<usize> {
+    let data = slice(&data)?;
+    py.detach(|| statistics::count_runs(data, bits))
+        .map_err(impossible)
 }
 
 /// Bytes that run-length encoding and inline bit-packing would take.

@@ -22,8 +22,8 @@ mod _kernels {
     };
     #[pymodule_export]
     use crate::encoding::{
-        compress_fsst, compress_zstd, encode_full_zip_fixed, encode_full_zip_strings,
-        encode_levels, encode_mini_block, fixed_costs, ravel,
+        compress, compress_fsst, compress_zstd, count_runs, encode_full_zip_fixed,
+        encode_full_zip_strings, encode_levels, encode_mini_block, fixed_costs, ravel,
     };
     #[pymodule_export]
     use crate::plans::{Block, Plan};
