@@ -24,6 +24,7 @@ from pilum._kernels import (
     encode_mini_block,
     fixed_costs,
     look_up_strings,
+    pack_block,
     ravel,
     unravel,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "encode_mini_block",
     "fixed_costs",
     "look_up_strings",
+    "pack_block",
     "ravel",
     "unravel",
 ]

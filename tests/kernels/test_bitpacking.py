@@ -153,3 +153,16 @@ def test_more_values_than_a_group_has_are_corrupt() -> None:
         kernels.decode_block(Block.inline_bitpacking(32), as_bytes(data), 1025)
     with pytest.raises(CorruptFileError):
         decode_values(Plan.inline_bitpacking(32), [data], 1025)
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("count", [0, 1, 5, 1023, 1024, 1025, 2900])
+def test_blocks_of_any_width_come_back(bits: int, count: int) -> None:
+    for width in (0, 1, bits // 2 + 1, bits):
+        top = (1 << width) - 1
+        values = np.array([top - i % (top + 1) for i in range(count)], f"<u{bits // 8}")
+        packed_bits, block = kernels.pack_block(values.view(np.uint8), bits)
+        assert packed_bits == (width if count else 0)
+        plan = Block.out_of_line_bitpacking(bits, packed_bits)
+        assert kernels.decode_block(plan, block, count).tobytes() == values.tobytes()
+        assert len(block) <= max(count * bits // 8, 128 * packed_bits * -(-count // 1024))

@@ -203,6 +203,39 @@ fn out_of_line(
     unpack(rest, bits, width, tail, out)
 }
 
+/// Packs values out of line, all in the bits that the largest needs; returns these and the block.
+pub fn pack(data: &[u8], bits: usize) -> Result<(usize, Vec<u8>)> {
+    use bitpacking::{words8, words16, words32, words64};
+    match bits {
+        8 => Ok(pack_words::<1>(data, words8::width_of, words8::pack)),
+        16 => Ok(pack_words::<2>(data, words16::width_of, words16::pack)),
+        32 => Ok(pack_words::<4>(data, words32::width_of, words32::pack)),
+        64 => Ok(pack_words::<8>(data, words64::width_of, words64::pack)),
+        _ => Err(Corrupt(format!("bit-packing of values of {bits} bits"))),
+    }
+}
+
+fn pack_words<const N: usize>(
+    data: &[u8],
+    width_of: fn(&[[u8; N]]) -> usize,
+    pack: fn(&[[u8; N]; GROUP], usize, &mut Vec<u8>),
+) -> (usize, Vec<u8>) {
+    let (values, _) = data.as_chunks::<N>();
+    let (width, mut out) = (width_of(values), Vec::new());
+    for group in values.chunks(GROUP) {
+        if group.len() < GROUP && group.len() * N <= packed_bytes(width) {
+            out.extend_from_slice(group.as_flattened());
+            continue;
+        }
+        let mut padded = [[0u8; N]; GROUP];
+        for (slot, value) in padded.iter_mut().zip(group) {
+            *slot = *value;
+        }
+        pack(&padded, width, &mut out);
+    }
+    (width, out)
+}
+
 /// Encodes 16-bit levels.
 pub fn encode_levels(plan: &BlockPlan, levels: &[u16], out: &mut Vec<u8>) -> Result<()> {
     match plan {

@@ -180,6 +180,19 @@ pub fn encode_levels<'py>(
     Ok(made.map_err(impossible)?.into_pyarray(py))
 }
 
+/// Packs values to a block, all in the bits that the largest needs; returns these and the block.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn pack_block<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    bits: usize,
+) -> PyResult<(usize, Made<'py, u8>)> {
+    let data = slice(&data)?;
+    let (width, made) = py.detach(|| block::pack(data, bits)).map_err(impossible)?;
+    Ok((width, made.into_pyarray(py)))
+}
+
 /// Zips values of fixed width; `parts` are the pieces of a value with their widths in bytes.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]

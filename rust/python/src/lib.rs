@@ -23,7 +23,7 @@ mod _kernels {
     #[pymodule_export]
     use crate::encoding::{
         compress, compress_fsst, compress_zstd, count_runs, encode_full_zip_fixed,
-        encode_full_zip_strings, encode_levels, encode_mini_block, fixed_costs, ravel,
+        encode_full_zip_strings, encode_levels, encode_mini_block, fixed_costs, pack_block, ravel,
     };
     #[pymodule_export]
     use crate::plans::{Block, Plan};
