@@ -5,8 +5,10 @@ from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.scanner import LanceScanner
+from pilum.encodings.options import EncodingOptions
 
 __all__ = [
+    "EncodingOptions",
     "FragmentMetadata",
     "LanceDataset",
     "LanceFragment",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pilum.container.fields import LeafFieldReader
 from pilum.container.footer import version_of
+from pilum.container.options import FileOptions
 from pilum.container.reader import FileReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
 from pilum.container.tail import Tail
@@ -34,13 +35,16 @@ class _Family:
 
     open: Callable[[Source, Tail], DataFileReader]
     field: Callable[[Field, Sequence[FilePart], int], FieldReader]
-    new: Callable[[Sink, Schema, FileVersion], DataFileWriter]
+    new: Callable[[Sink, Schema, FileVersion, FileOptions], DataFileWriter]
 
 
+_DEFAULTS = FileOptions()
 _SINCE_2_1 = _Family(
     FileReader.open,
     LeafFieldReader.of,
-    lambda sink, schema, version: FileWriter(sink, schema, version=version),
+    lambda sink, schema, version, options: FileWriter(
+        sink, schema, version=version, options=options
+    ),
 )
 _FAMILIES: dict[FileVersion, _Family] = {
     FileVersion.V2_1: _SINCE_2_1,
@@ -86,14 +90,23 @@ def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> Fiel
     return next(iter(families.values())).field(field, parts, num_rows)
 
 
-def new_file(sink: Sink, schema: Schema, version: FileVersion) -> DataFileWriter:
+def new_file(
+    sink: Sink, schema: Schema, version: FileVersion, options: FileOptions = _DEFAULTS
+) -> DataFileWriter:
     """Starts a file.
 
+    Args:
+        sink: Where it goes; finished or aborted by the writer.
+        schema: Its fields, with the ids of the table.
+        version: Of the file.
+        options: Sizes and encodings.
+
     Raises:
+        InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
         UnsupportedVersionError: If this library does not write the version.
         UnsupportedTypeError: If the version has no form for a field.
     """
-    return _family(version, "a new file").new(sink, schema, version)
+    return _family(version, "a new file").new(sink, schema, version, options)
 
 
 def _family_of(part: FilePart) -> _Family:

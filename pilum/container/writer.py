@@ -1,6 +1,6 @@
 """Writing a `.lance` file front to back.
 
-    data buffers      page after page as columns fill up, each padded to 64 bytes
+    data buffers      page after page as columns fill up, each padded to 64 bytes (or more)
     global buffer 0   the schema and the number of rows
     column metadata   one message per leaf column
     tables, footer    see `footer.py`
@@ -22,7 +22,9 @@ import pyarrow.types as pt
 
 from pilum.container.footer import Footer, pack_table
 from pilum.container.metadata import PageEntry, pack_column
+from pilum.container.options import MAX_ALIGNMENT, FileOptions
 from pilum.encodings.choose import encode_pages
+from pilum.encodings.options import EncodingOptions
 from pilum.encodings.page import EncodedPage, StoredPage
 from pilum.errors import (
     InvalidInputError,
@@ -37,9 +39,8 @@ from pilum.storage.base import Sink
 
 __all__ = ["DataFileWriter", "FileWriter", "WrittenFile"]
 
-_ALIGNMENT = 64
-_PAD = b"\x48" * _ALIGNMENT
-_PAGE_BYTES = 8 * 1024 * 1024
+_PAD = b"\x48" * MAX_ALIGNMENT
+_DEFAULTS = FileOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,12 @@ class DataFileWriter(Protocol):
 class _ColumnWriter:
     """Rows of one leaf column that wait to become a page."""
 
-    def __init__(self, path: tuple[Field, ...]) -> None:
+    def __init__(self, path: tuple[Field, ...], page_bytes: int, defaults: EncodingOptions) -> None:
         self.path = path
         self.leaf = path[-1]
+        fields = [(field.name, field.metadata) for field in path]
+        self.options = EncodingOptions.of_field(fields, defaults)
+        self._page_bytes = page_bytes
         self.entries: list[PageEntry] = []
         self.num_rows = 0
         self._waiting: list[pa.Array] = []
@@ -101,13 +105,13 @@ class _ColumnWriter:
         chain = _chain(array, self.path)
         due: list[pa.Array] = []
         while len(chain):
-            room = max(_PAGE_BYTES - self._waiting_bytes, 0)
+            room = max(self._page_bytes - self._waiting_bytes, 0)
             size = chain.nbytes
             rows = len(chain) if size <= room else max(int(room / size * len(chain)), 1)
             piece, chain = chain.slice(0, rows), chain.slice(rows)
             self._waiting.append(piece)
             self._waiting_bytes += piece.nbytes
-            if self._waiting_bytes >= _PAGE_BYTES or len(chain):
+            if self._waiting_bytes >= self._page_bytes or len(chain):
                 due.extend(self.flush())
         return due
 
@@ -126,13 +130,20 @@ class FileWriter:
         sink: Where it goes; finished or aborted by the writer.
         schema: Its fields, with the ids of the table.
         version: Of the file.
+        options: Sizes and encodings.
 
     Raises:
+        InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
         UnsupportedTypeError: If a field asks for a storage that is not supported.
     """
 
     def __init__(
-        self, sink: Sink, schema: Schema, *, version: FileVersion = DEFAULT_VERSION
+        self,
+        sink: Sink,
+        schema: Schema,
+        *,
+        version: FileVersion = DEFAULT_VERSION,
+        options: FileOptions = _DEFAULTS,
     ) -> None:
         for field in schema.fields:
             if special := field.special_storage:
@@ -142,7 +153,12 @@ class FileWriter:
         self._arrow = schema.arrow
         self._version = version
         self._num_rows = 0
-        self._columns = [[_ColumnWriter(path) for path in _paths(field)] for field in schema.fields]
+        self._alignment = options.buffer_alignment
+        page_bytes = options.page_bytes(len(schema.fields))
+        self._columns = [
+            [_ColumnWriter(path, page_bytes, options.encoding) for path in _paths(field)]
+            for field in schema.fields
+        ]
         self._encoding: deque[tuple[_ColumnWriter, Future[list[EncodedPage]]]] = deque()
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
@@ -197,7 +213,8 @@ class FileWriter:
         self._sink.abort()
 
     def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
-        self._encoding.append((column, submit(lambda: encode_pages(chain, self._version))))
+        future = submit(lambda: encode_pages(chain, self._version, column.options))
+        self._encoding.append((column, future))
         self._write_pages(keep=num_threads())
 
     def _write_pages(self, keep: int) -> None:
@@ -216,7 +233,7 @@ class FileWriter:
         position, size = self._sink.position, memoryview(buffer).nbytes
         if size:
             self._sink.write(buffer)
-            self._sink.write(_PAD[: -size % _ALIGNMENT])
+            self._sink.write(_PAD[: -size % self._alignment])
         return position, size
 
     def _write_end(self, columns: list[_ColumnWriter]) -> None:

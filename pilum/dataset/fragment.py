@@ -8,12 +8,14 @@ from typing import Any, Literal, overload
 import numpy as np
 import pyarrow as pa
 
+from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location
 from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.operations import Transaction
 from pilum.dataset.options import Columns, Filter, positions, project, request
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transactions import WriteRequest, write_transaction
+from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.storage.open import open_store
 from pilum.table.fragment import Fragment
@@ -168,6 +170,10 @@ def write_fragments(
     mode: str = "append",
     max_rows_per_file: int = ...,
     max_bytes_per_file: int = ...,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    buffer_alignment: int = ...,
+    encoding_options: EncodingOptions = ...,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> list[FragmentMetadata]: ...
@@ -183,6 +189,10 @@ def write_fragments(
     mode: str = "append",
     max_rows_per_file: int = ...,
     max_bytes_per_file: int = ...,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    buffer_alignment: int = ...,
+    encoding_options: EncodingOptions = ...,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Transaction: ...
@@ -197,6 +207,10 @@ def write_fragments(
     mode: str = "append",
     max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
     max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    buffer_alignment: int = _DEFAULTS.layout.buffer_alignment,
+    encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> list[FragmentMetadata] | Transaction:
@@ -211,6 +225,10 @@ def write_fragments(
             anew.
         max_rows_per_file: A file never has more rows.
         max_bytes_per_file: A file that has grown to this size gets no further batch.
+        data_cache_bytes: As in `pilum.write_dataset`, like the next ones.
+        max_page_bytes: A page never has more bytes in memory, but always a row.
+        buffer_alignment: Where buffers begin in files, bytes.
+        encoding_options: What is asked of the encodings.
         data_storage_version: File version; None for that of the table.
         storage_options: Settings of the store.
 
@@ -219,7 +237,10 @@ def write_fragments(
         InvalidInputError: For any other argument that makes no sense.
     """
     location = dataset_uri.uri if isinstance(dataset_uri, DatasetBase) else dataset_uri
-    wanted = WriteRequest(mode, max_rows_per_file, max_bytes_per_file, data_storage_version)
+    layout = FileOptions(data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options)
+    wanted = WriteRequest(
+        mode, max_rows_per_file, max_bytes_per_file, data_storage_version, layout=layout
+    )
     written = write_transaction(open_store(location, storage_options), data, schema, wanted)
     transaction = Transaction.from_table(written)
     return transaction if return_transaction else transaction.fragments

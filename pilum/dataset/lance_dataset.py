@@ -8,11 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location
 from pilum.dataset.reading import Reading
 from pilum.dataset.transactions import WriteRequest, properties_of, publish, write_transaction
 from pilum.dataset.versions import Versions, moment
 from pilum.dataset.writing import Writing
+from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.storage.open import open_store
 from pilum.table.snapshot import Snapshot
@@ -70,6 +72,10 @@ def write_dataset(
     *,
     max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
     max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    buffer_alignment: int = _DEFAULTS.layout.buffer_alignment,
+    encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
     storage_options: Mapping[str, str] | None = None,
     data_storage_version: str | None = None,
     commit_message: str | None = None,
@@ -88,6 +94,12 @@ def write_dataset(
             schema and rows, and both create the table if there is none.
         max_rows_per_file: A file never has more rows.
         max_bytes_per_file: A file that has grown to this size gets no further batch.
+        data_cache_bytes: Bytes of rows that wait to become pages, for all columns together; a page
+            is about 8 MiB if None.
+        max_page_bytes: A page never has more bytes in memory, but always a row.
+        buffer_alignment: Where buffers begin in files, bytes; 4096 suits direct I/O.
+        encoding_options: What is asked of the encodings, where the metadata of a field do not say
+            otherwise.
         storage_options: Settings of the store.
         data_storage_version: File version of a new or overwritten table, such as "2.1".
         commit_message: A note for readers of the history.
@@ -112,6 +124,7 @@ def write_dataset(
         max_bytes_per_file,
         data_storage_version,
         properties_of(commit_message, transaction_properties),
+        FileOptions(data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options),
     )
     snapshot = publish(store, write_transaction(store, data_obj, schema, wanted))
     return LanceDataset.pinned(location, storage_options, snapshot)

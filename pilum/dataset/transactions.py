@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pilum.container.options import FileOptions
 from pilum.dataset.inputs import to_reader
 from pilum.errors import (
     CommitError,
@@ -51,6 +52,7 @@ class WriteRequest:
         data_storage_version: File version as users write it; None for that of the table, or the
             default of this library for a new one.
         properties: Of the transaction.
+        layout: Sizes and encodings within the files.
     """
 
     mode: str
@@ -58,6 +60,7 @@ class WriteRequest:
     max_bytes_per_file: int
     data_storage_version: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    layout: FileOptions = field(default_factory=FileOptions)
 
 
 def properties_of(
@@ -99,6 +102,7 @@ def write_transaction(
         max_rows_per_file=request.max_rows_per_file,
         max_bytes_per_file=request.max_bytes_per_file,
         version=version,
+        layout=request.layout,
     )
     reader = to_reader(data, schema)
     appends = request.mode == "append" and snapshot is not None

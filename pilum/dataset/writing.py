@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
+from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.options import require_count
 from pilum.dataset.transactions import WriteRequest, properties_of, publish, write_transaction
+from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
 from pilum.storage.open import open_store
@@ -32,6 +34,10 @@ class Writing(DatasetBase):
         mode: str = "append",
         max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
         max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
+        data_cache_bytes: int | None = None,
+        max_page_bytes: int | None = None,
+        buffer_alignment: int = _DEFAULTS.layout.buffer_alignment,
+        encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
         commit_message: str | None = None,
         transaction_properties: Mapping[str, str] | None = None,
     ) -> None:
@@ -40,7 +46,8 @@ class Writing(DatasetBase):
         The arguments are those of `pilum.write_dataset`.
         """
         properties = properties_of(commit_message, transaction_properties)
-        wanted = WriteRequest(mode, max_rows_per_file, max_bytes_per_file, None, properties)
+        layout = FileOptions(data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options)
+        wanted = WriteRequest(mode, max_rows_per_file, max_bytes_per_file, None, properties, layout)
         store = self._snapshot.store
         self._snapshot = publish(store, write_transaction(store, data, None, wanted))
 

@@ -25,9 +25,11 @@ class Compressive(ABC):
 
     Attributes:
         arm: Name of the protobuf oneof member; the key of the registry.
+        coding: What the kernel does to values when it cuts them into mini-block chunks.
     """
 
     arm: ClassVar[str]
+    coding: ClassVar[str] = "plain"
 
     @classmethod
     @abstractmethod

@@ -5,6 +5,7 @@
 3. Values below 256 bytes: mini-block; else full-zip.
 4. Integers and floats: the smallest of flat, run-length and bit-packing.
 5. Text: FSST where it makes the page smaller; very long strings: zstd, each on its own.
+6. Where lz4 or zstd is asked for: around the chunks, if the page is smaller so.
 
 Any choice can be read by any reader. Source: docs/format/encodings-2.1.md, "What the writer
 chooses".
@@ -12,54 +13,54 @@ chooses".
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any
+from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
-from numpy.typing import NDArray
 
-from pilum import kernels
 from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock, block_of
-from pilum.encodings.base import Compressive
-from pilum.encodings.compressive.fixed_size_list import FixedSizeList
+from pilum.encodings.candidates import Choice, smallest
 from pilum.encodings.compressive.flat import Flat
-from pilum.encodings.compressive.fsst import Fsst
 from pilum.encodings.compressive.general import General
-from pilum.encodings.compressive.variable import Variable
-from pilum.encodings.dictionary import with_dictionary
-from pilum.encodings.fixed import fixed_encoding
-from pilum.encodings.page import EncodedPage
-from pilum.encodings.structural.constant import Scalar, encode_constant
+from pilum.encodings.dictionary import choose_dictionary
+from pilum.encodings.fixed import choose_fixed, compressed_fixed, list_encoding
+from pilum.encodings.level_budget import levels_fit_chunks, split_rows
+from pilum.encodings.options import EncodingOptions
+from pilum.encodings.page import Candidate, EncodedPage
+from pilum.encodings.scalar import scalar_of
+from pilum.encodings.structural.constant import encode_constant
 from pilum.encodings.structural.full_zip import encode_full_zip
 from pilum.encodings.structural.mini_block import encode_mini_block
+from pilum.encodings.text import choose_text, choose_zipped_text
 from pilum.format.version import FileVersion
 from pilum.levels import Levels, ravel
 
 __all__ = ["encode_pages"]
 
 _WIDE_BYTES = 256
-_LEVEL_BUDGET_BITS = 131_072
-_MAX_LEVELS = 65_535
-_CHUNK_VALUES = 4_096
-
-_SCALAR_SAMPLE = 64
-
-_FSST_MIN_BYTES = 32_768
-_FSST_MIN_LENGTH = 5
-_FSST_MAX_RATIO = 0.9
-_ZSTD_MIN_LENGTH = 32_768
-_ZSTD_LEVEL = 0
+_COMPRESS_MIN_BYTES = 4_096
+_DEFAULTS = EncodingOptions()
 
 
-def encode_pages(chain: pa.Array, version: FileVersion) -> list[EncodedPage]:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What is to be stored, but for the values."""
+
+    levels: Levels
+    num_rows: int
+    version: FileVersion
+    options: EncodingOptions
+
+
+def encode_pages(
+    chain: pa.Array, version: FileVersion, options: EncodingOptions = _DEFAULTS
+) -> list[EncodedPage]:
     """Encodes some rows of a leaf column.
 
     Args:
         chain: See `pilum.levels`; at least one row.
         version: Of the file.
+        options: What is asked for.
 
     Returns:
         One page; more if there are too many lists without items for the levels of one.
@@ -68,18 +69,21 @@ def encode_pages(chain: pa.Array, version: FileVersion) -> list[EncodedPage]:
         UnsupportedTypeError: For a leaf type without a form in the file format.
     """
     levels, leaf = ravel(chain)
-    num_rows = len(chain)
+    rows = _Rows(levels, len(chain), version, options)
     if _is_without_values(leaf):
-        return [encode_constant(levels, num_rows, version)]
-    too_many_levels = not _levels_fit_chunks(levels)
-    if too_many_levels and num_rows > 1:
-        return [page for piece in _split(chain, levels) for page in encode_pages(piece, version)]
+        return [_constant(rows)]
+    too_many_levels = not levels_fit_chunks(levels, options.minichunk_values)
+    if too_many_levels and rows.num_rows > 1:
+        pieces = split_rows(chain, levels)
+        return [page for piece in pieces for page in encode_pages(piece, version, options)]
     block = block_of(leaf)
-    if version.has_scalar_pages and (scalar := _scalar_of(leaf, block, levels)):
-        return [encode_constant(levels, num_rows, version, scalar)]
+    if version.has_scalar_pages and (scalar := scalar_of(leaf, block, levels)):
+        page = encode_constant(levels, rows.num_rows, version, scalar)
+        return [replace(page, candidates=(Candidate("one value for all"),))]
     if too_many_levels:
-        return [_full_zip(block, levels, num_rows)]
-    return [_encode(leaf, block, levels, num_rows, version)]
+        why = Candidate("mini-block", None, "a row has too many lists without items")
+        return [_full_zip(block, rows, why)]
+    return [_encode(leaf, block, rows)]
 
 
 def _is_without_values(leaf: pa.Array) -> bool:
@@ -88,134 +92,71 @@ def _is_without_values(leaf: pa.Array) -> bool:
     )
 
 
-def _scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | None:
-    """The value of all valid slots, if they are the same."""
-    if isinstance(block, ListBlock):
-        return None
-    mask = None
-    if levels.max_def:
-        mask = pa.array(levels.def_[levels.def_ <= levels.max_visible] == 0)
-    # A few values tell most pages apart, so that only likely ones are compared as a whole.
-    for count in (_SCALAR_SAMPLE, len(leaf)):
-        values = leaf.slice(0, count)
-        valid = values if mask is None else values.filter(mask.slice(0, count))
-        if len(valid) and not _all_same(valid):
-            return None
-    if len(valid) == 0:
-        return None
-    one = block_of(valid.slice(0, 1))
-    if isinstance(one, BitBlock):
-        return Scalar((bytes([valid[0].as_py()]),))
-    if isinstance(one, FixedBlock):
-        return Scalar((one.data.tobytes(),))
-    assert isinstance(one, StringBlock)
-    first, last = int(one.offsets[0]), int(one.offsets[1])
-    offsets = (one.offsets - first).astype(one.offsets.dtype)
-    return Scalar((offsets.tobytes(), one.data[first:last].tobytes()))
+def _constant(rows: _Rows) -> EncodedPage:
+    page = encode_constant(rows.levels, rows.num_rows, rows.version)
+    return replace(page, candidates=(Candidate("no value"),))
 
 
-def _all_same(values: pa.Array) -> bool:
-    """Whether all values are the same, bit for bit."""
-    block = block_of(values)
-    if isinstance(block, FixedBlock):
-        rows = block.data.reshape(block.num_values, -1)
-        return bool((rows == rows[0]).all())
-    return bool(pc.all(pc.equal(values, values[0])).as_py())
-
-
-def _level_budget(levels: Levels) -> int:
-    """Entries whose levels fit a chunk, whatever the values are."""
-    bits = levels.max_rep.bit_length() + levels.max_def.bit_length()
-    return min(_LEVEL_BUDGET_BITS // max(bits, 1), _MAX_LEVELS)
-
-
-def _levels_fit_chunks(levels: Levels) -> bool:
-    """Whether every chunk has room for its levels, wherever it is cut.
-
-    A chunk takes the entries up to its last value, so long stretches of lists without items, which
-    own no value, may be more than it can hold.
-    """
-    if levels.num_entries <= _level_budget(levels) or levels.num_entries == levels.num_visible:
-        return True
-    bounds = np.flatnonzero(levels.def_ <= levels.max_visible)
-    bounds[-1] = levels.num_entries - 1
-    bounds = np.concatenate(([-1], bounds))
-    values = min(_CHUNK_VALUES, levels.num_visible)
-    return int((bounds[values:] - bounds[:-values]).max()) <= _level_budget(levels)
-
-
-def _split(chain: pa.Array, levels: Levels) -> list[pa.Array]:
-    """Cuts rows so that the entries of each piece keep to the budget where they can."""
-    starts = levels.row_starts
-    cuts = [0]
-    while cuts[-1] < len(chain):
-        reach = starts[cuts[-1]] + _level_budget(levels)
-        end = int(np.searchsorted(starts, reach, side="right")) - 1
-        behind = len(chain) if levels.num_entries <= reach else end
-        cuts.append(min(max(behind, cuts[-1] + 1), len(chain)))
-    return [chain.slice(a, b - a) for a, b in pairwise(cuts)]
-
-
-def _encode(
-    leaf: pa.Array, block: ValueBlock, levels: Levels, num_rows: int, version: FileVersion
-) -> EncodedPage:
-    made = with_dictionary(leaf, block, version)
-    if made is not None:
-        indices, dictionary = made
-        encoding = fixed_encoding(indices)[1]
-        return encode_mini_block(indices, encoding, levels, num_rows, version, dictionary)
-    if block.max_value_bytes >= _WIDE_BYTES:
-        return _full_zip(block, levels, num_rows)
+def _encode(leaf: pa.Array, block: ValueBlock, rows: _Rows) -> EncodedPage:
+    dictionary = choose_dictionary(leaf, block, rows.version, rows.options)
+    if isinstance(dictionary, Choice):
+        return _mini_block(dictionary, rows)
+    if why := _why_full_zip(block, rows.options):
+        return _full_zip(block, rows, dictionary, Candidate("mini-block", None, why))
     if isinstance(block, StringBlock):
-        return encode_mini_block(*_text_encoding(block), levels, num_rows, version)
-    return encode_mini_block(block, _plain_encoding(block), levels, num_rows, version)
+        return _mini_block(choose_text(block, rows.options), rows, dictionary)
+    return _mini_block(choose_fixed(block, rows.options), rows, dictionary)
 
 
-def _full_zip(block: ValueBlock, levels: Levels, num_rows: int) -> EncodedPage:
-    if not isinstance(block, StringBlock):
-        encoding = Flat(8) if isinstance(block, BitBlock) else _list_or_flat(block)
-        return encode_full_zip(block, encoding, levels, num_rows)
-    longest = block.max_value_bytes
-    if longest > _ZSTD_MIN_LENGTH and block.data_bytes >= _ZSTD_MIN_LENGTH:
-        offsets, data = kernels.compress_zstd(block.offsets, block.data, _ZSTD_LEVEL)
-        if len(data) < block.data_bytes:
-            packed = _with_offsets(block, offsets, data)
-            zstd = General("zstd", Variable(block.offset_bits), _ZSTD_LEVEL)
-            return encode_full_zip(packed, zstd, levels, num_rows)
-    stored, text = _text_encoding(block)
-    return encode_full_zip(stored, text, levels, num_rows)
+def _why_full_zip(block: ValueBlock, options: EncodingOptions) -> str:
+    """Why values are not for chunks; empty if they are."""
+    if options.structural_encoding is not None:
+        return "full-zip is asked for" if options.structural_encoding == "fullzip" else ""
+    return f"values of {_WIDE_BYTES} bytes" if block.max_value_bytes >= _WIDE_BYTES else ""
 
 
-def _plain_encoding(block: FixedBlock | BitBlock | ListBlock) -> Compressive:
-    if isinstance(block, BitBlock):
-        return Flat(1)
-    return fixed_encoding(block)[1] if isinstance(block, FixedBlock) else _list_or_flat(block)
+def _mini_block(choice: Choice, rows: _Rows, *refused: Candidate) -> EncodedPage:
+    """The page of a choice, compressed where that is asked for and smaller."""
+    plain = _chunks(choice, rows)
+    general = _general(choice, rows.options)
+    candidates = (*refused, *choice.candidates)
+    if general is None:
+        return replace(plain, candidates=candidates)
+    if plain.size_bytes < _COMPRESS_MIN_BYTES:
+        note = f"less than {_COMPRESS_MIN_BYTES} bytes"
+        return replace(plain, candidates=(*candidates, Candidate.of(general, None, note)))
+    packed = _chunks(replace(choice, encoding=general), rows)
+    candidates = (*candidates, Candidate.of(general, packed.size_bytes))
+    return replace(min(packed, plain, key=lambda page: page.size_bytes), candidates=candidates)
 
 
-def _list_or_flat(block: FixedBlock | ListBlock) -> Flat | FixedSizeList:
-    if isinstance(block, FixedBlock):
-        return Flat(block.bits)
-    encoding: Flat | FixedSizeList = Flat(block.item_bits)
-    for items, mask in reversed(list(zip(block.dimensions, block.validity, strict=True))):
-        encoding = FixedSizeList(items, mask is not None, encoding)
-    return encoding
+def _chunks(choice: Choice, rows: _Rows) -> EncodedPage:
+    return encode_mini_block(
+        choice.block,
+        choice.encoding,
+        rows.levels,
+        rows.num_rows,
+        rows.version,
+        choice.dictionary,
+        rows.options,
+    )
 
 
-def _text_encoding(block: StringBlock) -> tuple[StringBlock, Compressive]:
-    """Strings as they are or as FSST codes."""
-    plain = Variable(block.offset_bits)
-    enough = block.is_text and block.max_value_bytes >= _FSST_MIN_LENGTH
-    if not enough or block.data_bytes + block.offsets.nbytes < _FSST_MIN_BYTES:
-        return block, plain
-    table, offsets, data = kernels.compress_fsst(block.offsets, block.data)
-    if len(data) > _FSST_MAX_RATIO * block.data_bytes:
-        return block, plain
-    return _with_offsets(block, offsets, data), Fsst(table.tobytes(), plain)
+def _general(choice: Choice, options: EncodingOptions) -> General | None:
+    """The general compression that is asked for; chunks of lists have none."""
+    scheme = options.general
+    if scheme is None or isinstance(choice.block, ListBlock):
+        return None
+    if isinstance(choice.block, FixedBlock) and choice.block.bits in (8, 16, 32, 64):
+        return compressed_fixed(choice.block, choice.encoding, scheme, options)
+    return General.of(scheme, choice.encoding, options.compression_level)
 
 
-def _with_offsets(
-    block: StringBlock, offsets: NDArray[np.int64], data: NDArray[np.uint8]
-) -> StringBlock:
-    """The block with other bytes; offsets keep their width."""
-    kind: np.dtype[Any] = block.offsets.dtype
-    return StringBlock(offsets.astype(kind), data, block.num_values, block.is_text)
+def _full_zip(block: ValueBlock, rows: _Rows, *refused: Candidate) -> EncodedPage:
+    if isinstance(block, StringBlock):
+        choice = choose_zipped_text(block, rows.options)
+    else:
+        encoding = Flat(8) if isinstance(block, BitBlock) else list_encoding(block)
+        choice = smallest(block, [(encoding, len(block.data))])
+    page = encode_full_zip(choice.block, choice.encoding, rows.levels, rows.num_rows)
+    return replace(page, candidates=(*refused, *choice.candidates))

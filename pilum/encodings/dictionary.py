@@ -7,90 +7,125 @@ docs/format/encodings-2.1.md, "What the writer chooses".
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
+from pilum import kernels
 from pilum.blocks import FixedBlock, StringBlock, ValueBlock, block_of
-from pilum.encodings.base import Compressive
+from pilum.encodings.candidates import Choice
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.general import General
+from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
 from pilum.encodings.compressive.variable import Variable
-from pilum.encodings.fixed import fixed_encoding
+from pilum.encodings.fixed import choose_fixed
+from pilum.encodings.options import EncodingOptions
+from pilum.encodings.page import Candidate
 from pilum.encodings.structural.mini_block import PageDictionary, join_strings
 from pilum.format.version import FileVersion
 
-__all__ = ["with_dictionary"]
+__all__ = ["choose_dictionary"]
 
 _MIN_VALUES = 100
 _MAX_VALUES = 100_000
 _SAMPLE = 4_096
-_MAX_RATIO = 0.8
-_LZ4 = pa.Codec("lz4_raw")
 
 
-def with_dictionary(
-    leaf: pa.Array, block: ValueBlock, version: FileVersion
-) -> tuple[FixedBlock, PageDictionary] | None:
-    """Indices and dictionary, if they are clearly smaller than the values.
+def choose_dictionary(
+    leaf: pa.Array, block: ValueBlock, version: FileVersion, options: EncodingOptions
+) -> Choice | Candidate:
+    """Indices and dictionary if they are clearly smaller than the values, else why not.
 
     Args:
         leaf: The values.
         block: The same as the encodings see them.
         version: Of the file.
+        options: What is asked for.
     """
-    raw_bytes = _raw_bytes(leaf, block, version)
-    if raw_bytes is None or len(leaf) < _MIN_VALUES:
-        return None
+    if not _may_have(block, version):
+        return _no("not for such values")
+    if len(leaf) < _MIN_VALUES:
+        return _no(f"fewer than {_MIN_VALUES} values")
     if isinstance(block, FixedBlock) and block.bits == 64:
         # Two floats may be equal and yet have different bits.
         leaf = leaf.view(pa.int64())
-    if not _repeats(leaf):
-        return None
+    most = min(len(leaf) // options.dict_divisor, _MAX_VALUES)
+    if not _repeats(leaf, most):
+        return _no("a sample hardly repeats")
     encoded = pc.dictionary_encode(leaf)
-    dictionary = _dictionary_of(block_of(encoded.dictionary), version)
+    if len(encoded.dictionary) > most:
+        return _no(f"more than {most} different values")
+    dictionary = _dictionary_of(block_of(encoded.dictionary), version, options)
     indices = block_of(encoded.indices)
     assert isinstance(indices, FixedBlock)
-    total = len(dictionary.data) + fixed_encoding(indices)[0]
-    if dictionary.num_values > _most(leaf) or total > _MAX_RATIO * raw_bytes:
-        return None
-    return indices, dictionary
+    choice = choose_fixed(indices, options)
+    total = len(dictionary.data) + choice.size_bytes
+    most_bytes = int(options.dict_size_ratio * _raw_bytes(block, options))
+    if total > most_bytes:
+        return Candidate("dictionary", total, f"more than {most_bytes} bytes")
+    candidates = (Candidate("dictionary", total), *choice.candidates)
+    return Choice(indices, choice.encoding, candidates, total, dictionary)
 
 
-def _raw_bytes(leaf: pa.Array, block: ValueBlock, version: FileVersion) -> int | None:
-    """Bytes without a dictionary; None for values that cannot have one."""
+def _no(reason: str) -> Candidate:
+    return Candidate("dictionary", None, reason)
+
+
+def _may_have(block: ValueBlock, version: FileVersion) -> bool:
+    """Whether the format has dictionaries of such values."""
+    if isinstance(block, FixedBlock):
+        return block.bits == 128 or (block.bits == 64 and version.has_wide_dictionaries)
+    return isinstance(block, StringBlock)
+
+
+def _raw_bytes(block: ValueBlock, options: EncodingOptions) -> int:
+    """Bytes without a dictionary."""
     if isinstance(block, StringBlock):
         return block.data_bytes + block.offsets.nbytes
-    if not isinstance(block, FixedBlock):
-        return None
-    if block.bits == 64 and version.has_wide_dictionaries:
-        return fixed_encoding(block)[0]
-    return len(block.data) if pt.is_decimal128(leaf.type) else None
+    assert isinstance(block, FixedBlock)
+    if options.structural_encoding == "fullzip":
+        return len(block.data)
+    return choose_fixed(block, options).size_bytes
 
 
-def _most(leaf: pa.Array) -> int:
-    return min(len(leaf) // 2, _MAX_VALUES)
-
-
-def _repeats(leaf: pa.Array) -> bool:
-    """Whether a sample promises few enough distinct values."""
+def _repeats(leaf: pa.Array, most: int) -> bool:
+    """Whether a sample promises no more than that many different values."""
     if len(leaf) <= _SAMPLE:
         return True
     step = len(leaf) // 32
     sample = pa.concat_arrays([leaf.slice(i * step, _SAMPLE // 32) for i in range(32)])
     ratio = len(sample.unique()) / len(sample)
-    return ratio < 0.98 and ratio * len(leaf) <= _most(leaf)
+    return ratio < 0.98 and ratio * len(leaf) <= most
 
 
-def _dictionary_of(values: ValueBlock, version: FileVersion) -> PageDictionary:
+def _dictionary_of(
+    values: ValueBlock, version: FileVersion, options: EncodingOptions
+) -> PageDictionary:
+    """The smallest block of the values that the version has."""
     if isinstance(values, StringBlock):
-        encoding: Compressive = Variable(values.offset_bits)
-        data = join_strings(values)
-    else:
-        assert isinstance(values, FixedBlock)
-        encoding, data = Flat(values.bits), values.data.tobytes()
-    if version.has_compressed_dictionaries:
-        packed = len(data).to_bytes(4, "little") + _LZ4.compress(data, asbytes=True)
-        if len(packed) < len(data):
-            encoding, data = General("lz4", encoding), packed
-    return PageDictionary(encoding, data, values.num_values)
+        plain = PageDictionary(
+            Variable(values.offset_bits), join_strings(values), values.num_values
+        )
+        return _compressed(plain, version, options)
+    assert isinstance(values, FixedBlock)
+    plain = PageDictionary(Flat(values.bits), values.data.tobytes(), values.num_values)
+    made = [plain, _compressed(plain, version, options)]
+    if values.bits == 64:
+        width, packed = kernels.pack_block(values.data, values.bits)
+        encoding = OutOfLineBitpacking(values.bits, width)
+        made.append(PageDictionary(encoding, packed.tobytes(), values.num_values))
+    return min(made, key=lambda dictionary: len(dictionary.data))
+
+
+def _compressed(
+    plain: PageDictionary, version: FileVersion, options: EncodingOptions
+) -> PageDictionary:
+    """The same as a whole with lz4 or zstd, where that is smaller."""
+    scheme, level = options.dict_scheme, options.dict_values_compression_level
+    if scheme is None or not version.has_compressed_dictionaries:
+        return plain
+    packed = kernels.compress(scheme, np.frombuffer(plain.data, np.uint8), level or 0)
+    if len(packed) >= len(plain.data):
+        return plain
+    encoding = General.of(scheme, plain.encoding, level)
+    return PageDictionary(encoding, packed.tobytes(), plain.num_values)

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.encodings.base import Compressive
+from pilum.encodings.describe import encoding_text
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Plan, Ranges
 
 __all__ = [
+    "Candidate",
     "Decoded",
     "DictionaryBlock",
     "EncodedPage",
@@ -124,6 +126,26 @@ class Page(ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to store values that the writer looked at.
+
+    Attributes:
+        encoding: In the words of `encoding_text`, or of a layout.
+        size_bytes: What the values would take, about; None if nobody counted.
+        note: Why it was not taken, where that is not the size.
+    """
+
+    encoding: str
+    size_bytes: int | None = None
+    note: str = ""
+
+    @classmethod
+    def of(cls, encoding: Compressive, size_bytes: int | None, note: str = "") -> Candidate:
+        """The candidate of an encoding."""
+        return cls(encoding_text(encoding.to_proto()), size_bytes, note)
+
+
+@dataclass(frozen=True, slots=True)
 class EncodedPage:
     """A page that is ready to be written.
 
@@ -131,11 +153,18 @@ class EncodedPage:
         num_rows: Rows in the page.
         layout: Its description.
         buffers: What to write, in order; anything with the buffer protocol.
+        candidates: What it was chosen from.
     """
 
     num_rows: int
     layout: pb.PageLayout
     buffers: tuple[Any, ...]
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(memoryview(buffer).nbytes for buffer in self.buffers)
 
 
 def layer_kinds(codes: bytes) -> list[pb.RepDefLayer]:

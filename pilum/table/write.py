@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pilum.container.open import new_file
+from pilum.container.options import FileOptions
 from pilum.container.writer import DataFileWriter
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
@@ -28,6 +29,7 @@ from pilum.table.names import data_path, new_data_file_name
 
 __all__ = ["WriteOptions", "write_fragments"]
 
+_LAYOUT = FileOptions()
 _PREFIX = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -39,12 +41,14 @@ class WriteOptions:
         max_rows_per_file: A file never has more rows.
         max_bytes_per_file: A file that has grown to this size gets no further batch.
         version: File version to write.
+        layout: Sizes and encodings within the files.
         file_name_prefix: Put in front of the names of the files, to tell whose they are.
     """
 
     max_rows_per_file: int = 1024 * 1024
     max_bytes_per_file: int = 90 << 30
     version: FileVersion = DEFAULT_VERSION
+    layout: FileOptions = _LAYOUT
     file_name_prefix: str | None = None
 
     def __post_init__(self) -> None:
@@ -133,7 +137,8 @@ class _RollingWriter:
         self._names.append(name)
         sink = self._store.sink(data_path(name))
         try:
-            self._file = new_file(sink, self._schema, self._options.version)
+            options = self._options
+            self._file = new_file(sink, self._schema, options.version, options.layout)
         except BaseException:
             sink.abort()
             raise

@@ -24,6 +24,7 @@ class ByteStreamSplit(Compressive):
     """Fixed-width values that compress better by byte position."""
 
     arm = "byte_stream_split"
+    coding = "byte_stream_split"
 
     bits: int
 

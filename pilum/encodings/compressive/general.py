@@ -35,6 +35,11 @@ class General(Compressive):
     level: int | None = None
 
     @classmethod
+    def of(cls, scheme: Literal["lz4", "zstd"], values: Compressive, level: int | None) -> General:
+        """Compression of a level; lz4 has none, and the default of zstd is not told."""
+        return cls(scheme, values, level if scheme == "zstd" else None)
+
+    @classmethod
     def from_proto(cls, message: pb.General, children: Children) -> General:
         """Reads the member message."""
         scheme = message.compression.scheme

@@ -26,6 +26,7 @@ class InlineBitpacking(Compressive):
     """Integers in as many bits as the largest of each chunk needs; any one can be read alone."""
 
     arm = "inline_bitpacking"
+    coding = "inline_bitpacking"
 
     bits: int
 

@@ -29,6 +29,7 @@ class Rle(Compressive):
     """Runs of one repeated item. Opaque: a chunk is decoded as a whole."""
 
     arm = "rle"
+    coding = "rle"
 
     bits: int
 

@@ -197,7 +197,8 @@ def encode_full_zip(
     """
     if isinstance(block, ListBlock) and block.bits % 8:
         raise UnsupportedTypeError(
-            "one row has too many empty lists around fixed-size lists of booleans"
+            "full-zip pages, which are asked for or needed for a row of very many empty lists, "
+            "hold no fixed-size lists of booleans that do not fill bytes"
         )
     bits_rep, bits_def = levels.max_rep.bit_length(), levels.max_def.bit_length()
     layout = pb.FullZipLayout(

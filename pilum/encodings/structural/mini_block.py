@@ -29,6 +29,8 @@ from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBloc
 from pilum.encodings.base import Compressive, demand
 from pilum.encodings.compressive.general import General
 from pilum.encodings.compressive.variable import Variable
+from pilum.encodings.level_budget import LEVEL_BYTES, most_values
+from pilum.encodings.options import EncodingOptions
 from pilum.encodings.page import (
     Decoded,
     DictionaryBlock,
@@ -55,6 +57,10 @@ __all__ = ["MiniBlockPage", "PageDictionary", "encode_mini_block", "join_strings
 
 _ZERO = np.zeros(1, dtype=np.int64)
 _MAX_DICTIONARY_VALUES = 1 << 24
+_MAX_SMALL_CHUNK = 32_768
+_MAX_HEAD = 512
+"""Bytes of a chunk's header and padding, and by which incompressible values may grow."""
+_DEFAULTS = EncodingOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +248,7 @@ def encode_mini_block(
     num_rows: int,
     version: FileVersion,
     dictionary: PageDictionary | None = None,
+    options: EncodingOptions = _DEFAULTS,
 ) -> EncodedPage:
     """Cuts values and levels into chunks.
 
@@ -252,9 +259,10 @@ def encode_mini_block(
         num_rows: Rows of the page.
         version: Of the file.
         dictionary: What the values are indices into.
+        options: What is asked of the chunks.
 
     Raises:
-        UnsupportedTypeError: For values too wide for chunks; only lists of booleans come here so.
+        UnsupportedTypeError: For values too wide for chunks, of which each has two.
     """
     rep_width = level_width(levels.rep, levels.max_rep)
     def_width = level_width(levels.def_, levels.max_def)
@@ -268,9 +276,13 @@ def encode_mini_block(
             levels.max_rep,
             levels.max_visible,
             version.has_large_chunks,
+            *_chunking(levels, version, options),
+            _compression(values),
         )
     except ValueError as error:
-        raise UnsupportedTypeError(f"no chunk holds two of the values: {error}") from error
+        raise UnsupportedTypeError(
+            f"no mini-block chunk holds two of the values: {error}; full-zip pages would"
+        ) from error
     layout = pb.MiniBlockLayout(
         rep_compression=level_encoding(rep_width),
         def_compression=level_encoding(def_width),
@@ -289,6 +301,22 @@ def encode_mini_block(
     if levels.max_rep:
         buffers.append(index)
     return EncodedPage(num_rows, pb.PageLayout(mini_block_layout=layout), tuple(buffers))
+
+
+def _chunking(
+    levels: Levels, version: FileVersion, options: EncodingOptions
+) -> tuple[int, int | None]:
+    """The most values of a chunk, and the bytes that it aims at."""
+    most, target = most_values(levels, options.minichunk_values), options.minichunk_size
+    if target is not None and not version.has_large_chunks:
+        has_levels = levels.max_rep or levels.max_def
+        room = _MAX_SMALL_CHUNK - _MAX_HEAD - (LEVEL_BYTES if has_levels else 0)
+        target = min(target, room)
+    return most, target
+
+
+def _compression(values: Compressive) -> tuple[str, int] | None:
+    return (values.scheme, values.level or 0) if isinstance(values, General) else None
 
 
 def join_strings(block: StringBlock) -> bytes:
@@ -316,7 +344,7 @@ def _kernel_values(
     NDArray[np.int32] | NDArray[np.int64] | None,
     list[tuple[NDArray[np.uint8], int, int]],
 ]:
-    coding = values.arm if values.arm in ("rle", "inline_bitpacking") else "plain"
+    coding = values.values.coding if isinstance(values, General) else values.coding
     if isinstance(block, FixedBlock):
         return "fixed", coding, block.data, block.bits, 0, None, []
     if isinstance(block, BitBlock):

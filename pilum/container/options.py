@@ -1,0 +1,59 @@
+"""How a data file is laid out: sizes of pages, alignment of buffers, what is asked of encodings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pilum.encodings.options import EncodingOptions
+from pilum.errors import InvalidInputError
+
+__all__ = ["MAX_ALIGNMENT", "FileOptions"]
+
+MAX_ALIGNMENT = 4096
+
+_PAGE_BYTES = 8 * 1024 * 1024
+_NO_ENCODING = EncodingOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """What a writer of files can be told.
+
+    Attributes:
+        data_cache_bytes: Bytes of rows that wait to become pages, for all top-level columns
+            together; 8 MiB for each if None.
+        max_page_bytes: A page never has more bytes in memory, but always a row.
+        buffer_alignment: Buffers begin at a multiple of it, in bytes: 64, or 4096 for direct I/O,
+            or a power of two between.
+        encoding: What is asked of the encodings where the metadata of a field say nothing.
+
+    Raises:
+        InvalidInputError: For a value that is not allowed.
+    """
+
+    data_cache_bytes: int | None = None
+    max_page_bytes: int | None = None
+    buffer_alignment: int = 64
+    encoding: EncodingOptions = _NO_ENCODING
+
+    def __post_init__(self) -> None:
+        for name in ("data_cache_bytes", "max_page_bytes"):
+            size = getattr(self, name)
+            if size is not None and (not hasattr(size, "__index__") or size < 1):
+                raise InvalidInputError(f"{name}: expected an integer above 0, found {size!r}")
+        if self.buffer_alignment not in {64, 128, 256, 512, 1024, 2048, MAX_ALIGNMENT}:
+            raise InvalidInputError(
+                f"buffer_alignment: expected a power of two from 64 to {MAX_ALIGNMENT}, found "
+                f"{self.buffer_alignment!r}"
+            )
+
+    def page_bytes(self, num_columns: int) -> int:
+        """Bytes in memory at which the rows of a leaf column become a page.
+
+        Args:
+            num_columns: Top-level columns of the file.
+        """
+        wanted = _PAGE_BYTES
+        if self.data_cache_bytes is not None:
+            wanted = max(self.data_cache_bytes // max(num_columns, 1), 1)
+        return min(wanted, self.max_page_bytes or wanted)

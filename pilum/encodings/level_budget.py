@@ -1,0 +1,66 @@
+"""How many levels a page may have, so that every chunk has room for its own.
+
+A chunk takes the entries up to its last value, so long stretches of lists without items, which own
+no value, may be more than it can hold. Source: docs/format/encodings-2.1.md, "What the writer
+chooses".
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from pilum.levels import Levels
+
+__all__ = ["LEVEL_BYTES", "levels_fit_chunks", "most_values", "split_rows"]
+
+_BUDGET_BITS = 131_072
+_MAX_LEVELS = 65_535
+
+LEVEL_BYTES = _BUDGET_BITS // 8
+"""Bytes that the levels of a chunk take at most."""
+
+
+def _level_bits(levels: Levels) -> int:
+    return levels.max_rep.bit_length() + levels.max_def.bit_length()
+
+
+def most_values(levels: Levels, wanted: int) -> int:
+    """The most values of a chunk, a power of two: what is wanted, if their levels are no more."""
+    room = _BUDGET_BITS // max(_level_bits(levels), 1)
+    return min(wanted, 1 << (room.bit_length() - 1))
+
+
+def _budget(levels: Levels) -> int:
+    """Entries whose levels fit a chunk, whatever the values are."""
+    return min(_BUDGET_BITS // max(_level_bits(levels), 1), _MAX_LEVELS)
+
+
+def levels_fit_chunks(levels: Levels, chunk_values: int) -> bool:
+    """Whether every chunk has room for its levels, wherever it is cut.
+
+    Args:
+        levels: Of a page.
+        chunk_values: The most values of a chunk.
+    """
+    if levels.num_entries <= _budget(levels) or levels.num_entries == levels.num_visible:
+        return True
+    bounds = np.flatnonzero(levels.def_ <= levels.max_visible)
+    bounds[-1] = levels.num_entries - 1
+    bounds = np.concatenate(([-1], bounds))
+    values = min(chunk_values, levels.num_visible)
+    return int((bounds[values:] - bounds[:-values]).max()) <= _budget(levels)
+
+
+def split_rows(chain: pa.Array, levels: Levels) -> list[pa.Array]:
+    """Cuts rows so that the entries of each piece keep to the budget where they can."""
+    starts = levels.row_starts
+    cuts = [0]
+    while cuts[-1] < len(chain):
+        reach = starts[cuts[-1]] + _budget(levels)
+        end = int(np.searchsorted(starts, reach, side="right")) - 1
+        behind = len(chain) if levels.num_entries <= reach else end
+        cuts.append(min(max(behind, cuts[-1] + 1), len(chain)))
+    return [chain.slice(a, b - a) for a, b in pairwise(cuts)]

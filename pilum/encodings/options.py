@@ -1,0 +1,184 @@
+"""What users ask of the encodings, by the metadata of a field or for a whole write.
+
+    EncodingOptions attribute    metadata of the field           values
+    compression                  lance-encoding:compression      lz4, zstd, fsst, none
+    compression_level            …:compression-level             0 to 22, for zstd
+    rle_threshold                …:rle-threshold                 0 to 1
+    bss                          …:bss                           auto, on, off
+    dict_divisor                 …:dict-divisor                  1 and above
+    dict_size_ratio              …:dict-size-ratio               above 0, to 1
+    dict_values_compression      …:dict-values-compression       lz4, zstd, none
+    dict_values_compression_level  …                             0 to 22, for zstd
+    structural_encoding          …:structural-encoding           miniblock, fullzip
+    minichunk_size               …:minichunk-size                1 and above, bytes
+
+The metadata of a field go before what a write asks for. They are those of the leaf, but for the
+structural encoding, which is that of the column. Source: docs/format/encodings-2.1.md, "Field
+metadata".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pilum.errors import InvalidInputError
+
+__all__ = ["EncodingOptions"]
+
+_PREFIX = "lance-encoding:"
+_MAX_LEVEL = 22
+_MAX_CHUNK_VALUES = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingOptions:
+    """How values are to be encoded; None leaves it to the writer.
+
+    What is asked for is done where it makes a page smaller. Any choice can be read by any reader.
+
+    Attributes:
+        compression: "lz4" or "zstd" for general compression of values, "fsst" for strings of
+            symbols, "none" for values as they are.
+        compression_level: Of zstd, 0 for its default.
+        rle_threshold: Run-length encoding needs fewer runs than this share of the values.
+        bss: "on" or "off" for byte-stream split where values are compressed with lz4 or zstd;
+            "auto" tries it on a sample.
+        dict_divisor: A dictionary has at most this fraction of the number of values.
+        dict_size_ratio: A dictionary with its indices has at most this share of the plain bytes.
+        dict_values_compression: Of dictionaries, since file version 2.2.
+        dict_values_compression_level: Of zstd, 0 for its default.
+        structural_encoding: "miniblock" or "fullzip", whatever the size of values.
+        minichunk_size: Bytes of values that a chunk of a mini-block page aims at. Files of version
+            2.1 have no chunks above 32 KiB.
+        minichunk_values: Most values of a chunk, a power of two from 2 to 32,768; no metadata say
+            this. Bit-packed chunks always have 1,024.
+
+    Raises:
+        InvalidInputError: For a value that is not allowed.
+    """
+
+    compression: str | None = None
+    compression_level: int | None = None
+    rle_threshold: float | None = None
+    bss: str = "auto"
+    dict_divisor: int = 2
+    dict_size_ratio: float = 0.8
+    dict_values_compression: str = "lz4"
+    dict_values_compression_level: int | None = None
+    structural_encoding: str | None = None
+    minichunk_size: int | None = None
+    minichunk_values: int = 4096
+
+    def __post_init__(self) -> None:
+        for name, rule in _RULES.items():
+            value = getattr(self, name)
+            if not (value is None and name in _OPTIONAL) and not rule.allows(value):
+                raise InvalidInputError(f"{name}: expected {rule.expected}, found {value!r}")
+
+    @property
+    def general(self) -> Literal["lz4", "zstd"] | None:
+        """The scheme of general compression, if one is asked for."""
+        return _scheme(self.compression)
+
+    @property
+    def dict_scheme(self) -> Literal["lz4", "zstd"] | None:
+        """The scheme that dictionaries are compressed with."""
+        return _scheme(self.dict_values_compression)
+
+    @classmethod
+    def of_field(
+        cls, path: Sequence[tuple[str, Mapping[str, str]]], defaults: EncodingOptions
+    ) -> EncodingOptions:
+        """What counts for one leaf column.
+
+        Args:
+            path: Names and metadata of the fields from the column down to the leaf.
+            defaults: What counts where the metadata say nothing.
+
+        Raises:
+            InvalidInputError: If the metadata hold a value that is not allowed.
+        """
+        (_, column), (_, leaf) = path[0], path[-1]
+        found: dict[str, Any] = {}
+        for name, rule in _RULES.items():
+            key = _PREFIX + name.replace("_", "-")
+            text = (column if name == "structural_encoding" else leaf).get(key)
+            if text is None or name == "minichunk_values":
+                continue
+            value = rule.parse(text)
+            if value is None:
+                raise InvalidInputError(
+                    f"column {'.'.join(part for part, _ in path)!r}, metadata {key}: expected "
+                    f"{rule.expected}, found {text!r}"
+                )
+            found[name] = value
+        return replace(defaults, **found) if found else defaults
+
+
+def _scheme(name: str | None) -> Literal["lz4", "zstd"] | None:
+    if name == "lz4":
+        return "lz4"
+    return "zstd" if name == "zstd" else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Which values are allowed, and how metadata spell them."""
+
+    kind: Callable[[str], Any]
+    expected: str
+    test: Callable[[Any], bool]
+
+    def allows(self, value: Any) -> bool:
+        number = self.kind is not str
+        if isinstance(value, bool) or isinstance(value, str) == number:
+            return False
+        return self.test(value) and (self.kind is not int or hasattr(value, "__index__"))
+
+    def parse(self, text: str) -> Any | None:
+        """The value, None if it is not allowed."""
+        try:
+            value = self.kind(text.strip().lower() if self.kind is str else text)
+        except ValueError:
+            return None
+        return value if self.allows(value) else None
+
+
+_OPTIONAL = {
+    "compression",
+    "compression_level",
+    "rle_threshold",
+    "dict_values_compression_level",
+    "structural_encoding",
+    "minichunk_size",
+}
+
+
+def _one_of(*values: str) -> _Rule:
+    return _Rule(str, f"{', '.join(values[:-1])} or {values[-1]}", values.__contains__)
+
+
+def _is_power_of_two(value: int) -> bool:
+    return value & (value - 1) == 0
+
+
+_LEVEL = _Rule(int, f"an integer from 0 to {_MAX_LEVEL}", lambda level: 0 <= level <= _MAX_LEVEL)
+_RULES = {
+    "compression": _one_of("lz4", "zstd", "fsst", "none"),
+    "compression_level": _LEVEL,
+    "rle_threshold": _Rule(float, "a number from 0 to 1", lambda share: 0 <= share <= 1),
+    "bss": _one_of("auto", "on", "off"),
+    "dict_divisor": _Rule(int, "an integer above 0", lambda divisor: divisor > 0),
+    "dict_size_ratio": _Rule(float, "a number above 0, to 1", lambda ratio: 0 < ratio <= 1),
+    "dict_values_compression": _one_of("lz4", "zstd", "none"),
+    "dict_values_compression_level": _LEVEL,
+    "structural_encoding": _one_of("miniblock", "fullzip"),
+    "minichunk_size": _Rule(int, "an integer above 0", lambda size: 0 < size < 1 << 31),
+    "minichunk_values": _Rule(
+        int,
+        f"a power of two from 2 to {_MAX_CHUNK_VALUES}",
+        lambda count: 2 <= count <= _MAX_CHUNK_VALUES and _is_power_of_two(count),
+    ),
+}
