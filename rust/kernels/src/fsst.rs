@@ -9,7 +9,7 @@
 //! Code 255 escapes the byte that follows it. Without bit 0 the strings stand as they are. The
 //! training is that of the `fsst-rs` crate.
 
-use crate::error::{Corrupt, Result, ensure, part};
+use crate::error::{Corrupt, Result, ensure, part, size};
 use crate::mini_block_writer::OffsetsIn;
 
 /// Bytes of a symbol table.
@@ -195,6 +195,31 @@ fn window_at(out: &mut [u8], filled: usize) -> Result<&mut [u8; WINDOW]> {
         .ok_or_else(|| Corrupt("fsst: no room".into()))
 }
 
+/// Decompresses neighbouring strings, given as `n + 1` offsets into `codes`.
+pub fn decompress(table: &[u8], offsets: &[i64], codes: &[u8]) -> Result<(Vec<i64>, Vec<u8>)> {
+    let table = SymbolTable::parse(table)?;
+    if !table.is_coded() {
+        return Ok((offsets.to_vec(), codes.to_vec()));
+    }
+    let mut data = table.scratch(codes.len());
+    let mut marks = vec![0; codes.len() + 1];
+    let filled = table.expand_marked(codes, &mut data, &mut marks)?;
+    data.truncate(filled);
+    let mut out = Vec::with_capacity(offsets.len());
+    for &offset in offsets {
+        let mark = size(offset, "fsst offset").map(|at| marks.get(at).copied())?;
+        match mark {
+            Some(mark) if mark != NOWHERE => out.push(i64::from(mark)),
+            _ => {
+                return Err(Corrupt(format!(
+                    "fsst: a string ends at {offset}, within a code"
+                )));
+            }
+        }
+    }
+    Ok((out, data))
+}
+
 /// Strings as one buffer and the end of each.
 #[derive(Debug)]
 pub struct Compressed {
@@ -301,6 +326,18 @@ mod tests {
         assert!(table.decompress(&[255], &mut Vec::new()).is_err());
         assert!(table.decompress(&[254], &mut Vec::new()).is_err());
         assert!(SymbolTable::parse(&made.table[1..]).is_err());
+    }
+
+    #[test]
+    fn neighbours_are_decompressed_together() {
+        let (offsets, data) = strings(&[b"abcabcabc", b"", b"abc\xff", b"abcabc"]);
+        let made = compress(OffsetsIn::Large(&offsets), &data).unwrap();
+        let back = decompress(&made.table, &made.offsets, &made.data).unwrap();
+        assert_eq!(back, (offsets, data));
+        let within = made.data.iter().position(|&code| code == ESCAPE).unwrap() as i64 + 1;
+        assert!(decompress(&made.table, &[0, within], &made.data).is_err());
+        assert!(decompress(&made.table, &[0, -1], &made.data).is_err());
+        assert!(decompress(&made.table, &[0, 1000], &made.data).is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! of a kernel then walks the chunks of a page. Every length is checked before it is used, and
 //! what contradicts the format is an [`error::Corrupt`], never a panic.
 
+pub mod adjusted;
 pub mod bitmap;
 pub mod bitpacking;
 pub mod block;
@@ -14,8 +15,10 @@ pub mod error;
 pub mod fsst;
 pub mod full_zip;
 pub mod levels;
+pub mod linear;
 pub mod mini_block;
 pub mod mini_block_writer;
+pub mod ranges;
 pub mod ravel;
 pub mod rle;
 pub mod statistics;

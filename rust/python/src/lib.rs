@@ -7,6 +7,7 @@
 mod arrays;
 mod decoding;
 mod encoding;
+mod pages20;
 mod plans;
 
 use pyo3::prelude::*;
@@ -24,6 +25,10 @@ mod _kernels {
     use crate::encoding::{
         compress, compress_fsst, compress_zstd, count_runs, encode_full_zip_fixed,
         encode_full_zip_strings, encode_levels, encode_mini_block, fixed_costs, pack_block, ravel,
+    };
+    #[pymodule_export]
+    use crate::pages20::{
+        adjusted_entries, compress_lz4, decompress_fsst, gather_bits, gather_bytes, unpack_linear,
     };
     #[pymodule_export]
     use crate::plans::{Block, Plan};

@@ -1,0 +1,1 @@
+"""Array encodings of file version 2.0, one file each."""

@@ -1,0 +1,103 @@
+"""Which array encoding a page gets: what the reference writer of version 2.0 picks.
+
+    fixed width          nullable, flat
+    fixed-size list      nullable, fixed_size_list of (nullable …)
+    string               dictionary for few distinct ones, else fsst or binary
+    other text           binary, compressed where metadata ask for it
+    dictionary           dictionary
+
+Source: docs/format/encodings-2.0.md, "What writers choose".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.encodings.v2_0.base import Encoded
+from pilum.encodings.v2_0.binary import OFFSET_BITS, Binary
+from pilum.encodings.v2_0.dictionary import Dictionary
+from pilum.encodings.v2_0.fixed_size_list import FixedSizeList, items_of
+from pilum.encodings.v2_0.flat import Compression, Flat
+from pilum.encodings.v2_0.fsst import Fsst
+from pilum.encodings.v2_0.nullable import Nullable
+from pilum.encodings.v2_0.packed_struct import PackedStruct
+from pilum.errors import InvalidInputError
+
+__all__ = ["COMPRESSION", "COMPRESSION_LEVEL", "encode_array", "is_packed"]
+
+COMPRESSION = "lance-encoding:compression"
+COMPRESSION_LEVEL = "lance-encoding:compression-level"
+
+_MIN_DICTIONARY_ROWS = 100
+_MAX_DISTINCT = 99
+_SAMPLE_ROWS = 4096
+
+
+def is_packed(metadata: Mapping[str, str]) -> bool:
+    """Whether the metadata of a struct ask for its rows to be stored whole."""
+    wanted = metadata.get("packed", metadata.get("lance-encoding:packed", ""))
+    return wanted.lower() == "true"
+
+
+def encode_array(array: pa.Array, metadata: Mapping[str, str], first: int = 0) -> Encoded:
+    """Encodes values of one column, other than lists and structs with columns of their own.
+
+    Args:
+        array: The values of a page.
+        metadata: Of the field, which may ask for a compression.
+        first: Number of the first buffer.
+    """
+    if array.type.id in OFFSET_BITS:
+        return _text(array, metadata, first)
+    if pt.is_dictionary(array.type):
+        return Dictionary.encode_keys(array, first)
+    if pt.is_struct(array.type):
+        return PackedStruct.encode(array, first)
+    return _nullable(array, first)
+
+
+def _nullable(array: pa.Array, first: int) -> Encoded:
+    inner = _lists if pt.is_fixed_size_list(array.type) else Flat.encode
+    return Nullable.encode(array, first, inner)
+
+
+def _lists(array: pa.Array, first: int) -> Encoded:
+    items = _nullable(items_of(array), first)
+    return Encoded(FixedSizeList(array.type.list_size, items.encoding), items.buffers)
+
+
+def _text(array: pa.Array, metadata: Mapping[str, str], first: int) -> Encoded:
+    few = _few_distinct(array) if pt.is_string(array.type) else None
+    if few is not None:
+        return Dictionary.encode_strings(few, first)
+    scheme = metadata.get(COMPRESSION)
+    if scheme == "fsst" and (pt.is_string(array.type) or pt.is_binary(array.type)):
+        return Fsst.encode(array, first)
+    if scheme in ("zstd", "lz4", "none"):
+        return Binary.encode(array, first, Compression(scheme, _level(metadata)))
+    return Binary.encode(array, first)
+
+
+def _few_distinct(array: pa.Array) -> pa.DictionaryArray | None:
+    """The strings by their distinct values if these are few, and the rows are not."""
+    if len(array) < _MIN_DICTIONARY_ROWS:
+        return None
+    if len(array) > _SAMPLE_ROWS:
+        sample = array.slice(0, _SAMPLE_ROWS).dictionary_encode()
+        if len(sample.dictionary) > _MAX_DISTINCT:
+            return None
+    encoded = array.dictionary_encode()
+    return encoded if len(encoded.dictionary) <= _MAX_DISTINCT else None
+
+
+def _level(metadata: Mapping[str, str]) -> int | None:
+    text = metadata.get(COMPRESSION_LEVEL)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInputError(f"{COMPRESSION_LEVEL}: expected a number, found {text!r}") from None

@@ -1,0 +1,161 @@
+"""Values by their number in a dictionary of the page (`ArrayEncoding.dictionary`).
+
+What a number means depends on the type of the column:
+
+    string           u8            0 is null, k > 0 is item k - 1
+    dictionary<K>    width of K    k is item k, and a null is the number of an item that is null
+
+    "aa" "b" null "ccc"     ->     1 2 0 3    items "aa" "b" "ccc"
+
+Source: docs/format/encodings-2.0.md, "Dictionary".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pilum.encodings.base import demand
+from pilum.encodings.v2_0.base import ArrayEncoding, Buffer, Children, Encoded, Items
+from pilum.encodings.v2_0.binary import OFFSET_BITS, Binary
+from pilum.encodings.v2_0.fixed_width import bits_of
+from pilum.encodings.v2_0.flat import Flat
+from pilum.encodings.v2_0.nullable import Nullable
+from pilum.errors import InvalidInputError
+from pilum.format.pb import encodings20_pb2 as pb
+from pilum.storage.base import Plan, gather
+
+__all__ = ["MAX_STRINGS", "Dictionary"]
+
+MAX_STRINGS = 254
+"""Items that numbers of one byte can name, besides null."""
+
+_KEYS = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
+
+
+@dataclass(frozen=True)
+class Dictionary(ArrayEncoding):
+    """Numbers, and the items that they name."""
+
+    arm = "dictionary"
+
+    indices: ArrayEncoding
+    items: ArrayEncoding
+    num_items: int
+    index_bits: int
+
+    @classmethod
+    def from_proto(cls, message: pb.Dictionary, children: Children) -> Dictionary:
+        """Reads the member message."""
+        indices = children(message.indices)
+        return cls(
+            indices, children(message.items), message.num_dictionary_items, _index_bits(indices)
+        )
+
+    def member(self) -> pb.Dictionary:
+        """The member message."""
+        return pb.Dictionary(
+            indices=self.indices.to_proto(),
+            items=self.items.to_proto(),
+            num_dictionary_items=self.num_items,
+        )
+
+    def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
+        """Reads the numbers, and all of the dictionary."""
+        if pt.is_dictionary(kind):
+            numbers, values = yield from self._parts(items, kind.value_type)
+            return _keyed(numbers, values, kind)
+        demand(kind.id in OFFSET_BITS, f"values of type {kind} stored as {self.arm}")
+        demand(self.index_bits == 8, f"dictionary of strings: numbers of {self.index_bits} bits")
+        numbers, values = yield from self._parts(items, kind)
+        _require_inside(numbers, len(values) + 1)
+        return pa.concat_arrays([pa.nulls(1, kind), values]).take(numbers)
+
+    def _parts(self, items: Items, kind: pa.DataType) -> Plan[list[pa.Array]]:
+        return gather(
+            [
+                self.indices.read(items, _KEYS[self.index_bits]),
+                self.items.read(items.all_of(self.num_items), kind),
+            ]
+        )
+
+    @classmethod
+    def encode_strings(cls, array: pa.DictionaryArray, first: int) -> Encoded:
+        """Strings, given by their distinct values and their places among these."""
+        values, places = array.dictionary, array.indices
+        numbers = pc.add(pc.fill_null(places, -1), 1).cast(pa.uint8())
+        if not len(values):
+            values = pa.nulls(1, values.type)
+        return cls._encode(numbers, values, first)
+
+    @classmethod
+    def encode_keys(cls, array: pa.DictionaryArray, first: int) -> Encoded:
+        """An array of Arrow's own dictionary type.
+
+        Raises:
+            InvalidInputError: If the type of the keys has no number left for null.
+        """
+        keys, values = array.indices, array.dictionary
+        if keys.null_count or not len(values):
+            if not values.null_count:
+                values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+            null = pc.index(values.is_null(), value=True).as_py()
+            if null > np.iinfo(keys.type.to_pandas_dtype()).max:
+                raise InvalidInputError(
+                    f"a dictionary of {len(values) - 1} values leaves no key of type {keys.type} "
+                    "for null, as file version 2.0 needs; use wider keys"
+                )
+            keys = keys.fill_null(pa.scalar(null, keys.type))
+        return cls._encode(keys, values, first)
+
+    @classmethod
+    def _encode(cls, numbers: pa.Array, values: pa.Array, first: int) -> Encoded:
+        indices = Nullable.encode(_whole(numbers), first, Flat.encode)
+        if indices.encoding == Nullable(None):  # of no rows
+            indices = Encoded(Nullable(Flat(_width(numbers), Buffer(first))), (b"",))
+        second = first + len(indices.buffers)
+        items = (
+            Binary.encode(values, second)
+            if values.type.id in OFFSET_BITS
+            else Nullable.encode(values, second, Flat.encode)
+        )
+        encoding = cls(indices.encoding, items.encoding, len(values), _width(numbers))
+        return Encoded(encoding, (*indices.buffers, *items.buffers))
+
+
+def _whole(numbers: Any) -> pa.Array:
+    return numbers.combine_chunks() if isinstance(numbers, pa.ChunkedArray) else numbers
+
+
+def _width(numbers: pa.Array) -> int:
+    return int(numbers.type.bit_width)
+
+
+def _index_bits(indices: ArrayEncoding) -> int:
+    inner: ArrayEncoding | None = indices
+    while isinstance(inner, Nullable):
+        inner = inner.values
+    bits = getattr(inner, "bits", 8)
+    demand(bits in _KEYS, f"dictionary: numbers of {bits} bits")
+    return int(bits)
+
+
+def _require_inside(numbers: pa.Array, count: int) -> None:
+    highest = pc.max(numbers).as_py()
+    demand(highest is None or highest < count, f"dictionary: number {highest} among {count} items")
+
+
+def _keyed(numbers: pa.Array, values: pa.Array, kind: pa.DataType) -> pa.Array:
+    _require_inside(numbers, len(values))
+    keys = kind.index_type
+    fits = pc.max(numbers).as_py() or 0
+    demand(fits <= np.iinfo(keys.to_pandas_dtype()).max, f"dictionary: key {fits} as {keys}")
+    numbers = numbers.view(keys) if bits_of(keys) == _width(numbers) else numbers.cast(keys)
+    if values.null_count:
+        numbers = pc.if_else(values.is_valid().take(numbers), numbers, pa.scalar(None, keys))
+    return pa.DictionaryArray.from_arrays(numbers, values, ordered=kind.ordered, safe=False)

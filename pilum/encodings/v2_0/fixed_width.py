@@ -1,0 +1,61 @@
+"""Encodings whose values all have the same number of bits, and what Arrow makes of their bytes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.encodings.base import demand
+from pilum.encodings.v2_0.base import ArrayEncoding, Bytes, Items
+from pilum.storage.base import Plan
+
+__all__ = ["FixedWidth", "aligned", "bits_of"]
+
+_WORD_BYTES = 8
+
+
+class FixedWidth(ArrayEncoding):
+    """Values of one width.
+
+    Attributes:
+        bits: Of each value, when read.
+    """
+
+    bits: int
+
+    @abstractmethod
+    def values(self, items: Items) -> Plan[Bytes]:
+        """The bytes of the wanted values."""
+
+    def raw(self, items: Items, bits: int) -> Plan[Bytes]:
+        """Reads numbers."""
+        demand(self.bits == bits, f"{self.arm}: expected {bits} bits, found {self.bits}")
+        return (yield from self.values(items))
+
+    def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
+        """Reads values without nulls."""
+        demand(
+            self.bits == bits_of(kind), f"values of type {kind} stored as {self.arm} {self.bits}"
+        )
+        data = yield from self.values(items)
+        return pa.Array.from_buffers(kind, items.num_wanted, [None, aligned(data)], 0)
+
+
+def bits_of(kind: pa.DataType) -> int | None:
+    """Bits of a value side by side with others of its type; None if they vary, or there are none.
+
+    Fixed-size lists and structs have none of their own.
+    """
+    if pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_fixed_size_binary(kind):
+        return int(kind.bit_width)
+    return None
+
+
+def aligned(data: Bytes) -> pa.Buffer:
+    """The bytes where Arrow may read words from them; other writers do not align buffers."""
+    contiguous = np.ascontiguousarray(data)
+    address = contiguous.__array_interface__["data"][0]
+    return pa.py_buffer(contiguous.copy() if address % _WORD_BYTES else contiguous)

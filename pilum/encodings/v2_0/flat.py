@@ -1,0 +1,147 @@
+"""Values side by side (`ArrayEncoding.flat`).
+
+    bits = 1        bitmap, least significant bit first, ceil(n / 8) bytes
+    otherwise       n x bits / 8 bytes, little-endian, no padding
+
+A buffer may be compressed as a whole, and is then read as a whole:
+
+    zstd    u64 raw size, one frame (or a bare frame)      lz4    u32 raw size, one raw block
+
+Slots of nulls hold anything. Source: docs/format/encodings-2.0.md, "Flat".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum import kernels
+from pilum.encodings.base import demand
+from pilum.encodings.v2_0.base import Buffer, Bytes, Children, Encoded, Items
+from pilum.encodings.v2_0.fixed_width import FixedWidth, bits_of
+from pilum.format.pb import encodings20_pb2 as pb
+from pilum.storage.base import Fetched, Plan, Ranges
+
+__all__ = ["Compression", "Flat", "bitmap"]
+
+_SCHEMES = ("none", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """How a buffer is compressed: "none", "lz4" or "zstd", and how hard its writer tried."""
+
+    scheme: str
+    level: int | None = None
+
+    def to_proto(self) -> pb.Compression:
+        """The message."""
+        return pb.Compression(scheme=self.scheme, level=self.level)
+
+    def compress(self, data: Bytes) -> Bytes:
+        """The bytes as they are stored; nothing stays nothing."""
+        if self.scheme == "none" or not len(data):
+            return data
+        if self.scheme == "lz4":
+            return kernels.compress_lz4(data)
+        whole = np.array([0, len(data)], dtype=np.int64)
+        return kernels.compress_zstd(whole, data, self.level or 0)[1]
+
+    def decompress(self, stored: Bytes) -> Bytes:
+        """The inverse of `compress`."""
+        if self.scheme == "none" or not len(stored):
+            return stored
+        return kernels.decompress(self.scheme, stored)
+
+
+@dataclass(frozen=True)
+class Flat(FixedWidth):
+    """Numbers of one width, any of which can be read alone unless the buffer is compressed."""
+
+    arm = "flat"
+
+    bits: int
+    buffer: Buffer
+    compression: Compression | None = None
+
+    @classmethod
+    def from_proto(cls, message: pb.Flat, children: Children) -> Flat:
+        """Reads the member message."""
+        bits = message.bits_per_value
+        demand(bits == 1 or (bits > 0 and bits % 8 == 0), f"flat: values of {bits} bits")
+        return cls(bits, Buffer.from_proto(message.buffer), _compression(message))
+
+    def member(self) -> pb.Flat:
+        """The member message."""
+        message = pb.Flat(bits_per_value=self.bits, buffer=self.buffer.to_proto())
+        if self.compression:
+            message.compression.CopyFrom(self.compression.to_proto())
+        return message
+
+    def values(self, items: Items) -> Plan[Bytes]:
+        """The bytes of the wanted values; bits are moved to the front of theirs."""
+        offset, size = self.buffer.place(items.buffers)
+        bounds = items.rows.bounds
+        first, behind = bounds[:, 0] * self.bits // 8, -(bounds[:, 1] * self.bits // -8)
+        if self.compression is None:
+            self._check(items, size)
+            fetched = yield Ranges(offset + first, behind - first)
+        else:
+            stored = yield Ranges.of((offset, size))
+            data = self.compression.decompress(stored[0])
+            self._check(items, len(data))
+            fetched = Fetched(data, first, behind - first)
+        return _bits(fetched, items) if self.bits == 1 else _joined(fetched)
+
+    def _check(self, items: Items, size: int) -> None:
+        need = -(items.total * self.bits // -8)
+        demand(size >= need, f"flat: {size} bytes for {items.total} values of {self.bits} bits")
+
+    @classmethod
+    def encode(cls, array: pa.Array, first: int) -> Encoded:
+        """Values as they stand in an array, nulls and all, as buffer number `first`."""
+        bits = bits_of(array.type)
+        assert bits
+        buffer = array.buffers()[1]
+        if pt.is_boolean(array.type):
+            return Encoded(cls(1, Buffer(first)), (bitmap(buffer, array.offset, len(array)),))
+        width = bits // 8
+        data = buffer.slice(array.offset * width, len(array) * width) if len(array) else b""
+        return Encoded(cls(bits, Buffer(first)), (data,))
+
+
+def bitmap(buffer: pa.Buffer, first: int, count: int) -> Bytes:
+    """Some bits of a buffer, moved to its front; unused bits are zero."""
+    ranges = np.array([[first, count]], dtype=np.int64)
+    return kernels.gather_bits(np.frombuffer(buffer or b"", np.uint8), ranges)
+
+
+def _compression(message: pb.Flat) -> Compression | None:
+    if not message.HasField("compression"):
+        return None
+    scheme = message.compression.scheme
+    demand(scheme in _SCHEMES, f"flat: unknown compression {scheme!r}")
+    level = message.compression.level if message.compression.HasField("level") else None
+    return Compression(scheme, level)
+
+
+def _joined(fetched: Fetched) -> Bytes:
+    if len(fetched) == 1:
+        return fetched[0]
+    return kernels.gather_bytes(fetched.data, _pairs(fetched.starts, fetched.sizes))
+
+
+def _bits(fetched: Fetched, items: Items) -> Bytes:
+    starts = items.rows.starts
+    if len(fetched) == 1 and starts[0] % 8 == 0:
+        return fetched[0]
+    return kernels.gather_bits(
+        fetched.data, _pairs(fetched.starts * 8 + starts % 8, items.rows.stops - starts)
+    )
+
+
+def _pairs(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    return np.column_stack((starts, sizes))

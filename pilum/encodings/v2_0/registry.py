@@ -1,0 +1,52 @@
+"""The array encodings that are known, by the member of the protobuf oneof that names them."""
+
+from __future__ import annotations
+
+from pilum.encodings.v2_0.base import ArrayEncoding
+from pilum.encodings.v2_0.binary import Binary
+from pilum.encodings.v2_0.bitpacked import Bitpacked
+from pilum.encodings.v2_0.bitpacked_for_non_neg import BitpackedForNonNeg
+from pilum.encodings.v2_0.dictionary import Dictionary
+from pilum.encodings.v2_0.fixed_size_binary import FixedSizeBinary
+from pilum.encodings.v2_0.fixed_size_list import FixedSizeList
+from pilum.encodings.v2_0.flat import Flat
+from pilum.encodings.v2_0.fsst import Fsst
+from pilum.encodings.v2_0.list import List
+from pilum.encodings.v2_0.nullable import Nullable
+from pilum.encodings.v2_0.packed_struct import PackedStruct
+from pilum.encodings.v2_0.struct import Struct
+from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.pb import encodings20_pb2 as pb
+
+__all__ = ["ARRAY_ENCODINGS", "array_encoding_of"]
+
+ARRAY_ENCODINGS: tuple[type[ArrayEncoding], ...] = (
+    Flat,
+    Nullable,
+    FixedSizeList,
+    List,
+    Struct,
+    Binary,
+    Dictionary,
+    Fsst,
+    PackedStruct,
+    Bitpacked,
+    FixedSizeBinary,
+    BitpackedForNonNeg,
+)
+_BY_ARM = {encoding.arm: encoding for encoding in ARRAY_ENCODINGS}
+
+
+def array_encoding_of(message: pb.ArrayEncoding) -> ArrayEncoding:
+    """Reads a description.
+
+    Raises:
+        CorruptFileError: If it is empty or contradicts the format.
+        UnsupportedFormatError: If it is an encoding that files of version 2.0 do not have.
+    """
+    arm = message.WhichOneof("array_encoding")
+    if arm is None:
+        raise CorruptFileError("a page without a description of its values")
+    if arm not in _BY_ARM:
+        raise UnsupportedFormatError(f"the array encoding {arm!r} is not one of version 2.0")
+    return _BY_ARM[arm].from_proto(getattr(message, arm), array_encoding_of)

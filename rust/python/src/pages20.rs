@@ -1,0 +1,131 @@
+//! What pages of version 2.0 are made of.
+
+use std::ops::Range;
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pilum_kernels::values::{Offsets, Values};
+use pilum_kernels::{adjusted, compression, fsst, linear, ranges};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::arrays::{corrupt, impossible, rows, slice, values_out};
+
+type Bytes<'py> = PyReadonlyArray1<'py, u8>;
+type Pairs<'py> = PyReadonlyArray2<'py, i64>;
+type Made<'py, T> = Bound<'py, PyArray1<T>>;
+type Entries<'py> = (
+    Bound<'py, PyAny>,
+    Made<'py, i64>,
+    Option<Made<'py, u8>>,
+    usize,
+);
+
+/// Joins ranges of bytes, given as (start, size).
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn gather_bytes<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    ranges: Pairs<'py>,
+) -> PyResult<Made<'py, u8>> {
+    let (data, ranges) = (slice(&data)?, pairs(&ranges)?);
+    let made = py.detach(|| ranges::gather_bytes(data, &ranges));
+    Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
+}
+
+/// Joins ranges of bits, given as (first bit, count).
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn gather_bits<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    ranges: Pairs<'py>,
+) -> PyResult<Made<'py, u8>> {
+    let (data, ranges) = (slice(&data)?, pairs(&ranges)?);
+    let made = py.detach(|| ranges::gather_bits(data, &ranges));
+    Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
+}
+
+/// Reads end offsets that say which entries are null.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn adjusted_entries<'py>(
+    py: Python<'py>,
+    stored: Bytes<'py>,
+    adjustment: u64,
+    bounds: Pairs<'py>,
+    offset_bits: usize,
+) -> PyResult<Entries<'py>> {
+    let stored = slice(&stored)?;
+    let ranges: Vec<Range<usize>> = rows::<2>(&bounds)?
+        .into_iter()
+        .map(|[start, stop]| start..stop)
+        .collect();
+    let made = py
+        .detach(|| adjusted::entries(stored, adjustment, &ranges, offset_bits))
+        .map_err(|error| corrupt(py, &error))?;
+    let offsets = match made.offsets {
+        Offsets::Small(offsets) => offsets.into_pyarray(py).into_any(),
+        Offsets::Large(offsets) => offsets.into_pyarray(py).into_any(),
+    };
+    let validity = made.validity.map(|bitmap| bitmap.into_pyarray(py));
+    let spans = made.spans.into_flattened().into_pyarray(py);
+    Ok((offsets, spans, validity, made.null_count))
+}
+
+/// Unpacks values that stand back to back.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn unpack_linear<'py>(
+    py: Python<'py>,
+    data: Bytes<'py>,
+    first: usize,
+    width: usize,
+    bits: usize,
+    signed: bool,
+    count: usize,
+) -> PyResult<Made<'py, u8>> {
+    let data = slice(&data)?;
+    let made = py.detach(|| linear::unpack(data, first, width, bits, signed, count));
+    Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
+}
+
+/// Decompresses neighbouring strings; returns their offsets and bytes.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn decompress_fsst<'py>(
+    py: Python<'py>,
+    table: &[u8],
+    offsets: PyReadonlyArray1<'py, i64>,
+    codes: Bytes<'py>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (offsets, codes) = (slice(&offsets)?, slice(&codes)?);
+    let (offsets, data) = py
+        .detach(|| fsst::decompress(table, offsets, codes))
+        .map_err(|error| corrupt(py, &error))?;
+    values_out(
+        py,
+        Values::Variable {
+            offsets: Offsets::Large(offsets),
+            data,
+        },
+    )
+}
+
+/// Compresses one buffer as an LZ4 block behind its raw size.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn compress_lz4<'py>(py: Python<'py>, data: Bytes<'py>) -> PyResult<Made<'py, u8>> {
+    let data = slice(&data)?;
+    let made = py
+        .detach(|| compression::compress_lz4(data))
+        .map_err(impossible)?;
+    Ok(made.into_pyarray(py))
+}
+
+fn pairs(array: &Pairs<'_>) -> PyResult<Vec<(usize, usize)>> {
+    Ok(rows::<2>(array)?
+        .into_iter()
+        .map(|[start, size]| (start, size))
+        .collect())
+}
