@@ -1,5 +1,6 @@
 """The families of file versions: who opens, reads and writes a file. A new one is one line here.
 
+2.0         container/v2_0/; structs and lists have columns too, nesting is theirs
 2.1, 2.2    container/{reader,fields,writer}.py; every leaf column carries its nesting
 """
 
@@ -14,6 +15,9 @@ from pilum.container.options import FileOptions
 from pilum.container.reader import FileReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
 from pilum.container.tail import Tail
+from pilum.container.v2_0.fields import PagedFieldReader
+from pilum.container.v2_0.reader import PagedFileReader
+from pilum.container.v2_0.writer import PagedFileWriter
 from pilum.container.writer import DataFileWriter, FileWriter
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVersionError
 from pilum.format.schema import Field, Schema
@@ -46,7 +50,13 @@ _SINCE_2_1 = _Family(
         sink, schema, version=version, options=options
     ),
 )
+_V2_0 = _Family(
+    PagedFileReader.open,
+    PagedFieldReader.of,
+    lambda sink, schema, version: PagedFileWriter(sink, schema),
+)
 _FAMILIES: dict[FileVersion, _Family] = {
+    FileVersion.V2_0: _V2_0,
     FileVersion.V2_1: _SINCE_2_1,
     FileVersion.V2_2: _SINCE_2_1,
 }

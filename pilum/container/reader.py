@@ -194,11 +194,17 @@ class FileReader:
         wanted = list(indices)
         missing = [index for index in wanted if index not in self._columns]
         if missing:
-            for index, data in zip(
-                missing, run_plan(self._metadata(missing), self.source), strict=True
-            ):
+            for index, data in zip(missing, self.column_metadata(missing), strict=True):
                 self._columns[index] = self._parse(index, data)
         return [self._columns[index] for index in wanted]
+
+    def column_metadata(self, indices: list[int]) -> list[bytes]:
+        """Reads the serialised metadata of columns, unless they are at hand.
+
+        Raises:
+            CorruptFileError: If a column does not exist.
+        """
+        return run_plan(self._metadata(indices), self.source)
 
     def _metadata(self, indices: list[int]) -> Plan[list[bytes]]:
         for index in indices:

@@ -37,7 +37,7 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.parallel import num_threads, submit
 from pilum.storage.base import Sink
 
-__all__ = ["DataFileWriter", "FileWriter", "WrittenFile"]
+__all__ = ["DataFileWriter", "FileWriter", "WrittenFile", "checked_storage"]
 
 _PAD = b"\x48" * MAX_ALIGNMENT
 _DEFAULTS = FileOptions()
@@ -175,7 +175,7 @@ class FileWriter:
         if batch.schema.names != self._arrow.names:
             raise SchemaMismatchError(f"columns {batch.schema.names}; expected {self._arrow.names}")
         arrays = [
-            _checked(field, array)
+            checked_storage(field, array)
             for field, array in zip(self._schema.fields, batch.columns, strict=True)
         ]
         for columns, array in zip(self._columns, arrays, strict=True):
@@ -294,8 +294,14 @@ def _minus(offsets: pa.Array, first: int) -> pa.Array:
     return pa.array(offsets.to_numpy() - first, offsets.type)
 
 
-def _checked(field: Field, array: pa.Array) -> pa.Array:
-    """The storage of an array that fits the field."""
+def checked_storage(field: Field, array: pa.Array) -> pa.Array:
+    """The storage of an array that fits the field.
+
+    Raises:
+        SchemaMismatchError: If its type differs.
+        InvalidInputError: If it holds a null where none is allowed.
+        UnsupportedTypeError: If it holds structs without members that no file can hold.
+    """
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     if array.type != field.arrow_type and not _same_type(array.type, field.arrow_type):

@@ -1,0 +1,244 @@
+"""Collecting the rows of a field until they make pages of its columns.
+
+    struct   column k       only counts its items; one page without bytes at the very end
+    list     column k       ends of the lists; a page of them ends with a page of their items
+    others   column k       values, a page of about 8 MiB at a time
+
+A page that is due is handed out as a `PageJob`, to be encoded by whoever has a thread free.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum.encodings.v2_0.base import ArrayEncoding, Buffers, Encoded
+from pilum.encodings.v2_0.choose import encode_array, is_packed
+from pilum.encodings.v2_0.list import List
+from pilum.encodings.v2_0.struct import Struct
+from pilum.errors import InvalidInputError
+from pilum.format.schema import Field, FieldId
+
+__all__ = ["ColumnPages", "FieldEncoder", "PageJob", "encoder_of"]
+
+_PAGE_BYTES = 8 * 1024 * 1024
+_OFFSET_BYTES = 8
+_NARROW_BITS = 16
+
+
+@dataclass
+class ColumnPages:
+    """The pages of one column so far: items, buffers and encoding of each."""
+
+    field_id: FieldId
+    pages: list[tuple[int, Buffers, ArrayEncoding]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class PageJob:
+    """A page that is to be encoded and written."""
+
+    column: ColumnPages
+    num_items: int
+    encode: Callable[[], Encoded]
+
+
+class FieldEncoder(ABC):
+    """Takes the rows of a field, or the items of a list."""
+
+    @abstractmethod
+    def add(self, array: pa.Array) -> Iterator[PageJob]:
+        """Takes rows; hands out the pages that are due."""
+
+    @abstractmethod
+    def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
+        """Hands out all that waits; with `empty`, a page of no items if nothing does."""
+
+    def finish(self) -> Iterator[PageJob]:
+        """Hands out what stands at the end of the data."""
+        yield from ()
+
+    @property
+    @abstractmethod
+    def waiting_bytes(self) -> int:
+        """Bytes that wait to become pages."""
+
+
+class ValuesEncoder(FieldEncoder):
+    """Values of one column."""
+
+    def __init__(self, field: Field, path: str, column: ColumnPages) -> None:
+        self._field = field
+        self._path = path
+        self._column = column
+        self._waiting: list[pa.Array] = []
+        self._waiting_bytes = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that wait to become pages."""
+        return self._waiting_bytes
+
+    def add(self, array: pa.Array) -> Iterator[PageJob]:
+        """Takes values; hands out the pages that are due."""
+        if self._has_other_items(array):
+            yield from self.flush()
+        while len(array):
+            room = max(_PAGE_BYTES - self._waiting_bytes, 0)
+            size = array.nbytes
+            rows = len(array) if size <= room else max(int(room / size * len(array)), 1)
+            piece, array = array.slice(0, rows), array.slice(rows)
+            self._waiting.append(piece)
+            self._waiting_bytes += piece.nbytes
+            if self._waiting_bytes >= _PAGE_BYTES or len(array):
+                yield from self.flush()
+
+    def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
+        """Hands out one page."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if not waiting and not empty:
+            return
+        array = _joined(waiting) if waiting else pa.nulls(0, self._field.arrow_type)
+        if pt.is_struct(array.type):
+            _require_no_nulls(array, self._path)
+        encode = partial(encode_array, array, self._field.metadata)
+        yield PageJob(self._column, len(array), encode)
+
+    def _has_other_items(self, array: pa.Array) -> bool:
+        """Whether a dictionary differs so that narrow keys might not do for both."""
+        return (
+            bool(self._waiting)
+            and pt.is_dictionary(array.type)
+            and array.type.index_type.bit_width <= _NARROW_BITS
+            and not array.dictionary.equals(self._waiting[0].dictionary)
+        )
+
+
+class ListsEncoder(FieldEncoder):
+    """Lists: where each ends, and the encoder of their items."""
+
+    def __init__(self, column: ColumnPages, items: FieldEncoder) -> None:
+        self._column = column
+        self._items = items
+        self._lengths: list[NDArray[np.int64]] = []
+        self._valid: list[NDArray[np.bool_]] = []
+        self._count = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that wait to become pages, with those of the items."""
+        return self._count * _OFFSET_BYTES + self._items.waiting_bytes
+
+    def add(self, array: pa.Array) -> Iterator[PageJob]:
+        """Takes lists and their items; items below null lists are dropped."""
+        while len(array):
+            room = _PAGE_BYTES // _OFFSET_BYTES - self._count
+            piece, array = array.slice(0, room), array.slice(room)
+            lengths = pc.fill_null(pc.list_value_length(piece), 0).to_numpy(zero_copy_only=False)
+            self._lengths.append(lengths.astype(np.int64))
+            self._valid.append(piece.is_valid().to_numpy(zero_copy_only=False))
+            self._count += len(piece)
+            yield from self._items.add(piece.flatten())
+            if self._count * _OFFSET_BYTES >= _PAGE_BYTES:
+                yield from self.flush()
+
+    def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
+        """Hands out one page, and what there is of its items."""
+        count, self._count = self._count, 0
+        if not count and not empty:
+            return
+        ends = np.cumsum(np.concatenate([np.empty(0, np.int64), *self._lengths]))
+        valid = np.concatenate([np.empty(0, bool), *self._valid])
+        self._lengths, self._valid = [], []
+        yield PageJob(
+            self._column, count, partial(List.encode, ends, None if valid.all() else valid)
+        )
+        yield from self._items.flush(empty=not len(ends) or not ends[-1])
+
+    def finish(self) -> Iterator[PageJob]:
+        """What the items have to say at the end."""
+        yield from self._items.finish()
+
+
+class StructsEncoder(FieldEncoder):
+    """Structs: the encoders of their members, and a count."""
+
+    def __init__(self, path: str, column: ColumnPages, members: list[FieldEncoder]) -> None:
+        self._path = path
+        self._column = column
+        self._members = members
+        self._count = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the members that wait to become pages."""
+        return sum(member.waiting_bytes for member in self._members)
+
+    def add(self, array: pa.Array) -> Iterator[PageJob]:
+        """Takes structs, none of which may be null."""
+        _require_no_null_structs(array, self._path)
+        self._count += len(array)
+        for index, member in enumerate(self._members):
+            yield from member.add(array.field(index))
+
+    def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
+        """Hands out what the members have."""
+        for member in self._members:
+            yield from member.flush(empty=empty)
+
+    def finish(self) -> Iterator[PageJob]:
+        """The one page of the struct."""
+        yield PageJob(self._column, self._count, lambda: Encoded(Struct(), ()))
+        for member in self._members:
+            yield from member.finish()
+
+
+def encoder_of(
+    field: Field, new_column: Callable[[FieldId], ColumnPages], above: str = ""
+) -> FieldEncoder:
+    """The encoder of a field; asks for its columns in their order."""
+    path = above + field.name
+    column = new_column(field.id)
+    if field.is_list:
+        return ListsEncoder(column, encoder_of(field.item, new_column, f"{path}."))
+    if field.is_struct and not is_packed(field.metadata):
+        members = [encoder_of(child, new_column, f"{path}.") for child in field.children]
+        return StructsEncoder(path, column, members)
+    return ValuesEncoder(field, path, column)
+
+
+def _joined(pieces: list[pa.Array]) -> pa.Array:
+    if len(pieces) == 1:
+        return pieces[0]
+    if pt.is_dictionary(pieces[0].type):
+        unified = pa.chunked_array(pieces).unify_dictionaries().combine_chunks()
+        return unified.chunk(0) if isinstance(unified, pa.ChunkedArray) else unified
+    return pa.concat_arrays(pieces)
+
+
+def _require_no_null_structs(array: pa.Array, path: str) -> None:
+    if array.null_count:
+        raise InvalidInputError(
+            f"column {path!r}: {array.null_count} structs are null, which files of version 2.0 "
+            "cannot hold; write version 2.1 or newer"
+        )
+
+
+def _require_no_nulls(array: pa.Array, path: str) -> None:
+    """Packed structs hold no nulls at any depth."""
+    _require_no_null_structs(array, path)
+    for member, values in zip(array.type, array.flatten(), strict=True):
+        while pt.is_fixed_size_list(values.type) and not values.null_count:
+            values = values.flatten()
+        if values.null_count:
+            raise InvalidInputError(
+                f"column {path + '.' + member.name!r}: nulls, which packed structs cannot hold"
+            )

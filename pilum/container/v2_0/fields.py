@@ -1,0 +1,177 @@
+"""Reading a field of a fragment whose files have version 2.0.
+
+Structs have no bytes, so each member above the first list is read on its own, from whatever file
+has it, and they meet in the end. A segment is a range of rows that lies within one page of each
+of these columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.container.segments import FieldReader, FilePart, Segment
+from pilum.container.v2_0.columns import Column
+from pilum.container.v2_0.nodes import Node, node_of, struct_array
+from pilum.container.v2_0.reader import PagedFileReader
+from pilum.encodings.v2_0.packed_struct import PackedStruct
+from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Field
+from pilum.storage.base import Plan, Source
+
+__all__ = ["PagedFieldReader"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of a field that is read on its own."""
+
+    source: Source
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How pieces become the array of a field: a struct of others, one piece, or nulls."""
+
+    field: Field
+    piece: _Piece | None = None
+    members: tuple[_Shape, ...] | None = None
+
+    def pieces(self) -> Iterator[_Piece]:
+        """All pieces, in the order of the schema."""
+        if self.piece is not None:
+            yield self.piece
+        for member in self.members or ():
+            yield from member.pieces()
+
+    def build(self, arrays: Iterator[pa.Array], num_rows: int) -> pa.Array:
+        """The array, taking those of the pieces in order."""
+        if self.piece is not None:
+            return next(arrays)
+        if self.members is None:
+            return pa.nulls(num_rows, self.field.arrow_type)
+        members = [member.build(arrays, num_rows) for member in self.members]
+        return struct_array(self.field, members, num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class PagedSegment(Segment):
+    """Some rows of a field that lie within one page of each column above the first list."""
+
+    field: PagedFieldReader
+    start: int
+    rows: RowRanges
+
+    def plans(self) -> list[tuple[Source, Plan[Any]]]:
+        """One plan per piece."""
+        rows = RowRanges(self.rows.bounds + self.start) if self.start else self.rows
+        return [(piece.source, piece.node.read(rows)) for piece in self.field.pieces]
+
+    def build(self, results: Sequence[Any]) -> pa.Array:
+        """The array of the rows."""
+        return self.field.shape.build(iter(results), self.rows.num_rows)
+
+
+class PagedFieldReader(FieldReader):
+    """One field of a fragment.
+
+    Attributes:
+        field: With only the members that are wanted.
+        shape: How its array is made.
+        pieces: What is read for it.
+        num_rows: Physical rows of the fragment.
+    """
+
+    def __init__(self, field: Field, shape: _Shape, num_rows: int) -> None:
+        self.field = field
+        self.shape = shape
+        self.pieces = list(shape.pieces())
+        self.num_rows = num_rows
+        columns = [column for piece in self.pieces for column in piece.node.columns()]
+        for column in columns:
+            _require_rows(column, num_rows)
+        whole = np.array([0, num_rows], dtype=np.int64)
+        self._cuts: NDArray[np.int64] = np.unique(
+            np.concatenate([whole, *(column.bounds for column in columns)])
+        )
+
+    @classmethod
+    def of(cls, field: Field, parts: Sequence[FilePart], num_rows: int) -> PagedFieldReader:
+        """Finds a field in files; see `pilum.container.open.field_reader`."""
+        return cls(field, _shape(field, parts, num_rows), num_rows)
+
+    @cached_property
+    def bytes_per_row(self) -> float:
+        """About the bytes of a row in memory, on average; at least those that are stored."""
+        nodes = (node for piece in self.pieces for node in piece.node.walk())
+        return sum(node.memory_bytes() for node in nodes) / max(self.num_rows, 1)
+
+    def segments(self, rows: RowRanges) -> Iterator[PagedSegment]:
+        """Cuts rows of the fragment at page borders."""
+        if len(rows.bounds) == 0:
+            return
+        first = int(np.searchsorted(self._cuts, rows.starts[0], side="right")) - 1
+        last = int(np.searchsorted(self._cuts, rows.stops[-1], side="left"))
+        for start, stop in zip(
+            self._cuts[first:last], self._cuts[first + 1 : last + 1], strict=True
+        ):
+            wanted = rows.within(int(start), int(stop))
+            if len(wanted.bounds):
+                yield PagedSegment(self, int(start), wanted)
+
+
+def _shape(field: Field, parts: Sequence[FilePart], num_rows: int) -> _Shape:
+    part = next((part for part in parts if part.columns.get(field.id, -1) >= 0), None)
+    if field.is_struct and (part is None or not _is_packed(field, part)):
+        # The members of a struct may be in files that do not have the struct itself.
+        if part is None and not any(set(field.ids).intersection(part.columns) for part in parts):
+            return _Shape(field)
+        if part is not None:
+            _require_rows(_column(field, part), num_rows)
+        return _Shape(
+            field, members=tuple(_shape(child, parts, num_rows) for child in field.children)
+        )
+    if part is None:
+        return _Shape(field)
+    _require_whole(field, part, parts)
+    file = _file(part)
+    return _Shape(field, _Piece(file.source, node_of(field, file, part.columns)))
+
+
+def _file(part: FilePart) -> PagedFileReader:
+    assert isinstance(part.reader, PagedFileReader)
+    return part.reader
+
+
+def _column(field: Field, part: FilePart) -> Column:
+    return _file(part).columns([part.columns[field.id]])[0]
+
+
+def _is_packed(field: Field, part: FilePart) -> bool:
+    return isinstance(_column(field, part).first_encoding, PackedStruct)
+
+
+def _require_rows(column: Column, num_rows: int) -> None:
+    if column.num_items != num_rows:
+        raise CorruptFileError(
+            f"rows: expected {num_rows}, found {column.num_items}",
+            f"column {column.index}",
+            column.path,
+        )
+
+
+def _require_whole(field: Field, part: FilePart, parts: Sequence[FilePart]) -> None:
+    for other in parts:
+        if other is not part and any(other.columns.get(number, -1) >= 0 for number in field.ids):
+            raise UnsupportedFormatError(
+                f"column {field.name!r}: the items of its lists are spread over "
+                f"{part.reader.source.path} and {other.reader.source.path}"
+            )

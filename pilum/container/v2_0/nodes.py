@@ -1,0 +1,264 @@
+"""Reading a field from its columns: a tree in the shape of the schema, each node with its column.
+
+    list            column k: where each list ends
+    └── struct      column k + 1: nothing but its length
+        ├── a       column k + 2
+        └── b       column k + 3
+
+Above the first list, all columns count rows; below a list they count its items, from the first list
+of the file to the last. Source: docs/format/encodings-2.0.md, "Columns and pages".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.container.v2_0.columns import Column
+from pilum.container.v2_0.reader import PagedFileReader
+from pilum.encodings.base import demand
+from pilum.encodings.v2_0.binary import OFFSET_BITS
+from pilum.encodings.v2_0.entries import Entries
+from pilum.encodings.v2_0.fixed_width import bits_of
+from pilum.encodings.v2_0.list import List
+from pilum.encodings.v2_0.packed_struct import PackedStruct, packed_bytes
+from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Field, FieldId
+from pilum.storage.base import Plan, gather
+
+__all__ = ["Node", "node_of", "struct_array"]
+
+_TEXT_BYTES = 16
+
+
+class Node(ABC):
+    """A field, or what is left of it in a file."""
+
+    @abstractmethod
+    def read(self, rows: RowRanges) -> Plan[pa.Array]:
+        """Reads rows, or items where the node is below a list.
+
+        Raises:
+            CorruptFileError: If a column is damaged.
+        """
+
+    def columns(self) -> tuple[Column, ...]:
+        """Those of the node itself, without the nodes below."""
+        return ()
+
+    def below(self) -> tuple[Node, ...]:
+        """The nodes below."""
+        return ()
+
+    def walk(self) -> Iterator[Node]:
+        """The node and all below it."""
+        yield self
+        for node in self.below():
+            yield from node.walk()
+
+    def memory_bytes(self) -> float:
+        """About the bytes of all values of the node itself."""
+        return sum(column.stored_bytes for column in self.columns())
+
+
+@dataclass(frozen=True)
+class Absent(Node):
+    """A field without a column."""
+
+    kind: pa.DataType
+
+    def read(self, rows: RowRanges) -> Plan[pa.Array]:
+        """Nulls."""
+        yield from ()
+        return pa.nulls(rows.num_rows, self.kind)
+
+
+@dataclass(frozen=True)
+class Values(Node):
+    """A field that is one column: anything but lists and structs."""
+
+    column: Column
+    kind: pa.DataType
+
+    def columns(self) -> tuple[Column, ...]:
+        """The column."""
+        return (self.column,)
+
+    def memory_bytes(self) -> float:
+        """Nulls and the items of dictionaries are stored in less than they become."""
+        width = packed_bytes(self.kind) or (bits_of(self.kind) or _TEXT_BYTES * 8) / 8
+        return max(self.column.stored_bytes, width * self.column.num_items)
+
+    def read(self, rows: RowRanges) -> Plan[pa.Array]:
+        """The values."""
+        return (yield from self.column.read(rows, self.kind))
+
+
+@dataclass(frozen=True)
+class PackedMembers(Node):
+    """Some members of a struct whose rows are stored whole."""
+
+    column: Column
+    stored: pa.DataType
+    field: Field
+
+    def columns(self) -> tuple[Column, ...]:
+        """The column."""
+        return (self.column,)
+
+    def read(self, rows: RowRanges) -> Plan[pa.Array]:
+        """The structs with their wanted members."""
+        whole = yield from self.column.read(rows, self.stored)
+        members = [whole.field(child.name) for child in self.field.children]
+        return struct_array(self.field, members, len(whole))
+
+
+@dataclass(frozen=True)
+class Structs(Node):
+    """A struct: its column knows only how many there are."""
+
+    header: Column
+    field: Field
+    members: tuple[Node, ...]
+
+    def columns(self) -> tuple[Column, ...]:
+        """That of the struct."""
+        return (self.header,)
+
+    def below(self) -> tuple[Node, ...]:
+        """The members."""
+        return self.members
+
+    def read(self, rows: RowRanges) -> Plan[pa.Array]:
+        """The structs, none of them null."""
+        if len(rows.bounds) and rows.stops[-1] > self.header.num_items:
+            raise CorruptFileError(
+                f"structs: expected {int(rows.stops[-1])}, found {self.header.num_items}",
+                f"column {self.header.index}",
+                self.header.path,
+            )
+        members = yield from gather([node.read(rows) for node in self.members])
+        return struct_array(self.field, members, rows.num_rows)
+
+
+@dataclass(frozen=True)
+class Lists(Node):
+    """Lists, and the node of their items; or strings, in files from before version 2.0."""
+
+    column: Column
+    kind: pa.DataType
+    items: Node
+
+    def columns(self) -> tuple[Column, ...]:
+        """That of the offsets."""
+        return (self.column,)
+
+    def below(self) -> tuple[Node, ...]:
+        """The items."""
+        return (self.items,)
+
+    def read(self, rows: RowRanges) -> Plan[pa.Array]:
+        """The lists with their items."""
+        large = pt.is_large_list(self.kind) or OFFSET_BITS.get(self.kind.id) == 64
+        pages = yield from self.column.lists(rows, 64 if large else 32)
+        if not pages:
+            return pa.nulls(0, self.kind)
+        spans = [entries.spans + first for entries, first in pages]
+        items = yield from self.items.read(_joined(spans))
+        return self._array(_concatenated([entries for entries, _ in pages]), items)
+
+    def _array(self, entries: Entries, items: pa.Array) -> pa.Array:
+        size = len(entries.offsets) - 1
+        if self.kind.id not in OFFSET_BITS:
+            return pa.Array.from_buffers(
+                self.kind, size, entries.buffers, entries.null_count, children=[items]
+            )
+        buffers = [*entries.buffers, items.buffers()[1]]
+        return pa.Array.from_buffers(self.kind, size, buffers, entries.null_count)
+
+
+def _joined(spans: list[np.ndarray[Any, Any]]) -> RowRanges:
+    whole = np.concatenate(spans) if len(spans) > 1 else spans[0]
+    return Entries(np.empty(0), whole, None, 0).wanted
+
+
+def _concatenated(pages: list[Entries]) -> Entries:
+    """Lists of neighbouring pages as if they were of one."""
+    if len(pages) == 1:
+        return pages[0]
+    sizes = np.concatenate([np.diff(entries.offsets) for entries in pages])
+    offsets = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+    dtype = pages[0].offsets.dtype
+    demand(int(offsets[-1]) <= np.iinfo(dtype).max, f"{int(offsets[-1])} items in one array")
+    null_count = sum(entries.null_count for entries in pages)
+    validity = None
+    if null_count:
+        flags = [_flags(entries) for entries in pages]
+        validity = np.packbits(np.concatenate(flags), bitorder="little")
+    return Entries(offsets.astype(dtype), np.empty((0, 2), np.int64), validity, null_count)
+
+
+def _flags(entries: Entries) -> np.ndarray[Any, Any]:
+    count = len(entries.offsets) - 1
+    if entries.validity is None:
+        return np.ones(count, dtype=np.uint8)
+    return np.unpackbits(entries.validity, count=count, bitorder="little")
+
+
+def struct_array(field: Field, members: list[pa.Array], length: int) -> pa.Array:
+    """Structs of these members, none of them null."""
+    kind = field.arrow_type
+    if not members:
+        return pa.Array.from_buffers(kind, length, [None], 0)
+    return pa.StructArray.from_arrays(members, fields=list(kind))
+
+
+def node_of(field: Field, file: PagedFileReader, columns: Mapping[FieldId, int]) -> Node:
+    """The tree of a field, with only its wanted members.
+
+    Args:
+        field: The field.
+        file: Which holds it.
+        columns: The column of each of its fields that owns one.
+
+    Raises:
+        CorruptFileError: If a column does not exist or its metadata are damaged.
+        UnsupportedFormatError: If a struct is stored in rows, and the file does not know it.
+    """
+    number = columns.get(field.id, -1)
+    if number < 0:
+        return Absent(field.arrow_type)
+    column = file.columns([number])[0]
+    if field.is_list:
+        return Lists(column, field.arrow_type, node_of(field.item, file, columns))
+    if isinstance(column.first_encoding, PackedStruct) and field.is_struct:
+        return PackedMembers(column, _stored_type(field, file), field)
+    if field.is_struct:
+        members = (node_of(child, file, columns) for child in field.children)
+        return Structs(column, field, tuple(members))
+    if isinstance(column.first_encoding, List) and field.arrow_type.id in OFFSET_BITS:
+        letters = file.columns([number + 1])[0]
+        return Lists(column, field.arrow_type, Values(letters, pa.uint8()))
+    return Values(column, field.arrow_type)
+
+
+def _stored_type(field: Field, file: PagedFileReader) -> pa.DataType:
+    """The type of a packed struct with all its members, under the names of the table."""
+    names = {child.id: child.name for child in field.children}
+    for stored in file.schema.walk():
+        if stored.id == field.id:
+            members = (
+                pa.field(names.get(child.id, f"\0{child.id}"), child.arrow_type)
+                for child in stored.children
+            )
+            return pa.struct(members)
+    raise UnsupportedFormatError(
+        f"column {field.name!r}: {file.source.path} does not say what its packed structs hold"
+    )

@@ -1,0 +1,74 @@
+"""An open file of version 2.0: the container of later versions, with other columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pilum.container.reader import FileReader
+from pilum.container.tail import Tail
+from pilum.container.v2_0.columns import Column
+from pilum.container.v2_0.metadata import parse_column
+from pilum.errors import CorruptFileError
+from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
+from pilum.storage.base import Source
+
+__all__ = ["PagedFileReader"]
+
+
+class PagedFileReader:
+    """An open file. Safe to use from several threads.
+
+    Attributes:
+        container: Its footer, tables and schema.
+    """
+
+    def __init__(self, container: FileReader) -> None:
+        self.container = container
+        self._columns: dict[int, Column] = {}
+
+    @classmethod
+    def open(cls, source: Source, tail: Tail | None = None) -> PagedFileReader:
+        """Reads footer, tables and schema; see `FileReader.open`."""
+        return cls(FileReader.open(source, tail))
+
+    @property
+    def source(self) -> Source:
+        """Where the bytes come from."""
+        return self.container.source
+
+    @property
+    def version(self) -> FileVersion:
+        """Version of the file."""
+        return self.container.version
+
+    @property
+    def schema(self) -> Schema:
+        """Its fields, with the ids of the table that it was written for."""
+        return self.container.schema
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the file."""
+        return self.container.num_rows
+
+    def columns(self, indices: Iterable[int]) -> list[Column]:
+        """Columns by their number; their metadata are read together if they are not at hand yet.
+
+        Raises:
+            CorruptFileError: If a column does not exist or its metadata are damaged.
+        """
+        wanted = list(indices)
+        missing = [index for index in wanted if index not in self._columns]
+        if missing:
+            metadata = self.container.column_metadata(missing)
+            for index, data in zip(missing, metadata, strict=True):
+                self._columns[index] = self._parse(index, data)
+        return [self._columns[index] for index in wanted]
+
+    def _parse(self, index: int, data: bytes) -> Column:
+        path = self.source.path
+        try:
+            return Column(path, index, parse_column(data, self.source.size))
+        except CorruptFileError as error:
+            raise error.at(f"column {index}").at(path) from None

@@ -1,0 +1,117 @@
+"""Writing a file of version 2.0 front to back.
+
+Every column becomes pages on its own, so that columns have different pages and memory stays
+bounded. Pages are encoded in the pool of threads and written in order; the end is that of all
+files (`pilum.container.body`). Source: docs/format/encodings-2.0.md, "What writers choose".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future
+
+import pyarrow as pa
+
+from pilum.container.body import FileBody
+from pilum.container.v2_0.encoders import ColumnPages, PageJob, encoder_of
+from pilum.container.v2_0.metadata import pack_column
+from pilum.container.v2_0.storable import require_storable
+from pilum.container.writer import WrittenFile, checked_storage
+from pilum.encodings.v2_0.base import Buffers, Encoded
+from pilum.errors import SchemaMismatchError
+from pilum.format.schema import FieldId, Schema
+from pilum.format.version import FileVersion
+from pilum.parallel import num_threads, submit
+from pilum.storage.base import Sink
+
+__all__ = ["PagedFileWriter"]
+
+
+class PagedFileWriter:
+    """One new file.
+
+    Args:
+        sink: Where it goes; finished or aborted by the writer.
+        schema: Its fields, with the ids of the table.
+
+    Raises:
+        UnsupportedTypeError: If the version cannot hold a field.
+    """
+
+    def __init__(self, sink: Sink, schema: Schema) -> None:
+        for field in schema.fields:
+            require_storable(field)
+        self._body = FileBody(sink)
+        self._schema = schema
+        self._num_rows = 0
+        self._columns: list[ColumnPages] = []
+        self._encoders = [encoder_of(field, self._new_column) for field in schema.fields]
+        self._encoding: deque[tuple[PageJob, Future[Encoded]]] = deque()
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Adds rows.
+
+        Args:
+            batch: With the columns of the schema, in its order and of its types.
+
+        Raises:
+            SchemaMismatchError: If the columns or their types differ.
+            InvalidInputError: If a struct is null, or a column that must not hold a null does.
+        """
+        if batch.schema.names != self._schema.names:
+            raise SchemaMismatchError(
+                f"columns {batch.schema.names}; expected {self._schema.names}"
+            )
+        arrays = [
+            checked_storage(field, array)
+            for field, array in zip(self._schema.fields, batch.columns, strict=True)
+        ]
+        for encoder, array in zip(self._encoders, arrays, strict=True):
+            self._start(encoder.add(array))
+        self._num_rows += batch.num_rows
+
+    def bytes_written(self) -> int:
+        """Bytes in the file, and those that wait to be encoded."""
+        waiting = sum(encoder.waiting_bytes for encoder in self._encoders)
+        return self._body.sink.position + waiting
+
+    def finish(self) -> WrittenFile:
+        """Writes what is left and the end of the file, and finishes the sink."""
+        for encoder in self._encoders:
+            self._start(encoder.flush())
+        for encoder in self._encoders:
+            self._start(encoder.finish())
+        self._write_pages(keep=0)
+        metadata = [pack_column(column.pages, blob=False) for column in self._columns]
+        self._body.end(self._schema, self._num_rows, metadata, FileVersion.V2_0)
+        self._body.sink.finish()
+        return WrittenFile(
+            self._num_rows,
+            self._body.sink.position,
+            tuple(column.field_id for column in self._columns),
+            tuple(range(len(self._columns))),
+            FileVersion.V2_0,
+        )
+
+    def abort(self) -> None:
+        """Drops the file."""
+        for _, future in self._encoding:
+            future.cancel()
+        self._body.sink.abort()
+
+    def _new_column(self, field_id: FieldId) -> ColumnPages:
+        self._columns.append(ColumnPages(field_id))
+        return self._columns[-1]
+
+    def _start(self, jobs: Iterable[PageJob]) -> None:
+        for job in jobs:
+            self._encoding.append((job, submit(job.encode)))
+            self._write_pages(keep=num_threads())
+
+    def _write_pages(self, keep: int) -> None:
+        while len(self._encoding) > keep:
+            job, future = self._encoding.popleft()
+            encoded = future.result()
+            places = tuple(self._body.buffer(buffer) for buffer in encoded.buffers)
+            job.column.pages.append((job.num_items, Buffers(places), encoded.encoding))
