@@ -314,7 +314,9 @@ def commit_parts(job: WriteJob, messages: Sequence[PartMessage]) -> int:
 
 
 def _operation(job: WriteJob, fragments: tuple[Fragment, ...]) -> Operation:
-    return Append(fragments) if job.mode == "append" else Overwrite(job.schema, fragments)
+    if job.mode == "append":
+        return Append(fragments)
+    return Overwrite(job.schema, fragments, empty_format=str(job.options.version))
 
 
 def abort_parts(job: WriteJob) -> int:

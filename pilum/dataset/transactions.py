@@ -110,7 +110,11 @@ def write_transaction(
     alignment = align(reader.schema, table_schema)
     batches = (alignment.batch(batch) for batch in reader)
     fragments = write_fragments(store, alignment.schema, batches, options)
-    operation = Append(fragments) if appends else Overwrite(table_schema, fragments)
+    operation = (
+        Append(fragments)
+        if appends
+        else Overwrite(table_schema, fragments, empty_format=str(version))
+    )
     read_version = snapshot.manifest.version if snapshot else 0
     return Transaction(read_version, operation, properties=request.properties)
 

@@ -25,6 +25,8 @@ class Overwrite(Operation):
         schema: The new schema with its field ids.
         fragments: The new rows; they get ids that were never used.
         config: Settings to add to those of the table.
+        empty_format: Version of the data files to come if there are none yet; the transaction
+            does not tell others.
     """
 
     arm = "overwrite"
@@ -32,6 +34,7 @@ class Overwrite(Operation):
     schema: Schema
     fragments: tuple[Fragment, ...]
     config: Mapping[str, str] = field(default_factory=dict)
+    empty_format: str | None = field(default=None, compare=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Overwrite) -> Overwrite:
@@ -81,7 +84,7 @@ class Overwrite(Operation):
             manifest,
             schema=self.schema,
             fragments=numbered(unassigned, manifest.highest_fragment_id),
-            data_format=formats.pop() if formats else manifest.data_format,
+            data_format=formats.pop() if formats else self.empty_format or manifest.data_format,
             config={**manifest.config, **self.config},
             index_section=b"",
         )
