@@ -18,10 +18,12 @@ __all__ = [
     "ORDER",
     "Entry",
     "LayerLevels",
+    "adjusted_entries",
     "chunk_parts",
     "entries_of",
     "fsst_decode",
     "full_zip_entries",
+    "gather_bits",
     "layer_codes",
     "layer_levels",
     "max_visible",
@@ -32,6 +34,7 @@ __all__ = [
     "rows_of",
     "strings_of_chunk",
     "unpack",
+    "unpack_linear",
 ]
 
 ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
@@ -348,3 +351,43 @@ def repetition_index(chunks: Sequence[Sequence[int]], max_rep: int) -> list[tupl
         open_from = max(begin, max(start for start in starts if start < border))
         index.append((rows, 0 if border in ends else border - open_from))
     return index
+
+
+def gather_bits(data: bytes, ranges: Sequence[tuple[int, int]]) -> list[bool]:
+    """The bits of ranges, given as (first bit, count).
+
+    Source: docs/format/encodings-2.0.md, "Flat".
+    """
+    bits = [bool(byte >> place & 1) for byte in data for place in range(8)]
+    return [bit for start, count in ranges for bit in bits[start : start + count]]
+
+
+def adjusted_entries(
+    stored: Sequence[int], adjustment: int, bounds: Sequence[tuple[int, int]]
+) -> list[tuple[int, int] | None]:
+    """Where wanted entries of a page begin and end; None for a null.
+
+    Args:
+        stored: End offsets of the whole page.
+        adjustment: What is added for a null.
+        bounds: First entry of each range, and the one behind it.
+
+    Source: docs/format/encodings-2.0.md, "Adjusted offsets".
+    """
+    ends = [end % adjustment for end in stored]
+    entries = list(zip([0, *ends], ends, strict=False))
+    return [
+        entries[i] if stored[i] < adjustment else None
+        for start, stop in bounds
+        for i in range(start, stop)
+    ]
+
+
+def unpack_linear(data: bytes, width: int, signed: bool, count: int) -> list[int]:
+    """Integers of `width` bits, back to back.
+
+    Source: docs/format/encodings-2.0.md, "Bit-packed".
+    """
+    number = int.from_bytes(data, "little")
+    values = [number >> i * width & ((1 << width) - 1) for i in range(count)]
+    return [value - (1 << width) if signed and value >> width - 1 else value for value in values]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import glob
-import os
 from itertools import count
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 import pytest

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pilum.container.reader import FileReader
 from pilum.container.tail import Tail
 from pilum.container.v2_0.columns import Column
 from pilum.container.v2_0.metadata import parse_column
+from pilum.encodings.v2_0.choose import is_packed
 from pilum.errors import CorruptFileError
-from pilum.format.schema import Schema
+from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Source
 
-__all__ = ["PagedFileReader"]
+__all__ = ["PagedFileReader", "column_owners"]
+
+
+def column_owners(field: Field) -> Iterator[Field]:
+    """The fields that own columns, in column order: all but the members of packed structs."""
+    yield field
+    if field.is_list or not is_packed(field.metadata):
+        for child in field.children:
+            yield from column_owners(child)
 
 
 class PagedFileReader:
@@ -51,6 +60,11 @@ class PagedFileReader:
     def num_rows(self) -> int:
         """Rows of the file."""
         return self.container.num_rows
+
+    def field_columns(self) -> dict[FieldId, int]:
+        """The number of the column of each field of the schema that has one."""
+        owners = (owner for field in self.schema.fields for owner in column_owners(field))
+        return {owner.id: number for number, owner in enumerate(owners)}
 
     def columns(self, indices: Iterable[int]) -> list[Column]:
         """Columns by their number; their metadata are read together if they are not at hand yet.

@@ -20,11 +20,15 @@ import pyarrow.types as pt
 
 from pilum.encodings.base import demand
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffer, Bytes, Children, Encoded, Items
+from pilum.encodings.v2_0.fixed_width import bits_of
 from pilum.encodings.v2_0.flat import Flat, bitmap
 from pilum.format.pb import encodings20_pb2 as pb
 from pilum.storage.base import Plan, gather
 
 __all__ = ["Nullable"]
+
+_MAX_NULL_BYTES = 2**31
+"""No bytes of the file stand behind nulls, so their number is only a claim."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class Nullable(ArrayEncoding):
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
         """Reads values and which of them are null."""
         if self.values is None:
+            size = items.num_wanted * _null_bytes(kind)
+            demand(size <= _MAX_NULL_BYTES, f"nullable: {items.num_wanted} nulls of type {kind}")
             return pa.nulls(items.num_wanted, kind)
         if self.validity is None:
             return (yield from self.values.read(items, kind))
@@ -108,3 +114,10 @@ def _masked(array: pa.Array, valid: Bytes) -> pa.Array:
     return pa.Array.from_buffers(
         array.type, len(array), [pa.py_buffer(valid), *buffers], children=children or None
     )
+
+
+def _null_bytes(kind: pa.DataType) -> int:
+    """About what Arrow takes for a null."""
+    if pt.is_fixed_size_list(kind):
+        return int(kind.list_size) * _null_bytes(kind.value_type)
+    return 0 if pt.is_null(kind) else -((bits_of(kind) or 64) // -8)
