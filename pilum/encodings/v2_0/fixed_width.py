@@ -49,6 +49,8 @@ def bits_of(kind: pa.DataType) -> int | None:
 
     Fixed-size lists and structs have none of their own.
     """
+    if pt.is_interval(kind):
+        return None
     if pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_fixed_size_binary(kind):
         return int(kind.bit_width)
     return None
