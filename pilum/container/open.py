@@ -53,7 +53,7 @@ _SINCE_2_1 = _Family(
 _V2_0 = _Family(
     PagedFileReader.open,
     PagedFieldReader.of,
-    lambda sink, schema, version, options: PagedFileWriter(sink, schema),
+    lambda sink, schema, version, options: PagedFileWriter(sink, schema, options),
 )
 _FAMILIES: dict[FileVersion, _Family] = {
     FileVersion.V2_0: _V2_0,

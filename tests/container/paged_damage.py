@@ -42,7 +42,7 @@ def files() -> list[bytes]:
 
 
 def _has_null_structs(array: pa.Array) -> bool:
-    return pa.types.is_struct(array.type) and array.null_count > 0
+    return bool(pa.types.is_struct(array.type) and array.null_count)
 
 
 def attempt(data: bytes) -> str:

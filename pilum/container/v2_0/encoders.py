@@ -2,7 +2,7 @@
 
     struct   column k       only counts its items; one page without bytes at the very end
     list     column k       ends of the lists; a page of them ends with a page of their items
-    others   column k       values, a page of about 8 MiB at a time
+    others   column k       values, a page when enough of them wait
 
 A page that is due is handed out as a `PageJob`, to be encoded by whoever has a thread free.
 """
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum.encodings.options import EncodingOptions
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffers, Encoded
 from pilum.encodings.v2_0.choose import encode_array, is_packed
 from pilum.encodings.v2_0.list import List
@@ -27,9 +28,8 @@ from pilum.encodings.v2_0.struct import Struct
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Field, FieldId
 
-__all__ = ["ColumnPages", "FieldEncoder", "PageJob", "encoder_of"]
+__all__ = ["ColumnPages", "EncoderMaker", "FieldEncoder", "PageJob"]
 
-_PAGE_BYTES = 8 * 1024 * 1024
 _OFFSET_BYTES = 8
 _NARROW_BITS = 16
 
@@ -75,9 +75,11 @@ class FieldEncoder(ABC):
 class ValuesEncoder(FieldEncoder):
     """Values of one column."""
 
-    def __init__(self, field: Field, path: str, column: ColumnPages) -> None:
+    def __init__(self, field: Field, path: str, make: EncoderMaker, column: ColumnPages) -> None:
         self._field = field
         self._path = path
+        self._page_bytes = make.page_bytes
+        self._options = EncodingOptions.of_field([(path, field.metadata)], make.encoding)
         self._column = column
         self._waiting: list[pa.Array] = []
         self._waiting_bytes = 0
@@ -92,13 +94,13 @@ class ValuesEncoder(FieldEncoder):
         if self._has_other_items(array):
             yield from self.flush()
         while len(array):
-            room = max(_PAGE_BYTES - self._waiting_bytes, 0)
+            room = max(self._page_bytes - self._waiting_bytes, 0)
             size = array.nbytes
             rows = len(array) if size <= room else max(int(room / size * len(array)), 1)
             piece, array = array.slice(0, rows), array.slice(rows)
             self._waiting.append(piece)
             self._waiting_bytes += piece.nbytes
-            if self._waiting_bytes >= _PAGE_BYTES or len(array):
+            if self._waiting_bytes >= self._page_bytes or len(array):
                 yield from self.flush()
 
     def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
@@ -109,7 +111,7 @@ class ValuesEncoder(FieldEncoder):
         array = _joined(waiting) if waiting else pa.nulls(0, self._field.arrow_type)
         if pt.is_struct(array.type):
             _require_no_nulls(array, self._path)
-        encode = partial(encode_array, array, self._field.metadata)
+        encode = partial(encode_array, array, self._options)
         yield PageJob(self._column, len(array), encode)
 
     def _has_other_items(self, array: pa.Array) -> bool:
@@ -125,7 +127,8 @@ class ValuesEncoder(FieldEncoder):
 class ListsEncoder(FieldEncoder):
     """Lists: where each ends, and the encoder of their items."""
 
-    def __init__(self, column: ColumnPages, items: FieldEncoder) -> None:
+    def __init__(self, make: EncoderMaker, column: ColumnPages, items: FieldEncoder) -> None:
+        self._page_lists = max(make.page_bytes // _OFFSET_BYTES, 1)
         self._column = column
         self._items = items
         self._lengths: list[NDArray[np.int64]] = []
@@ -140,14 +143,14 @@ class ListsEncoder(FieldEncoder):
     def add(self, array: pa.Array) -> Iterator[PageJob]:
         """Takes lists and their items; items below null lists are dropped."""
         while len(array):
-            room = _PAGE_BYTES // _OFFSET_BYTES - self._count
+            room = self._page_lists - self._count
             piece, array = array.slice(0, room), array.slice(room)
             lengths = pc.fill_null(pc.list_value_length(piece), 0).to_numpy(zero_copy_only=False)
             self._lengths.append(lengths.astype(np.int64))
             self._valid.append(piece.is_valid().to_numpy(zero_copy_only=False))
             self._count += len(piece)
             yield from self._items.add(piece.flatten())
-            if self._count * _OFFSET_BYTES >= _PAGE_BYTES:
+            if self._count >= self._page_lists:
                 yield from self.flush()
 
     def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
@@ -201,18 +204,35 @@ class StructsEncoder(FieldEncoder):
             yield from member.finish()
 
 
-def encoder_of(
-    field: Field, new_column: Callable[[FieldId], ColumnPages], above: str = ""
-) -> FieldEncoder:
-    """The encoder of a field; asks for its columns in their order."""
-    path = above + field.name
-    column = new_column(field.id)
-    if field.is_list:
-        return ListsEncoder(column, encoder_of(field.item, new_column, f"{path}."))
-    if field.is_struct and not is_packed(field.metadata):
-        members = [encoder_of(child, new_column, f"{path}.") for child in field.children]
-        return StructsEncoder(path, column, members)
-    return ValuesEncoder(field, path, column)
+@dataclass
+class EncoderMaker:
+    """Makes the encoders of a file, and the columns that they ask for.
+
+    Attributes:
+        page_bytes: Bytes of values in memory that make a page.
+        encoding: What is asked of the encodings.
+        columns: In their order.
+    """
+
+    page_bytes: int
+    encoding: EncodingOptions
+    columns: list[ColumnPages] = field(default_factory=list)
+
+    def encoder_of(self, field: Field, above: str = "") -> FieldEncoder:
+        """The encoder of a field.
+
+        Raises:
+            InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
+        """
+        path = above + field.name
+        column = ColumnPages(field.id)
+        self.columns.append(column)
+        if field.is_list:
+            return ListsEncoder(self, column, self.encoder_of(field.item, f"{path}."))
+        if field.is_struct and not is_packed(field.metadata):
+            members = [self.encoder_of(child, f"{path}.") for child in field.children]
+            return StructsEncoder(path, column, members)
+        return ValuesEncoder(field, path, self, column)
 
 
 def _joined(pieces: list[pa.Array]) -> pa.Array:

@@ -14,18 +14,21 @@ from concurrent.futures import Future
 import pyarrow as pa
 
 from pilum.container.body import FileBody
-from pilum.container.v2_0.encoders import ColumnPages, PageJob, encoder_of
+from pilum.container.options import FileOptions
+from pilum.container.v2_0.encoders import EncoderMaker, PageJob
 from pilum.container.v2_0.metadata import pack_column
 from pilum.container.v2_0.storable import require_storable
 from pilum.container.writer import WrittenFile, checked_storage
 from pilum.encodings.v2_0.base import Buffers, Encoded
 from pilum.errors import SchemaMismatchError
-from pilum.format.schema import FieldId, Schema
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.parallel import num_threads, submit
 from pilum.storage.base import Sink
 
 __all__ = ["PagedFileWriter"]
+
+_DEFAULTS = FileOptions()
 
 
 class PagedFileWriter:
@@ -34,19 +37,22 @@ class PagedFileWriter:
     Args:
         sink: Where it goes; finished or aborted by the writer.
         schema: Its fields, with the ids of the table.
+        options: Sizes, and how text is compressed.
 
     Raises:
+        InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
         UnsupportedTypeError: If the version cannot hold a field.
     """
 
-    def __init__(self, sink: Sink, schema: Schema) -> None:
+    def __init__(self, sink: Sink, schema: Schema, options: FileOptions = _DEFAULTS) -> None:
         for field in schema.fields:
             require_storable(field)
         self._body = FileBody(sink)
         self._schema = schema
         self._num_rows = 0
-        self._columns: list[ColumnPages] = []
-        self._encoders = [encoder_of(field, self._new_column) for field in schema.fields]
+        make = EncoderMaker(options.page_bytes(len(schema.fields)), options.encoding)
+        self._encoders = [make.encoder_of(field) for field in schema.fields]
+        self._columns = make.columns
         self._encoding: deque[tuple[PageJob, Future[Encoded]]] = deque()
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
@@ -99,10 +105,6 @@ class PagedFileWriter:
         for _, future in self._encoding:
             future.cancel()
         self._body.sink.abort()
-
-    def _new_column(self, field_id: FieldId) -> ColumnPages:
-        self._columns.append(ColumnPages(field_id))
-        return self._columns[-1]
 
     def _start(self, jobs: Iterable[PageJob]) -> None:
         for job in jobs:

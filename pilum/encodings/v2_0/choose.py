@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.encodings.options import EncodingOptions
 from pilum.encodings.v2_0.base import Encoded
 from pilum.encodings.v2_0.binary import OFFSET_BITS, Binary
 from pilum.encodings.v2_0.dictionary import Dictionary
@@ -24,13 +25,10 @@ from pilum.encodings.v2_0.flat import Compression, Flat
 from pilum.encodings.v2_0.fsst import Fsst
 from pilum.encodings.v2_0.nullable import Nullable
 from pilum.encodings.v2_0.packed_struct import PackedStruct
-from pilum.errors import InvalidInputError
 
-__all__ = ["COMPRESSION", "COMPRESSION_LEVEL", "encode_array", "is_packed"]
+__all__ = ["encode_array", "is_packed"]
 
-COMPRESSION = "lance-encoding:compression"
-COMPRESSION_LEVEL = "lance-encoding:compression-level"
-
+_DEFAULTS = EncodingOptions()
 _MIN_DICTIONARY_ROWS = 100
 _MAX_DISTINCT = 99
 _SAMPLE_ROWS = 4096
@@ -42,16 +40,16 @@ def is_packed(metadata: Mapping[str, str]) -> bool:
     return wanted.lower() == "true"
 
 
-def encode_array(array: pa.Array, metadata: Mapping[str, str], first: int = 0) -> Encoded:
+def encode_array(array: pa.Array, options: EncodingOptions = _DEFAULTS, first: int = 0) -> Encoded:
     """Encodes values of one column, other than lists and structs with columns of their own.
 
     Args:
         array: The values of a page.
-        metadata: Of the field, which may ask for a compression.
+        options: Of these only the compression counts, and only for text.
         first: Number of the first buffer.
     """
     if array.type.id in OFFSET_BITS:
-        return _text(array, metadata, first)
+        return _text(array, options, first)
     if pt.is_dictionary(array.type):
         return Dictionary.encode_keys(array, first)
     if pt.is_struct(array.type):
@@ -69,16 +67,17 @@ def _lists(array: pa.Array, first: int) -> Encoded:
     return Encoded(FixedSizeList(array.type.list_size, items.encoding), items.buffers)
 
 
-def _text(array: pa.Array, metadata: Mapping[str, str], first: int) -> Encoded:
+def _text(array: pa.Array, options: EncodingOptions, first: int) -> Encoded:
     few = _few_distinct(array) if pt.is_string(array.type) else None
     if few is not None:
         return Dictionary.encode_strings(few, first)
-    scheme = metadata.get(COMPRESSION)
-    if scheme == "fsst" and (pt.is_string(array.type) or pt.is_binary(array.type)):
-        return Fsst.encode(array, first)
-    if scheme in ("zstd", "lz4", "none"):
-        return Binary.encode(array, first, Compression(scheme, _level(metadata)))
-    return Binary.encode(array, first)
+    scheme = options.compression
+    if scheme == "fsst":
+        can = pt.is_string(array.type) or pt.is_binary(array.type)
+        return Fsst.encode(array, first) if can else Binary.encode(array, first)
+    if scheme is None:
+        return Binary.encode(array, first)
+    return Binary.encode(array, first, Compression(scheme, options.compression_level))
 
 
 def _few_distinct(array: pa.Array) -> pa.DictionaryArray | None:
@@ -91,13 +90,3 @@ def _few_distinct(array: pa.Array) -> pa.DictionaryArray | None:
             return None
     encoded = array.dictionary_encode()
     return encoded if len(encoded.dictionary) <= _MAX_DISTINCT else None
-
-
-def _level(metadata: Mapping[str, str]) -> int | None:
-    text = metadata.get(COMPRESSION_LEVEL)
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidInputError(f"{COMPRESSION_LEVEL}: expected a number, found {text!r}") from None

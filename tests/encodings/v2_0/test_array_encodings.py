@@ -132,7 +132,7 @@ WRITTEN: list[tuple[pa.Array, Sequence[bytes]]] = [
 @pytest.mark.parametrize(("array", "buffers"), WRITTEN, ids=lambda value: str(value)[:30])
 def test_writers_make_these_buffers(array: pa.Array, buffers: Sequence[bytes]) -> None:
     for rows in (array, pa.concat_arrays([array, array]).slice(len(array))):
-        encoded = encode_array(rows, {})
+        encoded = encode_array(rows)
         assert [bytes(memoryview(buffer)) for buffer in encoded.buffers] == list(buffers)
         description = encoded.encoding.to_proto().SerializeToString()
         assert array_encoding_of(pb.ArrayEncoding.FromString(description)) == encoded.encoding
@@ -396,7 +396,7 @@ def test_a_full_dictionary_has_no_key_for_null() -> None:
     values = pa.array([f"{i}" for i in range(128)])
     keys = pa.array([*range(127), None], pa.int8())
     with pytest.raises(InvalidInputError, match="int8"):
-        encode_array(pa.DictionaryArray.from_arrays(keys, values), {})
+        encode_array(pa.DictionaryArray.from_arrays(keys, values))
 
 
 @pytest.mark.parametrize(
