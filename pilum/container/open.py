@@ -1,5 +1,6 @@
 """The families of file versions: who opens, reads and writes a file. A new one is one line here.
 
+0.1         container/legacy/{file,fields,writer}.py; batches of rows, a page per column and batch
 2.0         container/v2_0/; structs and lists have columns too, nesting is theirs
 2.1, 2.2    container/{reader,fields,writer}.py; every leaf column carries its nesting
 """
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 
 from pilum.container.fields import LeafFieldReader
 from pilum.container.footer import version_of
+from pilum.container.legacy.fields import LegacyFieldReader
+from pilum.container.legacy.file import LegacyFile
+from pilum.container.legacy.writer import LegacyWriter
 from pilum.container.options import FileOptions
 from pilum.container.reader import FileReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
@@ -55,7 +59,13 @@ _V2_0 = _Family(
     PagedFieldReader.of,
     lambda sink, schema, version, options: PagedFileWriter(sink, schema, options),
 )
+_LEGACY = _Family(
+    LegacyFile.open,
+    LegacyFieldReader.of,
+    lambda sink, schema, version, options: LegacyWriter(sink, schema, options.max_rows_per_group),
+)
 _FAMILIES: dict[FileVersion, _Family] = {
+    FileVersion.LEGACY: _LEGACY,
     FileVersion.V2_0: _V2_0,
     FileVersion.V2_1: _SINCE_2_1,
     FileVersion.V2_2: _SINCE_2_1,

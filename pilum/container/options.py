@@ -26,6 +26,7 @@ class FileOptions:
         buffer_alignment: Buffers begin at a multiple of it, in bytes: 64, or 4096 for direct I/O,
             or a power of two between.
         encoding: What is asked of the encodings where the metadata of a field say nothing.
+        max_rows_per_group: Rows of a batch in a legacy file; others have no batches.
 
     Raises:
         InvalidInputError: For a value that is not allowed.
@@ -35,9 +36,10 @@ class FileOptions:
     max_page_bytes: int | None = None
     buffer_alignment: int = 64
     encoding: EncodingOptions = _NO_ENCODING
+    max_rows_per_group: int = 1024
 
     def __post_init__(self) -> None:
-        for name in ("data_cache_bytes", "max_page_bytes"):
+        for name in ("data_cache_bytes", "max_page_bytes", "max_rows_per_group"):
             size = getattr(self, name)
             if size is not None and (not hasattr(size, "__index__") or size < 1):
                 raise InvalidInputError(f"{name}: expected an integer above 0, found {size!r}")

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from pilum.expressions.prune import Zones
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
@@ -53,10 +54,12 @@ class FilePart:
     Attributes:
         reader: The open file.
         columns: The number of the column for each field that it holds; -1 where there is none.
+        ids: All fields of the file, as the table knows them; negative ones were given up.
     """
 
     reader: DataFileReader
     columns: Mapping[FieldId, int]
+    ids: tuple[FieldId, ...] = ()
 
 
 class Segment(ABC):
@@ -111,6 +114,20 @@ class FieldReader(ABC):
     @abstractmethod
     def segments(self, rows: RowRanges) -> Iterator[Segment]:
         """Cuts rows of the fragment where they are stored apart."""
+
+    def zones(self, path: tuple[str, ...]) -> Zones | None:
+        """What the file knows about ranges of rows of the field, or of a member of it.
+
+        Args:
+            path: Names of members, from the field on downwards.
+
+        Returns:
+            None if nothing is known.
+
+        Raises:
+            CorruptFileError: If what it says is damaged.
+        """
+        return None
 
     def empty(self) -> pa.Array:
         """An array of no rows."""

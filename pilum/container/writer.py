@@ -53,6 +53,7 @@ class WrittenFile:
         field_ids: The field of each column.
         column_indices: The number of each column.
         version: Of the file.
+        schema: The fields where writing has added to them, which further files must know.
     """
 
     num_rows: int
@@ -60,6 +61,7 @@ class WrittenFile:
     field_ids: tuple[FieldId, ...]
     column_indices: tuple[int, ...]
     version: FileVersion
+    schema: Schema | None = None
 
 
 class DataFileWriter(Protocol):

@@ -169,6 +169,7 @@ def write_fragments(
     return_transaction: Literal[False] = False,
     mode: str = "append",
     max_rows_per_file: int = ...,
+    max_rows_per_group: int = ...,
     max_bytes_per_file: int = ...,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
@@ -188,6 +189,7 @@ def write_fragments(
     return_transaction: Literal[True],
     mode: str = "append",
     max_rows_per_file: int = ...,
+    max_rows_per_group: int = ...,
     max_bytes_per_file: int = ...,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
@@ -206,6 +208,7 @@ def write_fragments(
     return_transaction: bool = False,
     mode: str = "append",
     max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
+    max_rows_per_group: int = _DEFAULTS.layout.max_rows_per_group,
     max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
@@ -224,6 +227,7 @@ def write_fragments(
         mode: "append" fits the data to the table; "create" and "overwrite" number its columns
             anew.
         max_rows_per_file: A file never has more rows.
+        max_rows_per_group: Rows that files of version 0.1 keep together.
         max_bytes_per_file: A file that has grown to this size gets no further batch.
         data_cache_bytes: As in `pilum.write_dataset`, like the next ones.
         max_page_bytes: A page never has more bytes in memory, but always a row.
@@ -237,7 +241,9 @@ def write_fragments(
         InvalidInputError: For any other argument that makes no sense.
     """
     location = dataset_uri.uri if isinstance(dataset_uri, DatasetBase) else dataset_uri
-    layout = FileOptions(data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options)
+    layout = FileOptions(
+        data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
+    )
     wanted = WriteRequest(
         mode, max_rows_per_file, max_bytes_per_file, data_storage_version, layout=layout
     )

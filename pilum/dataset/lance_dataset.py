@@ -71,6 +71,7 @@ def write_dataset(
     mode: str = "create",
     *,
     max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
+    max_rows_per_group: int = _DEFAULTS.layout.max_rows_per_group,
     max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
@@ -93,6 +94,7 @@ def write_dataset(
         mode: "create" demands that there is no table; "append" adds rows, "overwrite" replaces
             schema and rows, and both create the table if there is none.
         max_rows_per_file: A file never has more rows.
+        max_rows_per_group: Rows that files of version 0.1 keep together; no others have groups.
         max_bytes_per_file: A file that has grown to this size gets no further batch.
         data_cache_bytes: Bytes of rows that wait to become pages, for all columns together; a page
             is about 8 MiB if None.
@@ -124,7 +126,9 @@ def write_dataset(
         max_bytes_per_file,
         data_storage_version,
         properties_of(commit_message, transaction_properties),
-        FileOptions(data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options),
+        FileOptions(
+            data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
+        ),
     )
     snapshot = publish(store, write_transaction(store, data_obj, schema, wanted))
     return LanceDataset.pinned(location, storage_options, snapshot)

@@ -33,6 +33,7 @@ class Writing(DatasetBase):
         *,
         mode: str = "append",
         max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
+        max_rows_per_group: int = _DEFAULTS.layout.max_rows_per_group,
         max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
         data_cache_bytes: int | None = None,
         max_page_bytes: int | None = None,
@@ -46,7 +47,9 @@ class Writing(DatasetBase):
         The arguments are those of `pilum.write_dataset`.
         """
         properties = properties_of(commit_message, transaction_properties)
-        layout = FileOptions(data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options)
+        layout = FileOptions(
+            data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
+        )
         wanted = WriteRequest(mode, max_rows_per_file, max_bytes_per_file, None, properties, layout)
         store = self._snapshot.store
         self._snapshot = publish(store, write_transaction(store, data, None, wanted))

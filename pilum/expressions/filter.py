@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pilum.expressions.evaluate import evaluate, to_array, to_mask
 from pilum.expressions.nodes import Expression
+from pilum.expressions.prune import Zones, may_match
 
 __all__ = ["BoundFilter", "BoundProjection", "SqlFilter"]
 
@@ -38,6 +42,17 @@ class BoundFilter(ABC):
             FilterError: If a value overflows, is divided by zero or does not fit a cast.
         """
 
+    def may_match(
+        self, zones: Mapping[tuple[str, ...], Zones], num_zones: int
+    ) -> NDArray[np.bool_]:
+        """Which zones may hold a wanted row; all of them, if the filter cannot tell.
+
+        Args:
+            zones: See `pilum.expressions.prune.may_match`.
+            num_zones: How many there are.
+        """
+        return np.ones(num_zones, dtype=np.bool_)
+
 
 @dataclass(frozen=True)
 class SqlFilter(BoundFilter):
@@ -48,6 +63,12 @@ class SqlFilter(BoundFilter):
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """See `BoundFilter.mask`."""
         return to_mask(evaluate(self.node, batch), batch.num_rows)
+
+    def may_match(
+        self, zones: Mapping[tuple[str, ...], Zones], num_zones: int
+    ) -> NDArray[np.bool_]:
+        """See `BoundFilter.may_match`."""
+        return may_match(self.node, zones, num_zones)
 
 
 @dataclass(frozen=True)

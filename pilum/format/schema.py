@@ -59,6 +59,7 @@ class Field:
         nullable: Whether nulls are allowed.
         metadata: Arrow field metadata.
         children: Members of a struct, or the one item of a list.
+        dictionary: Values of a dictionary field in a legacy table, None if they are not known.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Field:
     nullable: bool = True
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     children: tuple[Field, ...] = ()
+    dictionary: pa.Array | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @cached_property
     def arrow_type(self) -> pa.DataType:

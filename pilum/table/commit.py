@@ -31,6 +31,8 @@ from pilum.errors import (
 )
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
+from pilum.table.counts import counted
+from pilum.table.dictionaries import with_dictionaries_of_files
 from pilum.table.features import require_writable
 from pilum.table.footprint import Verdict, verdict
 from pilum.table.manifest import THIS_WRITER, Manifest
@@ -171,6 +173,9 @@ class _Committer:
         """The manifest of the next version: what the operation makes, and what all have."""
         base = self._base(names)
         content = self.transaction.operation.apply(base)
+        known = {fragment.files for fragment in base.fragments}
+        new = [fragment for fragment in content.fragments if fragment.files not in known]
+        content = with_dictionaries_of_files(self.store, content, new)
         highest = content.highest_fragment_id
         return replace(
             content,
@@ -193,7 +198,7 @@ class _Committer:
             raise UnsupportedFeatureError(
                 f"{where}: the manifest has members that this library would lose"
             )
-        return base
+        return counted(self.store, base)
 
     def _publish(self, manifest: Manifest, path: str) -> bool:
         """Whether the manifest is now the one at `path`."""

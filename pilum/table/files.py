@@ -117,7 +117,7 @@ class FragmentReader:
             columns = {number: column_of[number] for number in missing if number in column_of}
             if columns:
                 FileVersion.from_numbers(file.major, file.minor)
-                parts.append(FilePart(self._open(file), columns))
+                parts.append(FilePart(self._open(file), columns, file.fields))
                 missing.difference_update(columns)
         return parts
 

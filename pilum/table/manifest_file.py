@@ -1,5 +1,6 @@
 """A manifest file: the manifest, what it points to, and the footer.
 
+    values of dictionaries       in legacy tables that have any, see `dictionaries.py`
     u32 length, IndexSection     if the table has indices
     u32 length, Transaction      what the commit changed, the same bytes as in the .txn file
     u32 length, Manifest         holds the offsets of the two above
@@ -20,6 +21,7 @@ from google.protobuf.message import DecodeError, Message
 from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.storage.base import Ranges, Source, Store
+from pilum.table.dictionaries import append_dictionaries, load_dictionaries
 from pilum.table.manifest import Manifest
 
 __all__ = [
@@ -50,6 +52,7 @@ def encode_manifest_file(manifest: Manifest, transaction: bytes) -> bytes:
     """
     message = manifest.to_proto()
     body = bytearray()
+    append_dictionaries(manifest, message, body)
     if manifest.index_section:
         message.index_section = len(body)
         body += _with_length(manifest.index_section)
@@ -144,7 +147,8 @@ class _ManifestFile:
             indices = self._section(self.message.index_section)
             decode_message(table_pb2.IndexSection, indices, self._path)
         try:
-            return Manifest.from_proto(self.message, indices)
+            manifest = Manifest.from_proto(self.message, indices)
+            return load_dictionaries(manifest, self.message, self._source)
         except CorruptFileError as error:
             raise error.at(self._path) from None
         except UnicodeDecodeError as error:

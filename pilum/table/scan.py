@@ -3,8 +3,9 @@
     fragments ──▶ windows of rows ──▶ segments of each column ──▶ threads decode ──▶ batches
 
 A window is as many rows as about `_WINDOW_BYTES` of memory hold; the next one is read while
-the caller works on the last. With a filter, its columns are read first, and the others only where
-it matches: whole windows if many rows do, single rows if few.
+the caller works on the last. With a filter, rows that it cannot match are left out where files know
+what they hold (`pilum.table.skip`). Of the others its columns are read first, and the rest only
+where it matches: whole windows if many rows do, single rows if few.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pilum.format.rows import RowRanges
 from pilum.parallel import submit
 from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, addresses, scan_columns
 from pilum.table.files import FragmentReader
+from pilum.table.skip import rows_to_test
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
@@ -145,8 +147,7 @@ class _Window:
     """Some rows of one fragment that are read together."""
 
     fragment: FragmentReader
-    start: int
-    stop: int
+    rows: RowRanges
 
 
 class _Pending:
@@ -156,7 +157,10 @@ class _Pending:
     decoding them.
     """
 
-    def __init__(self, window: _Window, columns: list[ScanColumn], rows: RowRanges) -> None:
+    def __init__(
+        self, window: _Window, columns: list[ScanColumn], rows: RowRanges | None = None
+    ) -> None:
+        rows = window.rows if rows is None else rows
         self._window = window
         self._columns = columns
         self._rows = rows
@@ -252,10 +256,9 @@ def _others(
 ) -> pa.Table:
     """The remaining columns of the rows that match."""
     if len(matches) <= _FEW_MATCHES * len(mask):
-        rows = RowRanges.of_rows(matches + window.start)
+        rows = RowRanges.of_rows(window.rows.rows()[matches])
         return _Pending(window, columns, rows).table(schema)
-    rows = RowRanges.of((window.start, window.stop))
-    table = _Pending(window, columns, rows).table(schema)
+    table = _Pending(window, columns).table(schema)
     return _filtered(table, mask)
 
 
@@ -291,8 +294,7 @@ def _ahead(
     running: deque[tuple[_Window, _Pending]] = deque()
     try:
         for window in windows:
-            rows = RowRanges.of((window.start, window.stop))
-            running.append((window, _Pending(window, columns, rows)))
+            running.append((window, _Pending(window, columns)))
             if len(running) > _WINDOWS_AHEAD:
                 yield running.popleft()
         while running:
@@ -306,17 +308,32 @@ def _windows(
     snapshot: Snapshot, options: ScanOptions, columns: list[ScanColumn]
 ) -> Iterator[_Window]:
     size = options.batch_size or _BATCH_ROWS
-    for fragment, start, stop in _row_ranges(snapshot, options):
+    for fragment, wanted in _wanted_rows(snapshot, options):
         fields = [fragment.field(column.field) for column in columns if column.field]
         bytes_per_row = sum(field.bytes_per_row for field in fields)
         full = max(int(_WINDOW_BYTES / max(bytes_per_row, 1)) // size, 1) * size
         # A limit behind a filter may be reached soon; so begin with little and double it.
         impatient = options.filter is not None and options.limit is not None
         rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
-        while start < stop:
-            yield _Window(fragment, start, min(start + rows, stop))
+        start = int(wanted.starts[0])
+        while start < wanted.stops[-1]:
+            found = wanted.within(start, start + rows)
+            if len(found.bounds):
+                yield _Window(fragment, RowRanges(found.bounds + start))
             start += rows
             rows = min(2 * rows, full)
+
+
+def _wanted_rows(
+    snapshot: Snapshot, options: ScanOptions
+) -> Iterator[tuple[FragmentReader, RowRanges]]:
+    """Fragments with the rows that are looked at, if there are any."""
+    for fragment, start, stop in _row_ranges(snapshot, options):
+        rows = RowRanges.of((start, stop))
+        if options.filter is not None:
+            rows = rows_to_test(fragment, snapshot.schema, options.filter, start, stop)
+        if len(rows.bounds):
+            yield fragment, rows
 
 
 def _row_ranges(

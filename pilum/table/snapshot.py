@@ -9,6 +9,7 @@ from pilum.errors import DatasetNotFoundError, UnsupportedVersionError, VersionN
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
+from pilum.table.counts import counted
 from pilum.table.features import require_readable
 from pilum.table.manifest import Manifest
 from pilum.table.versions import list_manifests, load_named, load_version
@@ -112,4 +113,4 @@ class Snapshot:
     @classmethod
     def _checked(cls, store: Store, manifest: Manifest) -> Snapshot:
         require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
-        return cls(store, manifest)
+        return cls(store, counted(store, manifest))

@@ -153,6 +153,7 @@ class _RollingWriter:
 
     def _close(self, file: DataFileWriter) -> None:
         written = file.finish()
+        self._schema = written.schema or self._schema
         self._file = None
         self._num_rows = 0
         data_file = DataFile(

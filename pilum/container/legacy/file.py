@@ -1,0 +1,250 @@
+"""Reading a legacy file: its metadata at once, pages, statistics and dictionaries when needed.
+
+Opening takes one request for the end of the file. Which columns there are, the table says: page
+tables are found by field id, counted from the smallest one of the file. A file on its own brings
+its schema in the embedded manifest. Source: docs/format/legacy.md, "Reading".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.container.legacy.dictionary import read_keys, read_values
+from pilum.container.legacy.footer import FOOTER_BYTES, Metadata, parse, parse_footer
+from pilum.container.legacy.lists import list_array, read_offsets
+from pilum.container.legacy.page_table import Pages, PageTable
+from pilum.container.legacy.plain import read_plain
+from pilum.container.legacy.slots import Slots
+from pilum.container.legacy.var_binary import is_var_binary, read_var_binary
+from pilum.container.tail import Tail
+from pilum.encodings.base import demand
+from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.pb import table_pb2
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.version import FileVersion
+from pilum.storage.base import Plan, Source, gather, run_plan
+
+__all__ = ["LegacyFile", "page_owners", "read_field"]
+
+_LENGTH = struct.Struct("<I")
+
+
+class LegacyFile:
+    """An open legacy file. Safe to use from several threads.
+
+    Attributes:
+        source: Where the bytes come from.
+        metadata: What its end says.
+        num_rows: Rows of the file.
+    """
+
+    version = FileVersion.LEGACY
+
+    def __init__(self, source: Source, metadata: Metadata, tail: Tail) -> None:
+        self.source = source
+        self.metadata = metadata
+        self.num_rows = int(metadata.batch_bounds[-1])
+        self._tail = tail
+        self._tables: dict[int, PageTable] = {}
+        self._dictionaries: dict[FieldId, pa.Array] = {}
+
+    @classmethod
+    def open(cls, source: Source, tail: Tail | None = None) -> LegacyFile:
+        """Reads footer and metadata.
+
+        Args:
+            source: The file.
+            tail: Its end, where the caller has read it already.
+
+        Raises:
+            CorruptFileError: If this is no legacy Lance file, or a damaged one.
+        """
+        tail = Tail.read(source) if tail is None else tail
+        try:
+            position = parse_footer(tail.data[-FOOTER_BYTES:].tobytes(), source.size)
+            data = run_plan(_message(source.size, tail, position), source)
+            return cls(source, Metadata.from_bytes(data, position), tail)
+        except CorruptFileError as error:
+            raise error.at(source.path) if source.path not in error.where else error from None
+
+    @cached_property
+    def _manifest(self) -> table_pb2.Manifest | None:
+        """The embedded manifest."""
+        if not self.metadata.manifest:
+            return None
+        plan = _message(self.source.size, self._tail, self.metadata.manifest)
+        return parse(table_pb2.Manifest, run_plan(plan, self.source))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema in the file itself; without fields if it has none.
+
+        Raises:
+            CorruptFileError: If it contradicts the format.
+        """
+        if self._manifest is None:
+            return Schema(())
+        return Schema.from_proto(self._manifest.fields, self._manifest.schema_metadata)
+
+    def first_id(self, ids: Iterable[int]) -> int:
+        """The field of the first row of the page table.
+
+        Args:
+            ids: Of the fields that the table knows to be in the file; negative ones have been
+                given up since, and only the file remembers them.
+
+        Raises:
+            CorruptFileError: If nobody knows.
+        """
+        known = list(ids)
+        if known and min(known) >= 0:
+            return min(known)
+        own = [field.id for field in self.schema.walk()]
+        demand(bool(own), "fields: neither the table nor the file says which there are")
+        return min(own)
+
+    def page_table(self, first_id: int) -> PageTable:
+        """The page table, when its first row is that of a field."""
+        if first_id not in self._tables:
+            at, batches = self.metadata.page_table, self.metadata.num_batches
+            self._tables[first_id] = PageTable(at, first_id, batches, self.source.size)
+        return self._tables[first_id]
+
+    def pages(self, field: Field, ids: frozenset[int], first_id: int) -> Mapping[int, Pages]:
+        """The pages of a field and all below it, as far as the file has them.
+
+        Args:
+            field: A top-level field.
+            ids: Fields of the file.
+            first_id: See `first_id`.
+
+        Raises:
+            CorruptFileError: If pages do not hold the rows of their batches.
+        """
+        owners = [owner for owner in page_owners(field) if owner.id in ids]
+        plan = self.page_table(first_id).read(owner.id for owner in owners)
+        pages = run_plan(plan, self.source)
+        rows = np.diff(self.metadata.batch_bounds)
+        for owner in _rows_are_slots(field):
+            if owner.id in pages:
+                matches = pages[owner.id].lengths == rows + int(owner.is_list)
+                demand(bool(matches.all()), f"page table: rows of field {owner.name!r}")
+        return pages
+
+    def slots(self, rows: RowRanges) -> Slots:
+        """Rows of the file as slots of its batches."""
+        return Slots.of_rows(rows, self.metadata.batch_bounds)
+
+    @cached_property
+    def _statistics(self) -> Mapping[str, Field]:
+        """By the field id of the column, as text."""
+        place = self.metadata.statistics
+        fields = () if place is None else Schema.from_proto(place.message.schema).fields
+        return {field.name: field for field in fields if field.is_struct}
+
+    def statistics_field(self, field_id: FieldId) -> Field | None:
+        """The field that holds the statistics of a column, None if it has none."""
+        return self._statistics.get(str(field_id))
+
+    def statistics_table(self, first_id: int) -> PageTable:
+        """The page table of the statistics, which have one batch."""
+        assert self.metadata.statistics is not None
+        return PageTable(self.metadata.statistics.page_table, first_id, 1, self.source.size)
+
+    def dictionary(self, field: Field) -> pa.Array:
+        """The values of a dictionary field, as the file itself has them.
+
+        Raises:
+            CorruptFileError: If it has none.
+        """
+        if field.id not in self._dictionaries:
+            fields = () if self._manifest is None else self._manifest.fields
+            place = next((item.dictionary for item in fields if item.id == field.id), None)
+            if place is None:
+                raise CorruptFileError(f"field {field.name!r}: its dictionary is nowhere")
+            plan = read_values(field.arrow_type.value_type, place, self.source.size)
+            self._dictionaries[field.id] = run_plan(plan, self.source)
+        return self._dictionaries[field.id]
+
+
+def page_owners(field: Field) -> list[Field]:
+    """Fields that have pages: all but structs."""
+    return [item for item in field.walk() if not item.is_struct]
+
+
+def _rows_are_slots(field: Field) -> list[Field]:
+    """Fields with pages that are in no list, so that each slot is a row."""
+    if field.is_struct:
+        return [item for child in field.children for item in _rows_are_slots(child)]
+    return [field]
+
+
+def read_field(
+    field: Field,
+    pages: Mapping[int, Pages],
+    dictionaries: Mapping[FieldId, pa.Array],
+    slots: Slots,
+) -> Plan[pa.Array]:
+    """Reads slots of a field and all below it.
+
+    Args:
+        field: The field; members without pages are null.
+        pages: By field id.
+        dictionaries: Values of the dictionary fields.
+        slots: Of the field.
+
+    Raises:
+        CorruptFileError: If a page is damaged.
+        UnsupportedFormatError: For a type that legacy files do not have.
+    """
+    count = slots.num_slots
+    if field.is_struct:
+        plans = [read_field(child, pages, dictionaries, slots) for child in field.children]
+        members = yield from gather(plans)
+        return pa.Array.from_buffers(field.arrow_type, count, [None], 0, children=members)
+    own = pages.get(field.id)
+    if own is None or count == 0:
+        return pa.nulls(count, field.arrow_type)
+    if field.is_list:
+        offsets, items = yield from read_offsets(field.arrow_type, own, slots)
+        values = yield from read_field(field.item, pages, dictionaries, items)
+        return list_array(field.arrow_type, offsets, values)
+    try:
+        return (yield from _read_leaf(field, own, dictionaries, slots))
+    except CorruptFileError as error:
+        raise error.at(f"field {field.name!r}") from None
+
+
+def _read_leaf(
+    field: Field, pages: Pages, dictionaries: Mapping[FieldId, pa.Array], slots: Slots
+) -> Plan[pa.Array]:
+    kind = field.arrow_type
+    if pt.is_null(kind):
+        pages.require(slots)
+        return pa.nulls(slots.num_slots)
+    if is_var_binary(kind):
+        return (yield from read_var_binary(kind, field.nullable, pages, slots))
+    if pt.is_dictionary(kind):
+        return (yield from read_keys(kind, dictionaries[field.id], pages, slots))
+    if pt.is_nested(kind) and not pt.is_fixed_size_list(kind):
+        raise UnsupportedFormatError(f"legacy files hold no {kind}")
+    return (yield from read_plain(kind, pages, slots))
+
+
+def _message(file_bytes: int, tail: Tail, position: int) -> Plan[bytes]:
+    """A message behind its length."""
+    inside = position + _LENGTH.size <= file_bytes
+    demand(inside, f"a message at {position} in a file of {file_bytes} bytes")
+    head = yield from tail.bytes_at(position, _LENGTH.size)
+    (size,) = _LENGTH.unpack(head.tobytes())
+    start = position + _LENGTH.size
+    demand(start + size <= file_bytes, f"a message of {size} bytes at {position}")
+    data = yield from tail.bytes_at(start, size)
+    return data.tobytes()

@@ -1,0 +1,134 @@
+"""The page table: where the pages of each field are.
+
+                         batch 0             batch 1          …
+    smallest field id    i64 pos, i64 len    i64 pos, i64 len
+    next id              …
+    …                                                          up to the last field with pages
+
+Fields without pages (structs, ids that the file does not hold) have zeros, or no row at the end of
+the table: their rows are never looked at. The length counts what the page holds, see the module
+of each kind of page. Source: docs/format/legacy.md, "Page table".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.container.legacy.slots import Slots
+from pilum.encodings.base import demand
+from pilum.storage.base import Plan, Ranges
+
+__all__ = ["PageTable", "Pages", "pack_page_table"]
+
+_ENTRY_BYTES = 16
+_MAX_BYTES = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The pages of one field.
+
+    Attributes:
+        positions: int64, shape (batches,), the first byte of each.
+        lengths: int64, same shape.
+        file_bytes: Size of the file; pages do not overlap, so that no read is larger.
+    """
+
+    positions: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    file_bytes: int
+
+    @property
+    def all(self) -> Slots:
+        """All slots of all pages."""
+        return Slots.of_batches(self.lengths)
+
+    def ranges(self, slots: Slots, width_bytes: int, extra: int = 0) -> Ranges:
+        """The bytes of slots with values of a fixed width, and of `extra` values behind each run.
+
+        Raises:
+            CorruptFileError: If they cannot all be in the file.
+        """
+        self.require(slots, extra)
+        # As Python integers: what a damaged file claims may not fit in 64 bits.
+        total = (slots.num_slots + extra * len(slots.batches)) * width_bytes
+        furthest = int(slots.stops.max(initial=0) + extra) * width_bytes
+        self.require_bytes(max(total, furthest))
+        sizes = (slots.stops - slots.starts + extra) * width_bytes
+        return Ranges(self.positions[slots.batches] + slots.starts * width_bytes, sizes)
+
+    def require(self, slots: Slots, extra: int = 0) -> None:
+        """Fails if pages are shorter than what is wanted of them."""
+        inside = slots.stops + extra <= self.lengths[slots.batches]
+        demand(bool(inside.all()), "page: shorter than the rows that it should hold")
+
+    def require_bytes(self, size: int) -> None:
+        """Fails if so many bytes are more than the file has."""
+        demand(size <= self.file_bytes, f"pages: {size} bytes in a file of {self.file_bytes}")
+
+
+class PageTable:
+    """The page table of a file; rows are fetched when they are needed.
+
+    Args:
+        position: Of the table.
+        first_id: The field of its first row.
+        num_batches: Its columns.
+        file_bytes: Size of the file.
+    """
+
+    def __init__(self, position: int, first_id: int, num_batches: int, file_bytes: int) -> None:
+        self._position = position
+        self._first_id = first_id
+        self._num_batches = num_batches
+        self._file_bytes = file_bytes
+        self._rows: dict[int, Pages] = {}
+
+    def read(self, ids: Iterable[int]) -> Plan[Mapping[int, Pages]]:
+        """Reads the rows of fields that own pages.
+
+        Raises:
+            CorruptFileError: If the table has no such row, or one with impossible numbers.
+        """
+        wanted = list(ids)
+        missing = [number for number in wanted if number not in self._rows]
+        if missing:
+            fetched = yield Ranges.of(*map(self._place, missing))
+            for index, number in enumerate(missing):
+                self._rows[number] = self._parse(number, fetched[index])
+        return {number: self._rows[number] for number in wanted}
+
+    def _place(self, field_id: int) -> tuple[int, int]:
+        size = _ENTRY_BYTES * self._num_batches
+        start = self._position + size * (field_id - self._first_id)
+        inside = field_id >= self._first_id and start + size <= self._file_bytes
+        demand(inside, f"page table: no row for field {field_id}")
+        return start, size
+
+    def _parse(self, field_id: int, data: NDArray[np.uint8]) -> Pages:
+        entries = np.frombuffer(data.tobytes(), "<i8").reshape(-1, 2)
+        positions, lengths = entries[:, 0], entries[:, 1]
+        possible = (positions >= 0) & (positions <= self._file_bytes) & (lengths >= 0)
+        possible &= lengths < _MAX_BYTES
+        demand(bool(possible.all()), f"page table: impossible numbers for field {field_id}")
+        return Pages(positions, lengths, self._file_bytes)
+
+
+def pack_page_table(
+    pages: Mapping[int, list[tuple[int, int]]], first_id: int, num_batches: int
+) -> bytes:
+    """The bytes of a table.
+
+    Args:
+        pages: By field id, the position and length of each page; structs are left out.
+        first_id: The smallest id of the file, with pages or without.
+        num_batches: Pages of each field.
+    """
+    table = np.zeros((max(pages, default=first_id - 1) - first_id + 1, num_batches, 2), "<i8")
+    for field_id, entries in pages.items():
+        table[field_id - first_id] = entries
+    return table.tobytes()

@@ -1,0 +1,105 @@
+"""Which values of which pages are wanted, and how their bytes become one piece.
+
+A batch is only a thousand rows or so, so that many are read at once:
+
+    batches  0        0        1        3            runs of slots, in order;
+    slots    [5, 9)   [40, 41) [0, 1024) [0, 1024)   those of lists' items count items
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.format.rows import RowRanges
+from pilum.storage.base import Fetched
+
+__all__ = ["Slots", "bits", "joined"]
+
+_SMALL_BYTES = 64
+_MANY_RUNS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Runs of slots in the pages of a field.
+
+    Attributes:
+        batches: int64, shape (n,), the batch of each run, ascending.
+        starts: int64, same shape, first slot of the run within the page.
+        stops: int64, same shape, the slot behind the last.
+    """
+
+    batches: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+    @classmethod
+    def of_rows(cls, rows: RowRanges, bounds: NDArray[np.int64]) -> Slots:
+        """Rows of the file, cut where batches end.
+
+        Args:
+            rows: All within the file.
+            bounds: int64, first row of each batch and the end.
+        """
+        first = np.searchsorted(bounds, rows.starts, side="right") - 1
+        last = np.searchsorted(bounds, rows.stops, side="left") - 1
+        counts = last - first + 1
+        which = np.repeat(np.arange(len(first)), counts)
+        inner = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+        batches = first[which] + inner
+        starts = np.maximum(rows.starts[which], bounds[batches]) - bounds[batches]
+        stops = np.minimum(rows.stops[which], bounds[batches + 1]) - bounds[batches]
+        return cls(batches, starts, stops).without_empty()
+
+    @classmethod
+    def of_batches(cls, lengths: NDArray[np.int64]) -> Slots:
+        """All slots of all batches."""
+        return cls(
+            np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths
+        ).without_empty()
+
+    @property
+    def num_slots(self) -> int:
+        """How many slots there are."""
+        return int((self.stops - self.starts).sum())
+
+    def times(self, factor: int) -> Slots:
+        """Runs of items where every slot has `factor` of them."""
+        return Slots(self.batches, self.starts * factor, self.stops * factor)
+
+    def without_empty(self) -> Slots:
+        """Only runs that have slots."""
+        some = self.starts < self.stops
+        return (
+            self if some.all() else Slots(self.batches[some], self.starts[some], self.stops[some])
+        )
+
+
+def joined(fetched: Fetched) -> NDArray[np.uint8]:
+    """All ranges one behind the other; a view where they lie so already."""
+    starts, sizes = fetched.starts, fetched.sizes
+    if len(starts) == 0:
+        return np.empty(0, np.uint8)
+    ends = starts + sizes
+    if (ends[:-1] == starts[1:]).all():
+        return fetched.data[int(starts[0]) : int(ends[-1])]
+    size = int(sizes[0])
+    if len(starts) > _MANY_RUNS and size <= _SMALL_BYTES and (sizes == size).all():
+        picked: NDArray[np.uint8] = fetched.data[starts[:, None] + np.arange(size)]
+        return picked.reshape(-1)
+    return np.concatenate([fetched[index] for index in range(len(fetched))])
+
+
+def bits(data: NDArray[np.uint8], slots: Slots) -> NDArray[np.uint8]:
+    """A bitmap of the bits of slots, from the bytes that hold each run, one behind the other."""
+    if ((slots.starts % 8) == 0).all() and ((slots.stops[:-1] % 8) == 0).all():
+        return data
+    run_bytes = (slots.stops + 7) // 8 - slots.starts // 8
+    firsts = (np.cumsum(run_bytes) - run_bytes) * 8 + slots.starts % 8
+    runs = np.stack([firsts, firsts + slots.stops - slots.starts], axis=1)
+    return np.packbits(
+        np.unpackbits(data, bitorder="little")[RowRanges(runs).rows()], bitorder="little"
+    )

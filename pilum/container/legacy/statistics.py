@@ -1,0 +1,132 @@
+"""Page statistics: for each batch of a column how many nulls it has, and bounds of its values.
+
+    "<field id>": struct      id 4k       one row per batch, stored as a little legacy file of one
+        null_count: int64     id 4k + 1   batch inside of the file
+        min_value             id 4k + 2   of the type of the column
+        max_value             id 4k + 3
+
+Columns of numbers, dates, decimals of 128 bits, booleans, strings and binary have them, on top or
+in structs. Bounds need not be met by a value: strings are cut to 64 bytes, and a maximum that was
+cut is raised. So they tell which batches a filter cannot match, and never what the largest value
+is. Source: docs/format/legacy.md, "Statistics".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pilum.container.legacy.var_binary import is_var_binary
+from pilum.format.schema import Field, FieldId
+
+__all__ = ["MAX_VALUE", "MIN_VALUE", "NULL_COUNT", "bounds", "has_statistics", "statistics_field"]
+
+NULL_COUNT = "null_count"
+MIN_VALUE = "min_value"
+MAX_VALUE = "max_value"
+
+_MAX_BYTES = 64
+_FLOATS = (pa.float32(), pa.float64())
+
+
+def has_statistics(field: Field) -> Iterator[Field]:
+    """Fields that have statistics, of a field and all below it."""
+    kind = field.arrow_type
+    if field.is_struct:
+        for child in field.children:
+            yield from has_statistics(child)
+    elif (
+        pt.is_boolean(kind)
+        or pt.is_integer(kind)
+        or kind in _FLOATS
+        or pt.is_date(kind)
+        or pt.is_decimal128(kind)
+        or is_var_binary(kind)
+    ):
+        yield field
+
+
+def statistics_field(field: Field, number: int) -> Field:
+    """The field that holds the statistics of the `number`-th column that has any."""
+    first = 4 * number
+    kind = field.logical_type
+    members = (
+        Field(NULL_COUNT, FieldId(first + 1), "int64", nullable=False),
+        Field(MIN_VALUE, FieldId(first + 2), kind),
+        Field(MAX_VALUE, FieldId(first + 3), kind),
+    )
+    return Field(str(field.id), FieldId(first), "struct", nullable=False, children=members)
+
+
+def bounds(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """A lower and an upper bound of the values, each an array of one value; null for unknown.
+
+    Args:
+        array: Of a type that has statistics, with a value at least, unless it is var-binary.
+    """
+    least, most = (pa.repeat(value, 1) for value in pc.min_max(array).values())
+    if array.type in _FLOATS:
+        return _float(least, -math.inf, -0.0), _float(most, math.inf, 0.0)
+    if is_var_binary(array.type) and array.null_count < len(array):
+        return _cut_bounds(array, least, most)
+    return least, most
+
+
+def _float(bound: pa.Array, unknown: float, zero: float) -> pa.Array:
+    """A bound of floats: NaN does not count, and zero has the sign that includes the other one."""
+    value = bound[0].as_py()
+    if math.isnan(value):
+        value = unknown
+    return pa.array([value or zero], bound.type)
+
+
+def _cut_bounds(array: pa.Array, least: pa.Array, most: pa.Array) -> tuple[pa.Array, pa.Array]:
+    if pc.max(pc.binary_length(array)).as_py() <= _MAX_BYTES:
+        return least, most
+    text = pt.is_string(array.type) or pt.is_large_string(array.type)
+    low, high = _cut(_bytes(least), text), _cut(_bytes(most), text)
+    raised = _raised_text(high) if text else _raised(high)
+    return _array(low, array.type), _array(raised, array.type)
+
+
+def _bytes(value: pa.Array) -> bytes:
+    found: bytes = value.cast(pa.large_binary())[0].as_py()
+    return found
+
+
+def _array(value: bytes | None, kind: pa.DataType) -> pa.Array:
+    return pa.array([value], pa.large_binary()).cast(kind)
+
+
+def _cut(value: bytes, text: bool) -> bytes:
+    """At most 64 bytes, of text whole characters."""
+    cut = value[:_MAX_BYTES]
+    return cut.decode(errors="ignore").encode() if text else cut
+
+
+def _raised(value: bytes) -> bytes | None:
+    """The next larger value of this length, None if there is none."""
+    number = int.from_bytes(value, "big") + 1
+    return number.to_bytes(len(value), "big") if number < 256 ** len(value) else None
+
+
+def _raised_text(value: bytes) -> bytes | None:
+    """The text with its last byte raised for which that leaves text, None if there is none."""
+    for index in reversed(range(len(value))):
+        if value[index] < 255:
+            raised = value[:index] + bytes([value[index] + 1]) + value[index + 1 :]
+            if _is_text(raised):
+                return raised
+    return None
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,282 @@
+"""Writing a legacy file front to back.
+
+    pages of batch 0, pages of batch 1 …    fields depth first, members of structs in their order
+    page table
+    statistics: their pages, their page table
+    values of dictionaries
+    manifest, metadata, footer              see `footer.py`
+
+Rows are collected until a batch is full. Nothing is padded. Values that would not come back are
+refused, see `checks.py`. Source: docs/format/legacy.md, "Writing".
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+from google.protobuf.message import Message
+
+from pilum.container.legacy.checks import require_kept, require_type
+from pilum.container.legacy.dictionary import Unified, encode_values
+from pilum.container.legacy.footer import pack_footer
+from pilum.container.legacy.lists import encode_offsets
+from pilum.container.legacy.page_table import pack_page_table
+from pilum.container.legacy.plain import encode_plain
+from pilum.container.legacy.statistics import bounds, has_statistics, statistics_field
+from pilum.container.legacy.var_binary import encode_var_binary, is_var_binary
+from pilum.container.writer import WrittenFile
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
+from pilum.format.pb import legacy_pb2, table_pb2
+from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.version import FileVersion
+from pilum.storage.base import Sink
+
+__all__ = ["LegacyWriter"]
+
+_LENGTH = struct.Struct("<I")
+_MAX_ROWS = 2**31 - 1
+
+
+class LegacyWriter:
+    """One new file.
+
+    Args:
+        sink: Where it goes; finished or aborted by the writer.
+        schema: Its fields, with the ids of the table.
+        rows_per_group: Rows of a batch in the file; the last one may have fewer.
+
+    Raises:
+        UnsupportedTypeError: If legacy files do not have a type.
+    """
+
+    def __init__(self, sink: Sink, schema: Schema, rows_per_group: int) -> None:
+        for field in schema.fields:
+            if special := field.special_storage:
+                raise UnsupportedTypeError(f"column {field.name!r}: {special} is not supported")
+            require_type(field, field.name)
+        self._sink = sink
+        self._schema = schema
+        self._rows_per_group = rows_per_group
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+        self._batch_offsets = [0]
+        self._pages = _PageWriter(sink, _dictionaries(schema))
+        self._measured = [item for field in schema.fields for item in has_statistics(field)]
+        self._statistics: dict[FieldId, list[tuple[int, pa.Array, pa.Array]]] = {
+            field.id: [] for field in self._measured
+        }
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Adds rows.
+
+        Args:
+            batch: With the columns of the schema, in its order and of its types.
+
+        Raises:
+            SchemaMismatchError: If the columns or their types differ.
+            InvalidInputError: If a value would not come back.
+        """
+        if batch.schema.names != self._schema.names:
+            raise SchemaMismatchError(
+                f"columns {batch.schema.names}; expected {self._schema.names}"
+            )
+        columns = [
+            _checked(field, array)
+            for field, array in zip(self._schema.fields, batch.columns, strict=True)
+        ]
+        rows = pa.RecordBatch.from_arrays(columns, self._schema.names)
+        start = 0
+        while start < rows.num_rows:
+            part = rows.slice(start, self._rows_per_group - self._waiting_rows)
+            self._waiting.append(part)
+            self._waiting_rows += part.num_rows
+            start += part.num_rows
+            if self._waiting_rows == self._rows_per_group:
+                self._write_group()
+
+    def bytes_written(self) -> int:
+        """Bytes in the file, and those that wait for their batch to be full."""
+        waiting: int = sum(part.nbytes for part in self._waiting)
+        return self._sink.position + waiting
+
+    def finish(self) -> WrittenFile:
+        """Writes what is left and the end of the file, and finishes the sink."""
+        if self._waiting:
+            self._write_group()
+        num_rows = self._batch_offsets[-1]
+        if num_rows == 0:
+            raise InvalidInputError("legacy files have at least one row")
+        ids = sorted(field.id for field in self._schema.walk())
+        table = self._pages.write_table(ids[0], len(self._batch_offsets) - 1)
+        statistics = self._write_statistics()
+        metadata = legacy_pb2.Metadata(
+            batch_offsets=self._batch_offsets,
+            page_table_position=table,
+            statistics=statistics,
+            manifest_position=self._write_manifest(),
+        )
+        self._sink.write(pack_footer(_write_message(self._sink, metadata)))
+        self._sink.finish()
+        size, fields = self._sink.position, map(self._with_dictionary, self._schema.fields)
+        schema = Schema(tuple(fields), self._schema.metadata)
+        return WrittenFile(num_rows, size, tuple(ids), (), FileVersion.LEGACY, schema)
+
+    def abort(self) -> None:
+        """Drops the file."""
+        self._sink.abort()
+
+    def _write_group(self) -> None:
+        parts, rows = self._waiting, self._waiting_rows
+        self._waiting, self._waiting_rows = [], 0
+        end = self._batch_offsets[-1] + rows
+        if end > _MAX_ROWS:
+            raise InvalidInputError(f"{end} rows in a legacy file, which has at most {_MAX_ROWS}")
+        for index, field in enumerate(self._schema.fields):
+            array = _joined(field, [part.column(index) for part in parts])
+            self._pages.write(field, array)
+            self._measure(field, array)
+        self._batch_offsets.append(end)
+
+    def _measure(self, field: Field, array: pa.Array) -> None:
+        if field.id in self._statistics:
+            self._statistics[field.id].append((array.null_count, *bounds(array)))
+        elif field.is_struct:
+            for index, child in enumerate(field.children):
+                self._measure(child, array.field(index))
+
+    def _write_statistics(self) -> legacy_pb2.Statistics | None:
+        if not self._measured:
+            return None
+        ordered = sorted(self._measured, key=lambda field: field.id)
+        schema = Schema(tuple(statistics_field(field, n) for n, field in enumerate(ordered)))
+        pages = _PageWriter(self._sink, {})
+        for field, own in zip(ordered, schema.fields, strict=True):
+            counts, least, most = zip(*self._statistics[field.id], strict=True)
+            columns = [
+                pa.array(counts, pa.int64()),
+                pa.concat_arrays(least),
+                pa.concat_arrays(most),
+            ]
+            for child, array in zip(own.children, columns, strict=True):
+                pages.write(child, array)
+        ids = [field.id for field in schema.walk()]
+        table = pages.write_table(ids[0], 1)
+        return legacy_pb2.Statistics(
+            schema=schema.to_proto(), fields=ids, page_table_position=table
+        )
+
+    def _write_manifest(self) -> int:
+        """The schema for readers without a table, and the dictionaries that it points to."""
+        manifest = table_pb2.Manifest(
+            fields=self._schema.to_proto(),
+            version=1,
+            schema_metadata=self._schema.metadata_to_proto(),
+            data_format=table_pb2.DataStorageFormat(
+                file_format="lance", version=str(FileVersion.LEGACY)
+            ),
+        )
+        dictionaries = self._pages.dictionaries
+        for message in sorted(manifest.fields, key=lambda message: message.id):
+            if message.id in dictionaries:
+                values = dictionaries[FieldId(message.id)].values
+                data, position = encode_values(values, self._sink.position)
+                self._sink.write(data)
+                message.dictionary.offset, message.dictionary.length = position, len(values)
+        return _write_message(self._sink, manifest)
+
+    def _with_dictionary(self, field: Field) -> Field:
+        dictionaries = self._pages.dictionaries
+        own = dictionaries[field.id].values if field.id in dictionaries else field.dictionary
+        children = tuple(map(self._with_dictionary, field.children))
+        return replace(field, dictionary=own, children=children)
+
+
+class _PageWriter:
+    """Writes pages and remembers where they are.
+
+    Attributes:
+        dictionaries: Of the dictionary fields.
+    """
+
+    def __init__(self, sink: Sink, dictionaries: dict[FieldId, Unified]) -> None:
+        self.dictionaries = dictionaries
+        self._sink = sink
+        self._pages: dict[int, list[tuple[int, int]]] = {}
+
+    def write(self, field: Field, array: pa.Array) -> None:
+        """Writes a page of a field, and one of each field below it."""
+        if field.is_struct:
+            for index, child in enumerate(field.children):
+                self.write(child, array.field(index))
+        elif field.is_list:
+            offsets, items = encode_offsets(array)
+            self._note(field, len(array) + 1)
+            self._sink.write(offsets)
+            self.write(field.item, items)
+        elif pt.is_dictionary(array.type):
+            keys = self.dictionaries[field.id].keys(array, field.name)
+            self._note(field, len(array))
+            self._sink.write(encode_plain(keys))
+        else:
+            position = self.write_values(array)
+            self._pages.setdefault(field.id, []).append((position, len(array)))
+
+    def write_values(self, array: pa.Array) -> int:
+        """Writes values of a leaf; returns the position of the page."""
+        if is_var_binary(array.type):
+            data, offsets = encode_var_binary(array)
+            offsets += self._sink.position
+            self._sink.write(data)
+            return self._put(offsets.astype("<i8").tobytes())
+        return self._put(b"" if pt.is_null(array.type) else encode_plain(array))
+
+    def write_table(self, first_id: int, num_batches: int) -> int:
+        """Writes the page table; returns its position."""
+        return self._put(pack_page_table(self._pages, first_id, num_batches))
+
+    def _note(self, field: Field, length: int) -> None:
+        self._pages.setdefault(field.id, []).append((self._sink.position, length))
+
+    def _put(self, data: Any) -> int:
+        position = self._sink.position
+        self._sink.write(data)
+        return position
+
+
+def _dictionaries(schema: Schema) -> dict[FieldId, Unified]:
+    return {
+        field.id: Unified(field.arrow_type, field.dictionary)
+        for field in schema.walk()
+        if pt.is_dictionary(field.arrow_type)
+    }
+
+
+def _joined(field: Field, columns: list[pa.Array]) -> pa.Array:
+    if len(columns) == 1:
+        return columns[0]
+    try:
+        return pa.concat_arrays(columns)
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(f"column {field.name!r}: {error}") from None
+
+
+def _write_message(sink: Sink, message: Message) -> int:
+    position = sink.position
+    data = message.SerializeToString(deterministic=True)
+    sink.write(_LENGTH.pack(len(data)) + data)
+    return position
+
+
+def _checked(field: Field, array: pa.Array) -> pa.Array:
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    if array.type != field.arrow_type:
+        raise SchemaMismatchError(
+            f"column {field.name!r}: type {array.type}; expected {field.arrow_type}"
+        )
+    require_kept(field, array, field.name)
+    return array
