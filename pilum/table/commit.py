@@ -31,7 +31,7 @@ from pilum.errors import (
 )
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
-from pilum.table.counts import counted
+from pilum.table.counted import with_counted_rows
 from pilum.table.dictionaries import with_dictionaries_of_files
 from pilum.table.features import require_writable
 from pilum.table.footprint import Verdict, verdict
@@ -198,7 +198,7 @@ class _Committer:
             raise UnsupportedFeatureError(
                 f"{where}: the manifest has members that this library would lose"
             )
-        return counted(self.store, base)
+        return with_counted_rows(self.store, base)
 
     def _publish(self, manifest: Manifest, path: str) -> bool:
         """Whether the manifest is now the one at `path`."""

@@ -24,7 +24,7 @@ from pilum.storage.base import Store
 from pilum.table.fragment import DataFile, Fragment
 from pilum.table.names import data_path
 
-__all__ = ["FragmentReader"]
+__all__ = ["FragmentReader", "open_data_file"]
 
 _MAX_OPEN = 256
 _NO_COLUMN = -1
@@ -61,6 +61,20 @@ class _Recent(Generic[K, V]):
             if len(self._values) > self._capacity:
                 self._values.popitem(last=False)
         return value
+
+
+def open_data_file(store: Store, file: DataFile) -> DataFileReader:
+    """Opens a data file of a table, once for all that read it.
+
+    Raises:
+        UnsupportedVersionError: If it has a version that is not supported.
+        CorruptFileError: If it is damaged.
+    """
+    version = FileVersion.from_numbers(file.major, file.minor)
+    path = data_path(file.path)
+    # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
+    size = None if version is FileVersion.LEGACY else file.size_bytes
+    return _files.get((store.uri, path, size), lambda: open_file(store.source(path, size)))
 
 
 class FragmentReader:
@@ -116,15 +130,12 @@ class FragmentReader:
         for file, column_of in zip(self.fragment.files, self._columns, strict=True):
             columns = {number: column_of[number] for number in missing if number in column_of}
             if columns:
-                FileVersion.from_numbers(file.major, file.minor)
                 parts.append(FilePart(self._open(file), columns, file.fields))
                 missing.difference_update(columns)
         return parts
 
     def _open(self, file: DataFile) -> DataFileReader:
-        path = data_path(file.path)
-        key = (self._store.uri, path, file.size_bytes)
-        reader = _files.get(key, lambda: open_file(self._store.source(path, file.size_bytes)))
+        reader = open_data_file(self._store, file)
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(
                 f"rows: the manifest says {self.num_rows}, the file {reader.num_rows}",

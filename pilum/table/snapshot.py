@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from pilum.errors import DatasetNotFoundError, UnsupportedVersionError, VersionNotFoundError
+from pilum.errors import DatasetNotFoundError, VersionNotFoundError
 from pilum.format.schema import Schema
-from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.counts import counted
+from pilum.table.counted import with_counted_rows
 from pilum.table.features import require_readable
 from pilum.table.manifest import Manifest
 from pilum.table.versions import list_manifests, load_named, load_version
@@ -86,31 +85,10 @@ class Snapshot:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows.
-
-        Raises:
-            UnsupportedVersionError: If the writer was too old to record it and the data files
-                cannot be asked.
-        """
-        manifest = self.manifest
-        counted = manifest.writer_version and all(
-            fragment.physical_rows for fragment in manifest.fragments
-        )
-        if not counted and manifest.fragments:
-            self._require_known_files()
-        return sum(fragment.physical_rows for fragment in manifest.fragments)
-
-    def _require_known_files(self) -> None:
-        for fragment in self.manifest.fragments:
-            for file in fragment.files:
-                try:
-                    FileVersion.from_numbers(file.major, file.minor)
-                except UnsupportedVersionError as error:
-                    raise UnsupportedVersionError(
-                        f"{self.store.uri}: the number of rows is not recorded, and {error}"
-                    ) from None
+        """Number of rows."""
+        return sum(fragment.physical_rows for fragment in self.manifest.fragments)
 
     @classmethod
     def _checked(cls, store: Store, manifest: Manifest) -> Snapshot:
         require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
-        return cls(store, counted(store, manifest))
+        return cls(store, with_counted_rows(store, manifest))
