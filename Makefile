@@ -12,7 +12,7 @@ unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python bench lint types format wheel docs protos lock clean java
+.PHONY: help setup demo test test-rust test-python bench matrix fuzz lint types format wheel docs protos lock clean java
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ test-python: $(DONE)/dev $(DONE)/extension java ## Run the Python tests only; AR
 
 bench: $(DONE)/dev $(DONE)/extension ## Measure against pylance, Parquet and Vortex; ARGS="--help" for more
 	$(BIN)/python -m bench $(ARGS)
+
+matrix: $(DONE)/dev $(DONE)/extension ## Run the whole matrix of types and versions, write its page
+	PYTHONPATH=tests $(BIN)/python -m matrix $(ARGS)
+
+fuzz: $(DONE)/dev $(DONE)/extension ## Damage files and read them, SECONDS=300 long
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)
 
 lint: $(DONE)/dev ## Check style: ruff, imports between floors, clippy, rustfmt
 	$(BIN)/ruff check

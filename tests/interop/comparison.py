@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["as_stored", "assert_same"]
+__all__ = ["as_stored", "assert_same", "retyped"]
 
 _BITS = {pa.float16(): pa.uint16(), pa.float32(): pa.uint32(), pa.float64(): pa.uint64()}
 
@@ -32,7 +32,7 @@ def as_stored(table: pa.Table) -> pa.Table:
     """
     schema = pa.schema([_stored_field(field) for field in table.schema], table.schema.metadata)
     arrays = [
-        pa.array(_Retyped(_whole(column), field.type))
+        retyped(_whole(column), field.type)
         for column, field in zip(table.columns, schema, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -75,6 +75,11 @@ def _first_difference(found: pa.Array, expected: pa.Array) -> str:
     return f"row {low} of {len(expected)}"
 
 
+def retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same buffers under a type of the same layout."""
+    return pa.array(_Retyped(array, kind))
+
+
 @dataclass(frozen=True, slots=True)
 class _Retyped:
     """An array under a type of the same layout, through Arrow's C interface."""
@@ -90,7 +95,7 @@ def _bits(column: pa.ChunkedArray) -> pa.Array:
     """One array with the bits of floats as integers."""
     array = _whole(column)
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
-    return pa.array(_Retyped(array, _without_floats(array.type)))
+    return retyped(array, _without_floats(array.type))
 
 
 def _without_floats(kind: pa.DataType) -> pa.DataType:

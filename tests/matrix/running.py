@@ -1,0 +1,233 @@
+"""Runs cells of the matrix: write, read in every way, compare, and say how it ended.
+
+Columns that are expected to work go into one table, which makes a run cheap; if that fails, or a
+column is expected to be refused, columns are tried one by one, so that each is blamed alone.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from interop.comparison import assert_same
+from matrix.axes import KINDS
+from matrix.columns import column_of, field_of, stored
+
+import pilum
+
+__all__ = ["DIRECTIONS", "Cell", "Ended", "Run", "run"]
+
+DIRECTIONS = ("ours → reference", "reference → ours", "ours → ours")
+
+
+_MOST = 200
+
+
+@dataclass(frozen=True)
+class Run:
+    """All columns of one combination of the other axes."""
+
+    version: str
+    nulls: str
+    shape: str
+    size: int
+    settings: str = "defaults"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One column of a run, in one direction."""
+
+    kind: str
+    run: Run
+    direction: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a cell ended.
+
+    Attributes:
+        who: "" if all went well; else who refused: "pilum writes", "reference reads" …, or
+            "values" if what was read is not what was written, "reference changes" if it has changed
+            the values itself.
+        text: What was said.
+    """
+
+    who: str = ""
+    text: str = ""
+
+
+class _StepError(Exception):
+    def __init__(self, who: str, cause: BaseException) -> None:
+        super().__init__(f"{who}: {cause}")
+        self.ended = Ended(who, f"{type(cause).__name__}: {_first_line(cause)}")
+
+
+def _first_line(error: BaseException) -> str:
+    """What was said, without what differs from run to run or says nothing to users."""
+    line = (str(error).strip().splitlines() or [""])[0]
+    line = re.sub(r",? ?/\S*\.rs(:\d+)*:?", "", line)
+    line = re.sub(r"/\S*\.lance\b", "…", line)
+    line = re.sub(r"Id\(\d+\)", "Id(…)", line)
+    line = re.sub(r"\d+ null value", "… null value", line)
+    return line if len(line) <= _MOST else line[:_MOST] + " …"
+
+
+def run(
+    wanted: Run,
+    folder: Path,
+    alone: Callable[[Cell], bool] = lambda _: False,
+    kinds: Iterable[str] = KINDS,
+) -> Iterator[tuple[Cell, Ended]]:
+    """Runs a combination for all kinds and directions.
+
+    Args:
+        wanted: The combination.
+        folder: An empty one, for tables.
+        alone: Whether a cell is expected to be refused.
+        kinds: Names of kinds.
+    """
+    names = list(kinds)
+    for direction in DIRECTIONS:
+        cells = [Cell(kind, wanted, direction) for kind in names]
+        together = [cell for cell in cells if not alone(cell)]
+        single = [cell for cell in cells if alone(cell)]
+        if together:
+            ended = _attempt(together, folder)
+            if ended.who:
+                single = cells
+            else:
+                yield from ((cell, ended) for cell in together)
+        for cell in single:
+            yield cell, _attempt([cell], folder)
+
+
+def _attempt(cells: list[Cell], folder: Path) -> Ended:
+    wanted, direction = cells[0].run, cells[0].direction
+    path = str(folder / "t")
+    try:
+        table = _table(cells)
+        writes, reads = direction.split(" → ")
+        if writes == "ours":
+            _step("pilum writes", lambda: _write(pilum, table, path, wanted.version))
+        else:
+            _step("reference writes", lambda: _write(lance, table, path, wanted.version))
+        if reads == "ours":
+            found = _step("pilum reads", lambda: _read_all(path, wanted.size))
+            given = table if writes == "ours" else _as_written(table, path)
+            _compare(found, given)
+            if given is not table:
+                return Ended("reference changes", "what it reads itself is not what it was given")
+        else:
+            _compare(_step("reference reads", lambda: _read_reference(path, wanted.size)), table)
+    except _StepError as error:
+        return error.ended
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+    return Ended()
+
+
+def _table(cells: list[Cell]) -> pa.Table:
+    wanted = cells[0].run
+    fields = [field_of(KINDS[cell.kind], wanted.settings) for cell in cells]
+    arrays = [
+        column_of(
+            KINDS[cell.kind],
+            wanted.nulls,
+            wanted.shape,
+            wanted.size,
+            wanted.settings,
+            seed=sum(map(ord, cell.kind)),
+        )
+        for cell in cells
+    ]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _step(who: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic of Rust is none of Exception
+        raise _StepError(who, error) from error
+
+
+def _write(library: Any, table: pa.Table, path: str, version: str) -> None:
+    library.write_dataset(table, path, data_storage_version=version)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A part that was read, and the rows that it is."""
+
+    table: pa.Table
+    rows: Any
+
+
+def _asked(size: int) -> list[tuple[int, int]]:
+    """Ranges at borders of chunks, as (first, number)."""
+    wanted = [(0, 1), (size - 1, 1), (1, size - 2), (1020, 8), (4090, 10), (size // 3, size // 3)]
+    return [(first, count) for first, count in wanted if 0 <= first < size and count > 0]
+
+
+def _taken(size: int) -> list[Any]:
+    if size == 0:
+        return []
+    random = np.random.default_rng(size)
+    return [np.array([size - 1, 0, size // 2, 0]), random.integers(0, size, 50)]
+
+
+def _read_all(path: str, size: int) -> list[_Reading]:
+    dataset = pilum.dataset(path)
+    found = [_Reading(dataset.to_table(), np.arange(size))]
+    for first, count in _asked(size):
+        part = dataset.to_table(offset=first, limit=count)
+        found.append(_Reading(part, np.arange(first, min(first + count, size))))
+    return found + [_Reading(dataset.take(rows), rows) for rows in _taken(size)]
+
+
+def _read_reference(path: str, size: int) -> list[_Reading]:
+    dataset = lance.dataset(path)
+    found = [_Reading(dataset.to_table(), np.arange(size))]
+    return found + [_Reading(dataset.take(rows), rows) for rows in _taken(size)]
+
+
+def _as_written(table: pa.Table, path: str) -> pa.Table:
+    """The table, or what the reference makes of it, if that is something else."""
+    try:
+        found = lance.dataset(path).to_table()
+        assert_same(_plain(found), _plain(stored(table)))
+    except AssertionError:
+        return found
+    except pa.ArrowException:  # some of what it writes it does not read: we do
+        return table
+    return table
+
+
+def _compare(found: list[_Reading], table: pa.Table) -> None:
+    expected = _plain(stored(table))
+    for reading in found:
+        try:
+            assert_same(_plain(reading.table), expected.take(pa.array(reading.rows)))
+        except (AssertionError, pa.ArrowException) as error:
+            raise _StepError("values", error) from error
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Dictionaries as their values: which of equal values an index names is not told."""
+    for number, field in enumerate(table.schema):
+        if pt.is_dictionary(field.type):
+            values = table.column(number).cast(field.type.value_type)
+            named = pa.field(f"{field.name} {field.type}", values.type, metadata=field.metadata)
+            table = table.set_column(number, named, values)
+    return table
