@@ -12,7 +12,7 @@ unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python bench matrix fuzz lint types format wheel docs protos lock clean java
+.PHONY: help setup demo test test-rust test-python bench matrix checklist fuzz lint types format wheel docs protos lock clean java
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ bench: $(DONE)/dev $(DONE)/extension ## Measure against pylance, Parquet and Vor
 
 matrix: $(DONE)/dev $(DONE)/extension ## Run the whole matrix of types and versions, write its page
 	PYTHONPATH=tests $(BIN)/python -m matrix $(ARGS)
+
+checklist: $(DONE)/venv ## Write docs/checklist.md: what the format asks for, and the tests of it
+	$(BIN)/python scripts/checklist.py
 
 fuzz: $(DONE)/dev $(DONE)/extension ## Damage files and read them, SECONDS=300 long
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)

@@ -93,6 +93,7 @@ def test_strings(
     assert block.max_value_bytes == max(map(len, encoded))
 
 
+@pytest.mark.checklist("S4.8")
 def test_lists_of_lists_with_null_items() -> None:
     kind = pa.list_(pa.list_(pa.int32(), 2), 3)
     rows = [[[9, 9]] * 3, [[1, 2], None, [3, None]], [[4, 5], [6, 7], [8, 9]]]

@@ -45,6 +45,7 @@ def check(array: pa.Array, rows: list[Any], nesting: str) -> Levels:
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "sibling" not in name])
+@pytest.mark.checklist("S4.5")
 def test_examples_of_the_format(name: str) -> None:
     rows, nesting, codes, rep, def_ = EXAMPLES[name]
     levels = check(as_arrow(rows, nesting), rows, nesting)
@@ -54,6 +55,7 @@ def test_examples_of_the_format(name: str) -> None:
 
 
 @given(columns, st.integers(0, 9), st.integers(0, 9))
+@pytest.mark.checklist("S4.5")
 def test_any_column_and_any_slice(column: Any, before: int, behind: int) -> None:
     nesting, rows = column
     array = as_arrow([*rows[:1] * before, *rows, *rows[:1] * behind], nesting)
@@ -110,6 +112,7 @@ def test_what_stands_below_null_lists_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.int8()])
+@pytest.mark.checklist("S4.3")
 def test_nothing_but_nulls(kind: pa.DataType) -> None:
     levels, leaf = ravel(pa.nulls(9, kind))
     assert (levels.codes, levels.def_.tolist(), len(leaf)) == (b"\3", [1] * 9, 9)

@@ -106,6 +106,7 @@ def measured_mb(script: str, kind: str, path: Path) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zeros", "strings", "lists", "vectors"])
+@pytest.mark.checklist("S1.5")
 def test_memory_is_bounded(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "t"
     taken = {

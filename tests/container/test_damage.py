@@ -97,6 +97,7 @@ def test_an_error_says_where() -> None:
         ((3, 0), "3.0 is not supported"),
     ],
 )
+@pytest.mark.checklist("S0.3")
 def test_other_versions_are_refused_by_name(version: tuple[int, int], text: str) -> None:
     data, _ = write_table(pa.table({"a": [1]}))
     major, minor = (number.to_bytes(2, "little") for number in version)

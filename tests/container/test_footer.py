@@ -25,6 +25,7 @@ GOOD: dict[str, Any] = {
 SIZE = 232 + 16 + FOOTER_BYTES
 
 
+@pytest.mark.checklist("S0.1")
 def test_bytes() -> None:
     packed = Footer(**GOOD).pack()
     assert packed == struct.pack("<QQQII", 100, 200, 232, 1, 2) + b"\x02\0\x01\0LANC"
@@ -46,6 +47,7 @@ def test_bytes() -> None:
         {"num_global_buffers": 2**32 - 1},
     ],
 )
+@pytest.mark.checklist("S0.1")
 def test_contradictions(change: dict[str, int]) -> None:
     packed = Footer(**(GOOD | change)).pack()
     with pytest.raises(CorruptFileError, match="footer"):
@@ -63,6 +65,7 @@ def test_noise(noise: bytes, with_magic: bool) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500))))
+@pytest.mark.checklist("S0.1")
 def test_tables(entries: list[tuple[int, int]]) -> None:
     data = np.frombuffer(pack_table(entries), np.uint8)
     assert len(data) == 16 * len(entries)

@@ -22,10 +22,12 @@ PAGES = [
 ]
 
 
+@pytest.mark.checklist("S0.2")
 def test_there_and_back() -> None:
     assert parse_column(pack_column(PAGES), 1000) == PAGES
 
 
+@pytest.mark.checklist("S0.2")
 def test_the_encoding_of_a_column_is_always_the_same() -> None:
     message = file_pb2.ColumnMetadata.FromString(pack_column([]))
     assert message.encoding.direct.encoding == (
@@ -33,6 +35,7 @@ def test_the_encoding_of_a_column_is_always_the_same() -> None:
     )
 
 
+@pytest.mark.checklist("S0.2")
 def test_pages_say_which_row_they_begin_with() -> None:
     message = file_pb2.ColumnMetadata.FromString(pack_column(PAGES))
     assert [page.priority for page in message.pages] == [0, 5]

@@ -58,6 +58,7 @@ def one_row(field: LeafFieldReader, row: int) -> pa.Array:
     return segment.read()
 
 
+@pytest.mark.checklist("S1.4")
 def test_opening_a_file_is_one_request(source: MemorySource) -> None:
     reader = FileReader.open(source)
     assert (reader.num_rows, reader.num_columns) == (ROWS, 6)
@@ -65,6 +66,7 @@ def test_opening_a_file_is_one_request(source: MemorySource) -> None:
     assert len(source.requests) == 1
 
 
+@pytest.mark.checklist("S1.4")
 def test_more_schema_than_the_tail_holds_is_one_request_more() -> None:
     names = [f"{i}-" + "x" * 200 for i in range(400)]
     wide = pa.table({name: [1] for name in names})
@@ -87,6 +89,7 @@ def test_more_schema_than_the_tail_holds_is_one_request_more() -> None:
         ("word", 2, 1),
     ],
 )
+@pytest.mark.checklist("S4.2")
 def test_requests_for_one_value(
     fields: dict[str, LeafFieldReader],
     source: MemorySource,
@@ -104,6 +107,7 @@ def test_requests_for_one_value(
         assert len(source.requests) == expected
 
 
+@pytest.mark.checklist("S1.1")
 def test_a_value_costs_its_bytes(fields: dict[str, LeafFieldReader], source: MemorySource) -> None:
     one_row(fields["vector"], 0)
     one_row(fields["packed"], 0)
@@ -115,6 +119,7 @@ def test_a_value_costs_its_bytes(fields: dict[str, LeafFieldReader], source: Mem
     assert chunk <= 8 * (2 + 160)
 
 
+@pytest.mark.checklist("S1.5")
 def test_many_rows_of_many_columns_are_one_request(
     fields: dict[str, LeafFieldReader], source: MemorySource
 ) -> None:
@@ -128,6 +133,7 @@ def test_many_rows_of_many_columns_are_one_request(
     assert len(source.requests) == 1
 
 
+@pytest.mark.checklist("S1.5")
 def test_a_scan_reads_no_byte_twice(table: pa.Table, source: MemorySource) -> None:
     reader = FileReader.open(source)
     source.requests.clear()
@@ -140,6 +146,7 @@ def test_a_scan_reads_no_byte_twice(table: pa.Table, source: MemorySource) -> No
     assert 0.95 * source.size < read < source.size
 
 
+@pytest.mark.checklist("S1.4")
 def test_only_wanted_columns_are_read(
     fields: dict[str, LeafFieldReader], source: MemorySource
 ) -> None:
@@ -150,6 +157,7 @@ def test_only_wanted_columns_are_read(
 
 
 @given(st.data())
+@pytest.mark.checklist("S1.2")
 def test_any_rows(table: pa.Table, data: bytes, draw: st.DataObject) -> None:
     reader = FileReader.open(MemorySource(data))
     near = draw.draw(st.integers(0, ROWS - 1))
@@ -166,6 +174,7 @@ def test_a_column_that_does_not_exist(source: MemorySource) -> None:
             reader.columns([index])
 
 
+@pytest.mark.checklist("S1.3")
 def test_global_buffers(source: MemorySource, table: pa.Table) -> None:
     reader = FileReader.open(source)
     assert b"vector" in reader.global_buffer(0)

@@ -43,6 +43,7 @@ def batches_of(table: pa.Table, rows: int) -> list[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("rows", [10_000, 2_500_000])
+@pytest.mark.checklist("S1.1")
 def test_pages_have_about_eight_mebibytes(rows: int) -> None:
     table = pa.table(
         {"wide": np.random.default_rng(1).random(2_500_000), "narrow": [1] * 2_500_000}
@@ -60,6 +61,7 @@ def test_pages_have_about_eight_mebibytes(rows: int) -> None:
     assert read_table(data).equals(table)
 
 
+@pytest.mark.checklist("S0.1")
 def test_buffers_stand_at_multiples_of_64() -> None:
     table = pa.table({"a": [1, None], "b": [["x"], []], "c": [None, None], "d": ["x" * 300, ""]})
     data, _ = write_table(table)
@@ -70,6 +72,7 @@ def test_buffers_stand_at_multiples_of_64() -> None:
     assert all(offset % 64 == 0 for offset, _ in reader.global_buffers)
 
 
+@pytest.mark.checklist("S0.1")
 def test_the_tables_touch() -> None:
     data, written = write_table(pa.table({"a": [1], "b": ["x"]}))
     footer = Footer.parse(data[-FOOTER_BYTES:], len(data))

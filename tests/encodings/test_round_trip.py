@@ -82,6 +82,7 @@ def _some(kind: pa.DataType) -> Any:
 
 
 @pytest.mark.parametrize("count", [1, 1023, 1024, 1025, 4096, 4097])
+@pytest.mark.checklist("S4.1")
 def test_borders_of_chunks(count: int) -> None:
     for array in (
         pa.array(np.arange(count)),
@@ -130,6 +131,7 @@ LONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", LONG)
+@pytest.mark.checklist("S4.1")
 def test_more_levels_than_a_chunk_holds(name: str) -> None:
     array = LONG[name]()
     last = len(array) - 1
@@ -165,12 +167,14 @@ def test_structs_without_members() -> None:
 
 
 @pytest.mark.parametrize("size", [255, 256, 32_768, 32_769, 100_000])
+@pytest.mark.checklist("S4.9")
 def test_strings_of_every_length_class(size: int) -> None:
     texts = ["x" * size, None, "", "ab" * (size // 2), "z"]
     for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
         check(pa.array(texts).cast(kind), [[0], [1, 2], [4]])
 
 
+@pytest.mark.checklist("S4.6")
 def test_dictionaries() -> None:
     words = [f"word {i % 40}" for i in range(5000)]
     with_nulls = [None if i % 3 == 0 else word for i, word in enumerate(words)]
@@ -184,6 +188,7 @@ def test_dictionaries() -> None:
         check(array, [[0], [1, 2, 4999 % len(array)]])
 
 
+@pytest.mark.checklist("S4.9")
 def test_text_that_fsst_compresses() -> None:
     urls = [f"https://example.org/items/{i * 7919 % 100_003}?page={i}" for i in range(3000)]
     check(pa.array(urls), [[0], [2999], [5, 6, 7, 2000]])

@@ -22,6 +22,7 @@ def constant(*layers: Any, **members: Any) -> pb.PageLayout:
     return pb.PageLayout(constant_layout=pb.ConstantLayout(layers=list(layers), **members))
 
 
+@pytest.mark.checklist("S4.9")
 def test_inline() -> None:
     layout = constant(1, inline_value=b"\7\0\0\0")
     assert read_page(pa.int32(), layout, [], 3, version=NEW).to_pylist() == [7, 7, 7]
@@ -34,10 +35,12 @@ def test_inline_boolean() -> None:
     assert read_page(pa.bool_(), layout, [], 2, version=NEW).to_pylist() == [True, True]
 
 
+@pytest.mark.checklist("S4.9")
 def test_in_a_buffer() -> None:
     assert read_page(pa.string(), constant(1), [HELLO], 2, version=NEW).to_pylist() == ["hello"] * 2
 
 
+@pytest.mark.checklist("S4.3")
 def test_with_levels() -> None:
     # [["hello"], [], null, ["hello", null]]
     rep, def_ = from_hex("0100 0100 0100 0100 0000"), from_hex("0000 0300 0200 0000 0100")

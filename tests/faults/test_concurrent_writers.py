@@ -29,6 +29,7 @@ COMMITS = 50
 THEIR_COMMITS = 8
 
 
+@pytest.mark.checklist("S2.8")
 def test_no_append_is_lost(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     empty = pa.table({name: pa.array([], pa.int64()) for name in ("writer", "number", "row")})

@@ -66,6 +66,7 @@ MOST_KILLS = 120
 BUDGET_SECONDS = 18
 
 
+@pytest.mark.checklist("S2.8")
 def test_what_is_acknowledged_is_there(tmp_path: Path) -> None:
     path, answers = tmp_path / "t", tmp_path / "answers"
     moments = random.Random(20)

@@ -8,6 +8,7 @@ from pilum.errors import InvalidInputError, UnsupportedVersionError
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 
 
+@pytest.mark.checklist("S0.3")
 def test_the_default_version() -> None:
     version = FileVersion.parse("2.1")
     assert (
@@ -16,6 +17,7 @@ def test_the_default_version() -> None:
     assert (str(version), version.major, version.minor) == ("2.1", 2, 1)
 
 
+@pytest.mark.checklist("S0.3")
 def test_the_newest_version() -> None:
     version = FileVersion.parse("2.2")
     assert version is FileVersion.from_numbers(2, 2)
@@ -32,16 +34,19 @@ def test_the_newest_version() -> None:
         ("next", FileVersion.V2_2),
     ],
 )
+@pytest.mark.checklist("S0.3")
 def test_other_names(text: str, version: FileVersion) -> None:
     assert FileVersion.parse(text) is version
 
 
+@pytest.mark.checklist("S0.3")
 def test_a_version_that_others_know() -> None:
     with pytest.raises(UnsupportedVersionError, match=r"supported: 0\.1, 2\.0, 2\.1"):
         FileVersion.parse("2.3")
 
 
 @pytest.mark.parametrize("text", ["", "2", "2.10", "v2.1", "STABLE"])
+@pytest.mark.checklist("S0.3")
 def test_what_is_no_version(text: str) -> None:
     with pytest.raises(InvalidInputError, match="unknown data storage version"):
         FileVersion.parse(text)
@@ -56,6 +61,7 @@ def test_what_is_no_version(text: str) -> None:
         ((2, 0), FileVersion.V2_0),
     ],
 )
+@pytest.mark.checklist("S0.3")
 def test_numbers_of_old_versions(numbers: tuple[int, int], version: FileVersion) -> None:
     assert FileVersion.from_numbers(*numbers) is version
     assert FileVersion.from_numbers(*version.footer_numbers) is version

@@ -225,6 +225,7 @@ def copied(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
+@pytest.mark.checklist("S4.1", "S4.2", "S4.3", "S4.5", "S4.6", "S4.8", "S4.9")
 @pytest.mark.parametrize("name", CASES)
 def test_is_read(name: str, update_golden: bool) -> None:
     if update_golden and not path_of(name).exists():

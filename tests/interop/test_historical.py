@@ -55,6 +55,7 @@ def test_every_table_is_known() -> None:
     assert found == set(TABLES)
 
 
+@pytest.mark.checklist("S3.1")
 @pytest.mark.parametrize("name", TABLES)
 def test_is_read(name: str) -> None:
     """What is refused today fails here on the day that it is not refused any more."""

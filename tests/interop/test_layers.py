@@ -43,6 +43,7 @@ def nested(layers: tuple[str, ...], random: np.random.Generator, size: int) -> p
 
 @pytest.mark.parametrize("leaf", LEAVES)
 @pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.checklist("S4.5")
 def test_every_combination(tmp_path: Path, depth: int, leaf: str) -> None:
     random = np.random.default_rng(depth)
     columns = {

@@ -93,6 +93,7 @@ def test_names(tmp_path: Path, writer: Any, reader: Any) -> None:
 
 
 @LIBRARIES
+@pytest.mark.checklist("S1.4")
 def test_two_hundred_columns(tmp_path: Path, writer: Any, reader: Any) -> None:
     table = pa.table({f"column {number}": pa.array([number, None]) for number in range(200)})
     written(writer, table, tmp_path / "t")

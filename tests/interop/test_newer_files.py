@@ -72,6 +72,7 @@ def test_ours_in_that_version(tmp_path: Path) -> None:
     assert _bytes(tmp_path / "t") <= 1.1 * _bytes(tmp_path / "reference")
 
 
+@pytest.mark.checklist("S0.3")
 def test_a_table_keeps_its_version(tmp_path: Path) -> None:
     pilum.write_dataset(rows(10), tmp_path / "t")
     with pytest.raises(InvalidInputError, match=r"the table has 2\.1"):

@@ -40,6 +40,7 @@ def write_with_both(table: pa.Table, folder: Path) -> tuple[Any, Any]:
     ],
     ids=str,
 )
+@pytest.mark.checklist("S1.1")
 def test_a_page_that_is_just_full(
     tmp_path: Path, kind: pa.DataType, row_bytes: int, rows_more: int
 ) -> None:
@@ -52,6 +53,7 @@ def test_a_page_that_is_just_full(
         assert_same(found.to_table(offset=rows - 3, limit=9), table.slice(rows - 3))
 
 
+@pytest.mark.checklist("S1.2")
 def test_siblings_whose_pages_end_at_different_rows(tmp_path: Path) -> None:
     wide = pa.list_(pa.float32(), 48)
     inner = pa.struct([("b", pa.list_(pa.int16())), ("v", wide), ("s", pa.large_string())])
@@ -73,6 +75,7 @@ def test_siblings_whose_pages_end_at_different_rows(tmp_path: Path) -> None:
         assert_same(pa.table([member], name), pa.table([expected], name))
 
 
+@pytest.mark.checklist("S1.1")
 def test_lists_of_lists_over_several_pages_and_filters(tmp_path: Path) -> None:
     """Filters of Arrow 26 take wrong items of such columns where pages do not end together."""
     kind = pa.list_(pa.list_(pa.float64(), 8), 2)

@@ -61,6 +61,7 @@ _STEPS = st.lists(
     steps=_STEPS,
     request=requests(),
 )
+@pytest.mark.checklist("S2.6")
 def test_any_turns(
     tmp_path: Path,
     first: pa.Table,
@@ -95,6 +96,7 @@ def require_history(path: str, versions: list[pa.Table]) -> None:
     theirs.validate()
 
 
+@pytest.mark.checklist("S2.6")
 def test_an_overwrite_with_another_schema(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     tables = [
@@ -119,6 +121,7 @@ def test_the_same_moments_in_time(tmp_path: Path) -> None:
         assert found[0] == found[1] == version["version"]
 
 
+@pytest.mark.checklist("S2.4")
 def test_rows_that_an_append_left_out(tmp_path: Path) -> None:
     """Columns, and members of structs, that a fragment does not have are null in it."""
     schema = pa.schema(

@@ -49,6 +49,7 @@ def out_of_line(values: NDArray[np.uint64], bits: int, width: int) -> bytes:
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.checklist("S4.9")
 def test_the_order_of_the_formula_is_a_permutation(bits: int) -> None:
     places = {
         reference.packed_index(row, lane) for row in range(bits) for lane in range(1024 // bits)
@@ -57,6 +58,7 @@ def test_the_order_of_the_formula_is_a_permutation(bits: int) -> None:
 
 
 @pytest.mark.parametrize(("bits", "width"), WIDTHS)
+@pytest.mark.checklist("S4.9")
 def test_every_width_of_inline_groups(bits: int, width: int) -> None:
     for count in COUNTS[:4]:
         values = numbers(count, bits, width, seed=width)
@@ -71,6 +73,7 @@ def test_every_width_of_inline_groups(bits: int, width: int) -> None:
 
 
 @pytest.mark.parametrize(("bits", "width"), WIDTHS)
+@pytest.mark.checklist("S4.9")
 def test_every_width_of_groups_out_of_line(bits: int, width: int) -> None:
     for count in COUNTS if width in (1, 3, bits - 1, bits) else (1025,):
         values = numbers(count, bits, width, seed=width)

@@ -79,6 +79,7 @@ def encode(
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.checklist("S4.9")
 def test_runs(bits: int) -> None:
     for values in columns(bits):
         items, lengths = runs(values)
@@ -144,6 +145,7 @@ def test_a_block_of_runs_checks_its_header(claim: int) -> None:
 
 
 @pytest.mark.parametrize("bits", [8, 16, 24, 32, 64, 104, 128, 256, 2040])
+@pytest.mark.checklist("S4.9")
 def test_flat_values_are_themselves(bits: int) -> None:
     for count in (1, 2, 100):
         data = np.random.default_rng(bits).bytes(count * bits // 8)
@@ -200,6 +202,7 @@ def test_bits_from_any_bit(values: list[bool], first: int, data: st.DataObject) 
 
 
 @pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.checklist("S4.9")
 def test_split_streams(bits: int) -> None:
     for count in (1, 2, 511, 1024):
         data = np.random.default_rng(count).bytes(count * bits // 8)

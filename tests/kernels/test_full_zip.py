@@ -67,6 +67,7 @@ def text(value: Any) -> bytes:
 
 
 @given(columns, st.sampled_from(WIDE), st.integers(1, 20))
+@pytest.mark.checklist("S4.2")
 def test_values_of_fixed_width(column: Any, wider: int, width: int) -> None:
     made = Column(column, wider)
     values = [bytes([entry.value or 0]) * width for entry in made.owners]
@@ -94,6 +95,7 @@ def test_values_of_fixed_width(column: Any, wider: int, width: int) -> None:
 
 
 @given(columns, st.sampled_from(WIDE), st.sampled_from([32, 64]), st.data())
+@pytest.mark.checklist("S4.2")
 def test_strings(column: Any, wider: int, bits: int, data: st.DataObject) -> None:
     made = Column(column, wider)
     strings = [text(entry.value) for entry in made.owners]
@@ -173,6 +175,7 @@ def test_values_without_bytes_are_corrupt() -> None:
         kernels.decode_full_zip(Plan.rle(32), 0, 0, b"\1", as_bytes(bytes(4)), spans)
 
 
+@pytest.mark.checklist("S4.8")
 def test_bitmaps_of_items_stand_before_them() -> None:
     # Two lists of 9 items of 8 bits: 2 bytes of validity, then 9 bytes.
     data = b"\xff\1" + b"abcdefghi" + b"\xfe\0" + b"123456789"
@@ -186,6 +189,7 @@ def test_bitmaps_of_items_stand_before_them() -> None:
     assert bits == [1] * 9 + [0] + [1] * 7 + [0]
 
 
+@pytest.mark.checklist("S4.2")
 def test_no_levels_no_control_words() -> None:
     data, _ = kernels.encode_full_zip_fixed(
         [(as_bytes(b"abcd"), 2)], NO_LEVELS, NO_LEVELS, 0, 0, 0, 0, 2

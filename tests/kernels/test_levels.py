@@ -126,6 +126,7 @@ def u16(levels: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.checklist("S4.5")
 def test_examples_of_the_format(name: str) -> None:
     rows, nesting, codes, rep, def_ = EXAMPLES[name]
     assert reference.layer_codes(rows, nesting) == codes
@@ -138,6 +139,7 @@ def test_examples_of_the_format(name: str) -> None:
 
 
 @given(columns)
+@pytest.mark.checklist("S4.5")
 def test_the_twins_agree_with_each_other(column: tuple[str, list[Any]]) -> None:
     nesting, rows = column
     codes = reference.layer_codes(rows, nesting)
@@ -145,6 +147,7 @@ def test_the_twins_agree_with_each_other(column: tuple[str, list[Any]]) -> None:
 
 
 @given(columns)
+@pytest.mark.checklist("S4.5")
 def test_unravel_agrees_with_its_twin(column: tuple[str, list[Any]]) -> None:
     nesting, rows = column
     codes = reference.layer_codes(rows, nesting)
@@ -211,6 +214,7 @@ def test_entries_print_and_compare() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=7), min_size=1, max_size=60), st.data())
+@pytest.mark.checklist("S4.1")
 def test_the_repetition_index(rows: list[list[int]], data: st.DataObject) -> None:
     # Many values a chunk need would be slow; two-value chunks come from huge fixed-width values.
     codes = reference.layer_codes(rows, "l")

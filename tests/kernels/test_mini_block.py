@@ -54,6 +54,7 @@ class Chunk:
 
 
 @given(columns, st.data())
+@pytest.mark.checklist("S4.1")
 def test_any_rows_of_a_chunk(column: tuple[str, list[Any]], data: st.DataObject) -> None:
     chunk = Chunk(*column)
     if not chunk.values:
@@ -114,6 +115,7 @@ def test_a_wrong_byte_is_corrupt_or_read(at: int, value: int, nesting: str) -> N
         assert layers[-1][0] == sum(b - a for a, b in wanted or [(0, len(rows))])
 
 
+@pytest.mark.checklist("S4.1")
 def test_rows_that_span_chunks() -> None:
     # Rows [1, 2, 3] and [4]; two values in each chunk, the first row goes on in the second one.
     first = chunk_of([levels_bytes([1, 0]), b"\1\2"], num_levels=2)
@@ -135,6 +137,7 @@ def test_rows_that_span_chunks() -> None:
         assert rebuilt(layers, "l", buffers[0].tolist()) == expected
 
 
+@pytest.mark.checklist("S4.1")
 def test_large_chunks_have_wider_sizes() -> None:
     header = b"\0\0" + (3).to_bytes(4, "little") + bytes(2)
     body = header + b"\1\2\3" + bytes(5)
@@ -181,6 +184,7 @@ def test_what_is_not_a_size_is_refused() -> None:
         )
 
 
+@pytest.mark.checklist("S4.8")
 def test_lists_of_fixed_size_with_validity() -> None:
     # Three lists of three items of one bit, of which some are null.
     mask, items = 0b101_111_011, 0b110_000_111

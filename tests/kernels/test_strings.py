@@ -42,6 +42,7 @@ def back(buffers: list[bytes], kind: Any) -> Strings:
 
 
 @given(strings, st.sampled_from([(4, np.int32), (8, np.int64)]), st.data())
+@pytest.mark.checklist("S4.9")
 def test_strings_by_offsets(values: Strings, kind: Any, data: st.DataObject) -> None:
     width, offset = kind
     buffer = chunk_buffer(values, width)
@@ -139,6 +140,7 @@ def fsst_of(values: Strings) -> tuple[bytes, Strings]:
 
 
 @given(st.lists(st.sampled_from([b"", b"abcabc", b"hello ", b"\xff\0"]) | st.binary(max_size=30)))
+@pytest.mark.checklist("S4.9")
 def test_fsst_codes_mean_what_their_twin_says(values: Strings) -> None:
     values = [*values, b"a tale of two tails, a tale of two tales" * 3]
     table, codes = fsst_of(values)
@@ -220,6 +222,7 @@ def lz4(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("scheme", "compress"), [("zstd", zstd), ("lz4", lz4)])
+@pytest.mark.checklist("S4.9")
 def test_compressed_chunks(scheme: str, compress: Any) -> None:
     data = np.arange(1000, dtype="<i4").tobytes()
     plan = Plan.general(scheme, Plan.flat(32))
@@ -235,6 +238,7 @@ def test_compressed_chunks(scheme: str, compress: Any) -> None:
             kernels.decode_block(block, as_bytes(part), 1000)
 
 
+@pytest.mark.checklist("S4.9")
 def test_only_the_first_buffer_of_a_chunk_is_compressed() -> None:
     values, lengths = np.arange(500, dtype="<u4").tobytes(), bytes([2] * 500)
     plan = Plan.general("zstd", Plan.rle(32))
@@ -272,6 +276,7 @@ def test_noise_is_not_compressed_data(data: bytes) -> None:
 
 
 @given(strings, st.data(), st.sampled_from([1, 2, 4, 8]))
+@pytest.mark.checklist("S4.6")
 def test_strings_of_a_dictionary(values: Strings, data: st.DataObject, width: int) -> None:
     indices = data.draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=50))
     valid = data.draw(st.lists(st.booleans(), min_size=len(indices), max_size=len(indices)))
@@ -292,6 +297,7 @@ def test_strings_of_a_dictionary(values: Strings, data: st.DataObject, width: in
     ("index", "offsets"),
     [(3, [0, 1, 2, 3]), (2**64 - 1, [0, 1, 2, 3]), (0, [0, 2, 1, 3]), (0, [0, 1, 2, 4])],
 )
+@pytest.mark.checklist("S4.6")
 def test_dictionaries_are_checked(index: int, offsets: list[int]) -> None:
     indices = as_bytes(np.array([index], "<u8").tobytes())
     with pytest.raises(CorruptFileError):

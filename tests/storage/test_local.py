@@ -173,6 +173,7 @@ def test_put_replaces(store: LocalStore) -> None:
     assert files(store) == ["a.b"]
 
 
+@pytest.mark.checklist("S2.8")
 def test_put_if_absent_never_replaces(store: LocalStore) -> None:
     assert store.put_if_absent("v/1.m", b"first")
     assert not store.put_if_absent("v/1.m", b"second")
@@ -180,6 +181,7 @@ def test_put_if_absent_never_replaces(store: LocalStore) -> None:
     assert files(store) == ["v/1.m"]
 
 
+@pytest.mark.checklist("S2.8")
 def test_of_many_threads_exactly_one_creates_the_file(store: LocalStore) -> None:
     start = threading.Barrier(8)
     won: list[int] = []

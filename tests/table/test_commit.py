@@ -80,6 +80,7 @@ def test_an_empty_table_has_given_no_fragment_id(empty_store: LocalStore, schema
     assert Snapshot.latest(empty_store).num_rows == 0
 
 
+@pytest.mark.checklist("S2.6")
 def test_append_continues_the_fragment_ids(store: LocalStore, make_fragment: MakeFragment) -> None:
     before = Snapshot.latest(store).manifest
     new = (make_fragment(1), make_fragment(2, number=7), make_fragment(3))
@@ -94,6 +95,7 @@ def test_append_does_not_take_an_id_twice(store: LocalStore, make_fragment: Make
         commit(store, Transaction(2, Append((make_fragment(number=1),))))
 
 
+@pytest.mark.checklist("S2.6")
 def test_overwrite_keeps_what_is_not_content(
     store: LocalStore, schema: Schema, make_fragment: MakeFragment
 ) -> None:
@@ -104,6 +106,7 @@ def test_overwrite_keeps_what_is_not_content(
     assert [fragment.id for fragment in second.fragments] == [2]
 
 
+@pytest.mark.checklist("S3.1")
 def test_a_table_keeps_its_naming_scheme(
     empty_store: LocalStore, schema: Schema, make_fragment: MakeFragment
 ) -> None:
@@ -113,6 +116,7 @@ def test_a_table_keeps_its_naming_scheme(
     assert "_versions/2.manifest" in files(empty_store)
 
 
+@pytest.mark.checklist("S2.8")
 def test_concurrent_appends_follow_each_other(
     store: LocalStore, make_fragment: MakeFragment
 ) -> None:
@@ -122,6 +126,7 @@ def test_concurrent_appends_follow_each_other(
     assert [fragment.id for fragment in manifest.fragments] == [0, 1, 2, 3]
 
 
+@pytest.mark.checklist("S2.8")
 def test_of_two_overwrites_the_later_has_to_look_again(store: LocalStore, schema: Schema) -> None:
     commit(store, Transaction(2, Overwrite(schema, ())))
     before = files(store)
@@ -157,6 +162,7 @@ def test_the_operations_of_others_are_looked_at(
 
 
 @pytest.mark.parametrize("message", [b"\xff" * 9, b"\x12\x01x", b"\x12\x01x\xa2\x07\x00", BAD_TEXT])
+@pytest.mark.checklist("S2.9")
 def test_an_unknown_operation_in_between_is_a_conflict(
     store: LocalStore, make_fragment: MakeFragment, message: bytes
 ) -> None:
@@ -168,6 +174,7 @@ def test_an_unknown_operation_in_between_is_a_conflict(
     assert commit(store, Transaction(3, Append((make_fragment(),)))).version == 4
 
 
+@pytest.mark.checklist("S2.9")
 def test_a_version_that_is_gone_is_a_conflict(
     store: LocalStore, make_fragment: MakeFragment
 ) -> None:
@@ -290,6 +297,7 @@ class LostAnswer(LocalStore):
 
 
 @pytest.mark.parametrize("error", [False, True])
+@pytest.mark.checklist("S2.8")
 def test_a_lost_answer_is_not_a_lost_commit(
     store: LocalStore, make_fragment: MakeFragment, error: bool
 ) -> None:
@@ -409,6 +417,7 @@ def start_writer(store: LocalStore, count: int, first: int) -> subprocess.Popen[
     )
 
 
+@pytest.mark.checklist("S2.8")
 def test_two_processes_lose_nothing(store: LocalStore) -> None:
     writers = [start_writer(store, 50, first) for first in (1000, 2000)]
     assert [writer.wait(120) for writer in writers] == [0, 0]

@@ -95,6 +95,7 @@ def committed(name: str) -> Committed:
     return Committed.from_proto(2, T.FromString(message.SerializeToString()))
 
 
+@pytest.mark.checklist("S2.9")
 def test_the_verdicts_are_those_of_the_reference() -> None:
     lines = [f"{'':45}" + "  ".join(MINE)]
     for name in OTHERS:

@@ -37,6 +37,7 @@ FRAGMENT: dict[str, Any] = {"id": 1, "files": [FILE], "physical_rows": 3}
 
 
 @given(fragments)
+@pytest.mark.checklist("S2.3")
 def test_a_fragment_survives_every_form(fragment: Fragment) -> None:
     data = fragment.to_proto().SerializeToString()
     assert Fragment.from_proto(table_pb2.DataFragment.FromString(data)) == fragment

@@ -32,6 +32,7 @@ def message(**members: Any) -> table_pb2.Manifest:
         (None, 0, "0.1"),
     ],
 )
+@pytest.mark.checklist("S0.3")
 def test_a_missing_data_format_is_inferred(
     numbers: tuple[int, int] | None, flags: int, expected: str
 ) -> None:
@@ -86,6 +87,7 @@ def test_fragments_in_a_tree_are_refused() -> None:
         Manifest.from_proto(message(fragment_tree=b""))
 
 
+@pytest.mark.checklist("S2.2")
 def test_flags_follow_the_content() -> None:
     covering = table_pb2.IndexSection(indices=[table_pb2.IndexMetadata(covering_fields=[1])])
     base = Manifest(Schema(()), (), version=1, reader_flags=256, writer_flags=256 | 4 | 8)

@@ -75,12 +75,14 @@ def load(folder: Path, data: bytes) -> Manifest:
     return load_manifest(store, "manifest")
 
 
+@pytest.mark.checklist("S2.1")
 def test_the_smallest_manifest_has_the_bytes_of_the_reference() -> None:
     data = encode_manifest_file(SMALLEST, TRANSACTION.to_bytes())
     assert data == golden()
     assert len(data) == 369
 
 
+@pytest.mark.checklist("S2.1")
 def test_it_reads_back(tmp_path: Path) -> None:
     assert load(tmp_path, golden()) == SMALLEST
 

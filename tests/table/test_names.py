@@ -29,6 +29,7 @@ from pilum.table.names import (
         (NamingScheme.V2, 3, "_versions/18446744073709551612.manifest"),
     ],
 )
+@pytest.mark.checklist("S2.1")
 def test_manifest_names(scheme: NamingScheme, version: int, path: str) -> None:
     assert scheme.manifest_path(version) == path
     assert ManifestName.parse(path.removeprefix("_versions/")) == ManifestName(

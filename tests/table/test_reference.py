@@ -67,6 +67,7 @@ def fragments_of(store: LocalStore) -> tuple[Fragment, ...]:
     )
 
 
+@pytest.mark.checklist("S2.1")
 def test_what_it_wrote_we_read(store: LocalStore, path: str) -> None:
     theirs, ours = lance.dataset(path), Snapshot.latest(store)
     assert ours.manifest.version == theirs.version
@@ -153,6 +154,7 @@ def test_both_commit_in_turns(store: LocalStore, path: str) -> None:
     assert find_commit(store, transactions[-1].uuid, 0) == 8
 
 
+@pytest.mark.checklist("S2.9")
 def test_it_sees_our_commit_as_a_conflict(store: LocalStore, path: str) -> None:
     stale = lance.dataset(path)
     commit(store, Transaction(2, Overwrite(Snapshot.latest(store).schema, ())))

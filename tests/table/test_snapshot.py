@@ -68,6 +68,7 @@ def test_a_detached_version_by_its_number(daily: LocalStore, schema: Schema) -> 
     assert Snapshot.at(daily, detached.version).manifest == detached
 
 
+@pytest.mark.checklist("S3.1")
 def test_versions_of_the_old_naming_scheme(empty_store: LocalStore, schema: Schema) -> None:
     for version in (9, 10):
         put(empty_store, Manifest(schema, (), version), NamingScheme.V1)
@@ -111,6 +112,7 @@ def test_a_manifest_under_a_false_name_is_damage(daily: LocalStore) -> None:
         Snapshot.latest(daily)
 
 
+@pytest.mark.checklist("S2.2")
 def test_a_feature_that_reading_needs_is_refused_by_name(daily: LocalStore, schema: Schema) -> None:
     put(daily, Manifest(schema, (), 4, reader_flags=1 | 2 | 1 << 40, writer_flags=1))
     with pytest.raises(
@@ -124,6 +126,7 @@ def test_a_feature_that_reading_needs_is_refused_by_name(daily: LocalStore, sche
 
 
 @pytest.mark.parametrize("flags", [0, 4, 8, 32, 128, 256, 1 << 50])
+@pytest.mark.checklist("S2.2")
 def test_what_only_a_writer_must_know_does_not_matter_to_readers(
     daily: LocalStore, schema: Schema, flags: int
 ) -> None:
