@@ -1,5 +1,6 @@
 """The Lance columnar file and table format in Python."""
 
+from pilum.dataset.explain import Explanation, explain
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.metadata import FragmentMetadata
@@ -9,6 +10,7 @@ from pilum.encodings.options import EncodingOptions
 
 __all__ = [
     "EncodingOptions",
+    "Explanation",
     "FragmentMetadata",
     "LanceDataset",
     "LanceFragment",
@@ -16,5 +18,6 @@ __all__ = [
     "LanceScanner",
     "Transaction",
     "dataset",
+    "explain",
     "write_dataset",
 ]

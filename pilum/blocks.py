@@ -45,6 +45,11 @@ class FixedBlock:
         """Bytes of the longest value."""
         return self.bits // 8
 
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the values as Arrow has them."""
+        return len(self.data)
+
 
 @dataclass(frozen=True, slots=True)
 class BitBlock:
@@ -58,6 +63,11 @@ class BitBlock:
     def max_value_bytes(self) -> int:
         """Bytes of the longest value, rounded down."""
         return 0
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the values as Arrow has them."""
+        return (self.num_values + 7) // 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,11 @@ class StringBlock:
     def data_bytes(self) -> int:
         """Bytes of all values."""
         return int(self.offsets[-1] - self.offsets[0])
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the values as Arrow has them."""
+        return self.data_bytes + self.offsets.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +141,11 @@ class ListBlock:
     def max_value_bytes(self) -> int:
         """Bytes of the items of one value, 0 for booleans."""
         return int(np.prod(self.dimensions)) * (self.item_bits // 8)
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the values as Arrow has them."""
+        return len(self.data)
 
 
 ValueBlock: TypeAlias = FixedBlock | BitBlock | StringBlock | ListBlock

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.container.assemble import assemble
+from pilum.container.explain import PageExplanation, width_bits
 from pilum.container.reader import Column, FileReader
 from pilum.container.segments import FieldReader, FilePart, Segment
 from pilum.encodings.page import Decoded
@@ -105,6 +105,14 @@ class LeafFieldReader(FieldReader):
         )
         return total / max(self.num_rows, 1)
 
+    def explain(self) -> Iterator[PageExplanation]:
+        """The pages of all leaves, in words."""
+        for path in self.field.leaf_paths():
+            leaf = self.leaves.get(path[-1].id)
+            if leaf is not None:
+                column = ".".join(field.name for field in path)
+                yield from leaf.column.explain(column, path[-1].arrow_type)
+
     def segments(self, rows: RowRanges) -> Iterator[LeafSegment]:
         """Cuts rows of the fragment at page borders."""
         if len(rows.bounds) == 0:
@@ -124,21 +132,11 @@ class LeafFieldReader(FieldReader):
 
 def _memory_bytes(kind: pa.DataType, column: Column) -> float:
     """About the bytes of all values of a leaf: zeros are stored in next to none."""
-    width = _width_bits(kind)
+    width = width_bits(kind)
     if width is None:
         # Writers cut pages by the size of their values, whatever these shrink to.
         return max(column.stored_bytes, (column.num_pages - 1) * _PAGE_BYTES)
     return max(column.stored_bytes, column.num_values * width / 8)
-
-
-def _width_bits(kind: pa.DataType) -> int | None:
-    """Bits of a value; None if they vary."""
-    if pt.is_fixed_size_list(kind):
-        items = _width_bits(kind.value_type)
-        return None if items is None else items * int(kind.list_size)
-    if pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_fixed_size_binary(kind):
-        return int(kind.bit_width)
-    return None
 
 
 def _leaf_plan(column: Column, segment: LeafSegment) -> Plan[Decoded]:

@@ -7,11 +7,13 @@ question only. Source: docs/format/container.md, "Reading".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.container.explain import PageExplanation, explain_page
 from pilum.container.footer import FOOTER_BYTES, Footer, parse_table
 from pilum.container.metadata import MAX_ROWS, PageEntry, parse_column, parse_file_descriptor
 from pilum.container.tail import Tail
@@ -70,6 +72,16 @@ class Column:
     def num_values(self) -> int:
         """Values of all pages, as their descriptions say."""
         return sum(_num_values(stored, layout) for stored, layout in self._entries)
+
+    def explain(self, name: str, kind: pa.DataType) -> Iterator[PageExplanation]:
+        """The pages in words.
+
+        Args:
+            name: Path of the leaf.
+            kind: Its Arrow type.
+        """
+        for number, (stored, layout) in enumerate(self._entries):
+            yield explain_page(self.path, name, kind, number, stored, layout)
 
     def page_at(self, row: int) -> int:
         """Number of the page that holds a row."""

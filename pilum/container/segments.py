@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from pilum.container.explain import PageExplanation
+from pilum.errors import UnsupportedFormatError
 from pilum.expressions.prune import Zones
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId, Schema
@@ -128,6 +130,16 @@ class FieldReader(ABC):
             CorruptFileError: If what it says is damaged.
         """
         return None
+
+    def explain(self) -> Iterator[PageExplanation]:
+        """The pages of the field, in words, from metadata alone.
+
+        Raises:
+            UnsupportedFormatError: If files of this version cannot be explained.
+        """
+        raise UnsupportedFormatError(
+            f"column {self.field.name!r}: only files of version 2.1 and 2.2 can be explained"
+        )
 
     def empty(self) -> pa.Array:
         """An array of no rows."""

@@ -13,9 +13,10 @@ pool of threads and written in order. Source: docs/format/container.md, "Writing
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -41,6 +42,8 @@ __all__ = ["DataFileWriter", "FileWriter", "WrittenFile", "checked_storage"]
 
 _PAD = b"\x48" * MAX_ALIGNMENT
 _DEFAULTS = FileOptions()
+
+OnPage: TypeAlias = Callable[[tuple[Field, ...], StoredPage, EncodedPage], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,8 @@ class FileWriter:
         schema: Its fields, with the ids of the table.
         version: Of the file.
         options: Sizes and encodings.
+        on_page: Called with the fields from the column to the leaf, the place and the page, for
+            each page that is written.
 
     Raises:
         InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
@@ -146,6 +151,7 @@ class FileWriter:
         *,
         version: FileVersion = DEFAULT_VERSION,
         options: FileOptions = _DEFAULTS,
+        on_page: OnPage | None = None,
     ) -> None:
         for field in schema.fields:
             if special := field.special_storage:
@@ -155,10 +161,11 @@ class FileWriter:
         self._arrow = schema.arrow
         self._version = version
         self._num_rows = 0
+        self._on_page = on_page
         self._alignment = options.buffer_alignment
         page_bytes = options.page_bytes(len(schema.fields))
         self._columns = [
-            [_ColumnWriter(path, page_bytes, options.encoding) for path in _paths(field)]
+            [_ColumnWriter(path, page_bytes, options.encoding) for path in field.leaf_paths()]
             for field in schema.fields
         ]
         self._encoding: deque[tuple[_ColumnWriter, Future[list[EncodedPage]]]] = deque()
@@ -229,6 +236,8 @@ class FileWriter:
         buffers = tuple(self._write_buffer(buffer) for buffer in page.buffers)
         stored = StoredPage(column.num_rows, page.num_rows, buffers)
         column.entries.append((stored, page.layout))
+        if self._on_page:
+            self._on_page(column.path, stored, page)
         column.num_rows += page.num_rows
 
     def _write_buffer(self, buffer: Any) -> tuple[int, int]:
@@ -255,13 +264,6 @@ class FileWriter:
         position = self._sink.position
         self._sink.write(data)
         return position, len(data)
-
-
-def _paths(field: Field) -> list[tuple[Field, ...]]:
-    """The way from a field to each of its leaves."""
-    if field.is_leaf:
-        return [(field,)]
-    return [(field, *path) for child in field.children for path in _paths(child)]
 
 
 def _chain(array: pa.Array, path: tuple[Field, ...]) -> pa.Array:

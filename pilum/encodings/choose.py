@@ -79,11 +79,13 @@ def encode_pages(
     block = block_of(leaf)
     if version.has_scalar_pages and (scalar := scalar_of(leaf, block, levels)):
         page = encode_constant(levels, rows.num_rows, version, scalar)
-        return [replace(page, candidates=(Candidate("one value for all"),))]
-    if too_many_levels:
+        page = replace(page, candidates=(Candidate("one value for all"),))
+    elif too_many_levels:
         why = Candidate("mini-block", None, "a row has too many lists without items")
-        return [_full_zip(block, rows, why)]
-    return [_encode(leaf, block, rows)]
+        page = _full_zip(block, rows, why)
+    else:
+        page = _encode(leaf, block, rows)
+    return [replace(page, raw_bytes=block.raw_bytes)]
 
 
 def _is_without_values(leaf: pa.Array) -> bool:
@@ -126,7 +128,8 @@ def _mini_block(choice: Choice, rows: _Rows, *refused: Candidate) -> EncodedPage
         note = f"less than {_COMPRESS_MIN_BYTES} bytes"
         return replace(plain, candidates=(*candidates, Candidate.of(general, None, note)))
     packed = _chunks(replace(choice, encoding=general), rows)
-    candidates = (*candidates, Candidate.of(general, packed.size_bytes))
+    size_bytes = choice.size_bytes + packed.size_bytes - plain.size_bytes
+    candidates = (*candidates, Candidate.of(general, max(size_bytes, 0)))
     return replace(min(packed, plain, key=lambda page: page.size_bytes), candidates=candidates)
 
 

@@ -1,39 +1,77 @@
-"""Descriptions of pages in a line of text: `general(zstd, byte_stream_split(flat(32)))`."""
+"""What the description of a page says, in words, without reading its buffers."""
 
 from __future__ import annotations
 
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
+from dataclasses import dataclass, replace
 
+from pilum.encodings.notation import encoding_text
+from pilum.encodings.page import StoredPage
 from pilum.format.pb import encodings21_pb2 as pb
 
-__all__ = ["encoding_text"]
+__all__ = ["PageDescription", "describe_page"]
 
 
-def encoding_text(encoding: pb.CompressiveEncoding) -> str:
-    """An encoding with its numbers and the encodings within; symbol tables are left out."""
-    arm = encoding.WhichOneof("compression")
-    if arm is None:
-        return "nothing"
-    inner = _parts(getattr(encoding, arm))
-    return f"{arm}({', '.join(inner)})" if inner else arm
+@dataclass(frozen=True, slots=True)
+class PageDescription:
+    """A page in words.
+
+    Attributes:
+        layout: "mini-block", "full-zip", "constant" or "blob", behind which that of the places
+            stands.
+        encoding: Of the values.
+        num_values: Value slots, nulls among them.
+        dictionary: Encoding and number of its values; empty without one.
+        levels: How repetition and definition are stored; empty without any.
+    """
+
+    layout: str
+    encoding: str
+    num_values: int
+    dictionary: str = ""
+    levels: str = ""
 
 
-def _parts(message: Message) -> list[str]:
-    parts: list[str] = []
-    for field, value in message.ListFields():
-        for one in value if hasattr(value, "append") else [value]:
-            parts.extend(_part(field, one))
-    return parts
+def describe_page(layout: pb.PageLayout, stored: StoredPage) -> PageDescription:
+    """Puts a description into words."""
+    arm = layout.WhichOneof("layout")
+    if arm == "mini_block_layout":
+        return _mini_block(layout.mini_block_layout)
+    if arm == "full_zip_layout":
+        return _full_zip(layout.full_zip_layout)
+    if arm == "constant_layout":
+        return _constant(layout.constant_layout, stored)
+    if arm == "blob_layout":
+        inner = describe_page(layout.blob_layout.inner_layout, stored)
+        return replace(inner, layout=f"blob, {inner.layout}")
+    return PageDescription(arm or "unknown", "", stored.num_rows)
 
 
-def _part(field: FieldDescriptor, value: object) -> list[str]:
-    if isinstance(value, pb.CompressiveEncoding):
-        return [encoding_text(value)]
-    if isinstance(value, Message):
-        return _parts(value)
-    if isinstance(value, bytes):
-        return []
-    if field.enum_type is not None:
-        return [field.enum_type.values_by_number[value].name.lower()]
-    return [str(value)]
+def _mini_block(page: pb.MiniBlockLayout) -> PageDescription:
+    dictionary = ""
+    if page.HasField("dictionary"):
+        dictionary = f"{page.num_dictionary_items} values as {encoding_text(page.dictionary)}"
+    encoding = encoding_text(page.value_compression)
+    levels = _level_text(page)
+    return PageDescription("mini-block", encoding, page.num_items, dictionary, levels)
+
+
+def _full_zip(page: pb.FullZipLayout) -> PageDescription:
+    bits = {"repetition": page.bits_rep, "definition": page.bits_def}
+    levels = ", ".join(f"{kind} in {width} bits" for kind, width in bits.items() if width)
+    encoding = encoding_text(page.value_compression)
+    return PageDescription("full-zip", encoding, page.num_visible_items, levels=levels)
+
+
+def _constant(page: pb.ConstantLayout, stored: StoredPage) -> PageDescription:
+    one_value = page.HasField("inline_value") or len(stored.buffers) % 2 == 1
+    encoding = "one value" if one_value else "no value"
+    return PageDescription("constant", encoding, stored.num_rows, levels=_level_text(page))
+
+
+def _level_text(page: pb.MiniBlockLayout | pb.ConstantLayout) -> str:
+    parts = []
+    if page.HasField("rep_compression"):
+        parts.append(f"repetition {encoding_text(page.rep_compression)}")
+    if page.HasField("def_compression"):
+        parts.append(f"definition {encoding_text(page.def_compression)}")
+    return ", ".join(parts)

@@ -51,7 +51,7 @@ def choose_dictionary(
         leaf = leaf.view(pa.int64())
     most = min(len(leaf) // options.dict_divisor, _MAX_VALUES)
     if not _repeats(leaf, most):
-        return _no("a sample hardly repeats")
+        return _no(f"more than {most} different values by a sample")
     encoded = pc.dictionary_encode(leaf)
     if len(encoded.dictionary) > most:
         return _no(f"more than {most} different values")
@@ -60,7 +60,7 @@ def choose_dictionary(
     assert isinstance(indices, FixedBlock)
     choice = choose_fixed(indices, options)
     total = len(dictionary.data) + choice.size_bytes
-    most_bytes = int(options.dict_size_ratio * _raw_bytes(block, options))
+    most_bytes = int(options.dict_size_ratio * _plain_bytes(block, options))
     if total > most_bytes:
         return Candidate("dictionary", total, f"more than {most_bytes} bytes")
     candidates = (Candidate("dictionary", total), *choice.candidates)
@@ -78,14 +78,11 @@ def _may_have(block: ValueBlock, version: FileVersion) -> bool:
     return isinstance(block, StringBlock)
 
 
-def _raw_bytes(block: ValueBlock, options: EncodingOptions) -> int:
+def _plain_bytes(block: ValueBlock, options: EncodingOptions) -> int:
     """Bytes without a dictionary."""
-    if isinstance(block, StringBlock):
-        return block.data_bytes + block.offsets.nbytes
-    assert isinstance(block, FixedBlock)
-    if options.structural_encoding == "fullzip":
-        return len(block.data)
-    return choose_fixed(block, options).size_bytes
+    if isinstance(block, FixedBlock) and options.structural_encoding != "fullzip":
+        return choose_fixed(block, options).size_bytes
+    return block.raw_bytes
 
 
 def _repeats(leaf: pa.Array, most: int) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.encodings.base import Compressive
-from pilum.encodings.describe import encoding_text
+from pilum.encodings.notation import encoding_text
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
@@ -154,12 +154,14 @@ class EncodedPage:
         layout: Its description.
         buffers: What to write, in order; anything with the buffer protocol.
         candidates: What it was chosen from.
+        raw_bytes: Bytes of the values as Arrow has them, None if nobody counted.
     """
 
     num_rows: int
     layout: pb.PageLayout
     buffers: tuple[Any, ...]
     candidates: tuple[Candidate, ...] = ()
+    raw_bytes: int | None = None
 
     @property
     def size_bytes(self) -> int:

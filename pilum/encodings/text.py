@@ -55,7 +55,7 @@ def _why_no_fsst(block: StringBlock, options: EncodingOptions) -> str:
         return "not text"
     if block.max_value_bytes < _FSST_MIN_LENGTH:
         return f"no string of {_FSST_MIN_LENGTH} bytes"
-    if block.data_bytes + block.offsets.nbytes < _FSST_MIN_BYTES:
+    if block.raw_bytes < _FSST_MIN_BYTES:
         return f"less than {_FSST_MIN_BYTES} bytes"
     return ""
 

@@ -129,6 +129,15 @@ class Field:
         """The fields that own columns, in column order."""
         return (field for field in self.walk() if field.is_leaf)
 
+    def leaf_paths(self) -> Iterator[tuple[Field, ...]]:
+        """The way from the field to each of the fields that own columns, in column order."""
+        if self.is_leaf:
+            yield (self,)
+            return
+        for child in self.children:
+            for path in child.leaf_paths():
+                yield (self, *path)
+
     def project(self, paths: Iterable[tuple[str, ...]]) -> Field:
         """The field with only the members at `paths` (each relative to this field).
 

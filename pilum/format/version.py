@@ -43,6 +43,11 @@ class FileVersion(Enum):
         return (0, 3) if self is FileVersion.V2_0 else self.value
 
     @property
+    def has_mini_blocks(self) -> bool:
+        """Whether pages have one of the structural layouts, mini-block among them."""
+        return self in {FileVersion.V2_1, FileVersion.V2_2}
+
+    @property
     def has_large_chunks(self) -> bool:
         """Whether mini-block chunks may be larger than 32 KiB, which makes their headers wider."""
         return self is FileVersion.V2_2

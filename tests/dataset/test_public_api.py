@@ -16,6 +16,8 @@ lance: Any = pytest.importorskip("lance", reason="the reference is not installed
 # Ours only, and why.
 OWN_EXPORTS = {
     "EncodingOptions",  # the reference takes these from field metadata alone
+    "Explanation",
+    "explain",  # there it is for plans of scans
 }
 OWN_PARAMETERS = {"buffer_alignment", "encoding_options"}  # of all that writes, as above
 OWN_NAMES = {

@@ -1,0 +1,220 @@
+"""How columns are stored, page by page, and why.
+
+pilum.explain("table.lance")       of a table: from the metadata of its files alone
+pilum.explain("part.lance")        of one data file
+pilum.explain(pa.table(...))       of rows in memory: what a writer would choose, and from what
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pilum.container.dry_run import explain_batches
+from pilum.container.explain import PageExplanation
+from pilum.container.open import field_reader, open_file
+from pilum.container.options import FileOptions
+from pilum.container.segments import FilePart
+from pilum.dataset.base import DatasetBase, Location
+from pilum.encodings.options import EncodingOptions
+from pilum.errors import InvalidInputError, UnsupportedVersionError
+from pilum.format.schema import Schema
+from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.storage.open import open_store
+from pilum.table.align import align, new_schema
+from pilum.table.files import FragmentReader
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["Explanation", "explain"]
+
+_NO_OPTIONS = EncodingOptions()
+_HEAD = ("column", "rows", "pages", "stored", "raw", "ratio", "layout", "encoding")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Pages of columns; as text a line for all pages of a column that are stored alike.
+
+    Attributes:
+        pages: File by file and column by column.
+    """
+
+    pages: tuple[PageExplanation, ...]
+
+    def __str__(self) -> str:
+        groups = [list(pages) for _, pages in groupby(sorted(self.pages, key=_alike), _alike)]
+        groups.sort(key=lambda pages: self.pages.index(pages[0]))
+        lines = [_HEAD, *(_line(pages) for pages in groups)]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        text = [_aligned(_HEAD, widths)]
+        for pages, line in zip(groups, lines[1:], strict=True):
+            text.append(_aligned(line, widths))
+            text.extend(_reasons(pages[0]))
+        return "\n".join(text)
+
+    def to_arrow(self) -> pa.Table:
+        """One row per page: all that is known of it, with `stored_bytes`."""
+        return pa.Table.from_pylist([_row(page) for page in self.pages], _ARROW)
+
+
+def explain(
+    source: DatasetBase | Location | pa.Table | pa.RecordBatch,
+    columns: Sequence[str] | None = None,
+    *,
+    data_storage_version: str | None = None,
+    encoding_options: EncodingOptions = _NO_OPTIONS,
+) -> Explanation:
+    """Says for each column and page which layout and encodings it has, and how large it is.
+
+    Args:
+        source: A table, or the path of one or of a data file: what is stored, from metadata alone.
+            Rows in memory: what a writer would make of them, and what it would compare.
+        columns: Names or dotted paths; all if None.
+        data_storage_version: File version that rows in memory are encoded for.
+        encoding_options: What is asked of their encodings.
+
+    Raises:
+        ColumnNotFoundError: If a column does not exist.
+        DatasetNotFoundError: If there is nothing at the path.
+        InvalidInputError: For any other argument that makes no sense.
+        UnsupportedFormatError: If files have a version other than 2.1 and 2.2.
+    """
+    if isinstance(source, pa.Table | pa.RecordBatch):
+        version = FileVersion.parse(data_storage_version or str(DEFAULT_VERSION))
+        return Explanation(tuple(_of_rows(source, columns, version, encoding_options)))
+    if data_storage_version is not None or encoding_options != _NO_OPTIONS:
+        raise InvalidInputError(
+            "data_storage_version and encoding_options are for rows in memory: what is stored is "
+            "stored"
+        )
+    if isinstance(source, DatasetBase):
+        return Explanation(tuple(_of_table(source.snapshot, columns)))
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidInputError(f"expected a table, a path or rows of pyarrow, found {source!r}")
+    if (path := Path(source).expanduser()).is_file():
+        return Explanation(tuple(_of_file(path, columns)))
+    return Explanation(tuple(_of_table(Snapshot.latest(open_store(source)), columns)))
+
+
+def _of_table(snapshot: Snapshot, columns: Sequence[str] | None) -> Iterator[PageExplanation]:
+    schema = _chosen(snapshot.schema, columns)
+    for fragment in snapshot.manifest.fragments:
+        reader = FragmentReader.of(snapshot.store, fragment)
+        for field in schema.fields:
+            yield from reader.field(field).explain()
+
+
+def _of_file(path: Path, columns: Sequence[str] | None) -> Iterator[PageExplanation]:
+    reader = open_file(open_store(path.parent).source(path.name))
+    column_of = {leaf.id: number for number, leaf in enumerate(reader.schema.leaves())}
+    part = FilePart(reader, column_of)
+    for field in _chosen(reader.schema, columns).fields:
+        yield from field_reader(field, [part], reader.num_rows).explain()
+
+
+def _of_rows(
+    rows: pa.Table | pa.RecordBatch,
+    columns: Sequence[str] | None,
+    version: FileVersion,
+    options: EncodingOptions,
+) -> Iterable[PageExplanation]:
+    if not version.has_mini_blocks:
+        raise UnsupportedVersionError(f"encodings of file version {version} are not explained")
+    schema = new_schema(rows.schema)
+    alignment = align(rows.schema, schema)
+    batches = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
+    chosen = _chosen(alignment.schema, columns)
+    aligned = (alignment.batch(batch).select(chosen.names) for batch in batches)
+    layout = FileOptions(encoding=options)
+    pages = explain_batches(schema.project(chosen.names), aligned, version, layout)
+    paths = (path for field in chosen.fields for path in field.leaf_paths())
+    wanted = {".".join(field.name for field in path) for path in paths}
+    return (page for page in pages if page.column in wanted)
+
+
+def _chosen(schema: Schema, columns: Sequence[str] | None) -> Schema:
+    return schema if columns is None else schema.project(columns)
+
+
+def _alike(page: PageExplanation) -> tuple[str, str, str, bool]:
+    return page.column, page.layout, page.encoding, bool(page.dictionary)
+
+
+def _line(pages: list[PageExplanation]) -> tuple[str, ...]:
+    stored = sum(page.stored_bytes for page in pages)
+    sizes = [page.raw_bytes for page in pages if page.raw_bytes is not None]
+    raw = sum(sizes) if len(sizes) == len(pages) else None
+    first = pages[0]
+    dictionary = f", dictionary of {first.dictionary}" if first.dictionary else ""
+    return (
+        first.column,
+        f"{sum(page.num_rows for page in pages):,}",
+        f"{len(pages):,}",
+        _size(stored),
+        _size(raw),
+        f"{raw / stored:.2f}" if raw and stored else "",
+        first.layout,
+        first.encoding + dictionary,
+    )
+
+
+def _reasons(page: PageExplanation) -> Iterator[str]:
+    for candidate in page.candidates:
+        note = f" ({candidate.note})" if candidate.note else ""
+        yield f"    {candidate.encoding} {_size(candidate.size_bytes)}".rstrip() + note
+
+
+def _size(size_bytes: int | None) -> str:
+    if size_bytes is None:
+        return ""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:.1f} {name}"
+    return f"{size_bytes} B"
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    numbers = range(1, 6)
+    padded = (
+        cell.rjust(width) if at in numbers else cell.ljust(width)
+        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join(padded).rstrip()
+
+
+def _row(page: PageExplanation) -> dict[str, Any]:
+    row = {name: getattr(page, name) for name in _ARROW.names}
+    row["candidates"] = [
+        {"encoding": other.encoding, "size_bytes": other.size_bytes, "note": other.note}
+        for other in page.candidates
+    ]
+    return row
+
+
+_ARROW = pa.schema(
+    {
+        "file": pa.string(),
+        "column": pa.string(),
+        "type": pa.string(),
+        "page": pa.int64(),
+        "first_row": pa.int64(),
+        "num_rows": pa.int64(),
+        "num_values": pa.int64(),
+        "layout": pa.string(),
+        "encoding": pa.string(),
+        "dictionary": pa.string(),
+        "levels": pa.string(),
+        "buffer_bytes": pa.list_(pa.int64()),
+        "stored_bytes": pa.int64(),
+        "raw_bytes": pa.int64(),
+        "candidates": pa.list_(
+            pa.struct({"encoding": pa.string(), "size_bytes": pa.int64(), "note": pa.string()})
+        ),
+    }
+)

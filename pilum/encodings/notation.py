@@ -1,0 +1,39 @@
+"""Descriptions of encodings in a line of text: `general(zstd, byte_stream_split(flat(32)))`."""
+
+from __future__ import annotations
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from pilum.format.pb import encodings21_pb2 as pb
+
+__all__ = ["encoding_text"]
+
+
+def encoding_text(encoding: pb.CompressiveEncoding) -> str:
+    """An encoding with its numbers and the encodings within; symbol tables are left out."""
+    arm = encoding.WhichOneof("compression")
+    if arm is None:
+        return "nothing"
+    inner = _parts(getattr(encoding, arm))
+    return f"{arm}({', '.join(inner)})" if inner else arm
+
+
+def _parts(message: Message) -> list[str]:
+    parts: list[str] = []
+    for field, value in message.ListFields():
+        for one in value if hasattr(value, "append") else [value]:
+            parts.extend(_part(field, one))
+    return parts
+
+
+def _part(field: FieldDescriptor, value: object) -> list[str]:
+    if isinstance(value, pb.CompressiveEncoding):
+        return [encoding_text(value)]
+    if isinstance(value, Message):
+        return _parts(value)
+    if isinstance(value, bytes):
+        return []
+    if field.enum_type is not None:
+        return [field.enum_type.values_by_number[value].name.lower()]
+    return [str(value)]
