@@ -7,6 +7,7 @@ from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.scanner import LanceScanner
 from pilum.encodings.options import EncodingOptions
+from pilum.table.session import Session
 
 __all__ = [
     "EncodingOptions",
@@ -16,6 +17,7 @@ __all__ = [
     "LanceFragment",
     "LanceOperation",
     "LanceScanner",
+    "Session",
     "Transaction",
     "dataset",
     "explain",

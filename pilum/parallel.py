@@ -8,13 +8,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
+from weakref import WeakSet
 
-__all__ = ["num_threads", "submit"]
+__all__ = ["num_threads", "renew_in_child", "submit"]
 
 T = TypeVar("T")
 
 _pool: ThreadPoolExecutor | None = None
+
+
+class _Renewable(Protocol):
+    def renew(self) -> None: ...
+
+
+_renewables: WeakSet[_Renewable] = WeakSet()
 
 
 def num_threads() -> int:
@@ -30,11 +38,21 @@ def submit(task: Callable[[], T]) -> Future[T]:
     return _pool.submit(task)
 
 
-def _forget_pool() -> None:
+def renew_in_child(owner: _Renewable) -> None:
+    """Has `owner.renew()` called in the child of a fork, for as long as the owner lives.
+
+    For whatever holds a lock: a thread that is gone in the child may have held it.
+    """
+    _renewables.add(owner)
+
+
+def _begin_anew() -> None:
     global _pool
+    # The threads of a pool do not survive a fork; the child makes its own.
     _pool = None
+    for owner in list(_renewables):
+        owner.renew()
 
 
 if hasattr(os, "register_at_fork"):
-    # The threads of a pool do not survive a fork; the child makes its own.
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -79,9 +79,7 @@ class LeafFieldReader(FieldReader):
         self.leaves = dict(leaves)
         self.num_rows = num_rows
         bounds = [leaf.column.row_bounds for leaf in self.leaves.values()]
-        self._cuts: NDArray[np.int64] = (
-            np.unique(np.concatenate(bounds)) if bounds else np.array([0, num_rows], dtype=np.int64)
-        )
+        self._cuts = _cuts(bounds) if bounds else np.array([0, num_rows], dtype=np.int64)
 
     @classmethod
     def of(cls, field: Field, parts: Sequence[FilePart], num_rows: int) -> LeafFieldReader:
@@ -128,6 +126,11 @@ class LeafFieldReader(FieldReader):
             wanted = rows.within(int(start), int(stop))
             if len(wanted.bounds):
                 yield LeafSegment(self, int(start), wanted)
+
+
+def _cuts(bounds: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Where any of the leaves begins a page."""
+    return bounds[0] if len(bounds) == 1 else np.unique(np.concatenate(bounds))
 
 
 def _memory_bytes(kind: pa.DataType, column: Column) -> float:

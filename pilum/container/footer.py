@@ -120,10 +120,10 @@ def parse_table(data: NDArray[np.uint8], limit: int) -> list[tuple[int, int]]:
         CorruptFileError: If one does not.
     """
     entries = data.view(np.uint64).reshape(-1, 2)
-    inside = (entries[:, 0] <= limit) & (entries[:, 1] <= limit)
-    inside &= entries.sum(axis=1) <= limit
-    demand(bool(inside.all()), f"a table entry beyond position {limit}")
-    return [(int(position), int(size)) for position, size in entries]
+    if len(entries):
+        inside = int(entries.max()) <= limit and int(entries.sum(axis=1).max()) <= limit
+        demand(inside, f"a table entry beyond position {limit}")
+    return [(position, size) for position, size in entries.tolist()]
 
 
 def pack_table(entries: list[tuple[int, int]]) -> bytes:

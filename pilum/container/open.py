@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pilum.cache import CachePart
 from pilum.container.fields import LeafFieldReader
 from pilum.container.footer import version_of
 from pilum.container.legacy.fields import LegacyFieldReader
@@ -36,12 +37,13 @@ class _Family:
     """What the versions of a family share.
 
     Attributes:
-        open: Opens a file, given what was read of its end.
+        open: Opens a file, given what was read of its end, and where its pages keep what random
+            access needs.
         field: Makes the reader of a field of a fragment with some number of rows.
         new: Starts a file.
     """
 
-    open: Callable[[Source, Tail], DataFileReader]
+    open: Callable[[Source, Tail, CachePart | None], DataFileReader]
     field: Callable[[Field, Sequence[FilePart], int], FieldReader]
     new: Callable[[Sink, Schema, FileVersion, FileOptions], DataFileWriter]
 
@@ -55,12 +57,12 @@ _SINCE_2_1 = _Family(
     ),
 )
 _V2_0 = _Family(
-    PagedFileReader.open,
+    lambda source, tail, cache: PagedFileReader.open(source, tail),
     PagedFieldReader.of,
     lambda sink, schema, version, options: PagedFileWriter(sink, schema, options),
 )
 _LEGACY = _Family(
-    LegacyFile.open,
+    lambda source, tail, cache: LegacyFile.open(source, tail),
     LegacyFieldReader.of,
     lambda sink, schema, version, options: LegacyWriter(sink, schema, options.max_rows_per_group),
 )
@@ -72,8 +74,12 @@ _FAMILIES: dict[FileVersion, _Family] = {
 }
 
 
-def open_file(source: Source) -> DataFileReader:
+def open_file(source: Source, lookups: CachePart | None = None) -> DataFileReader:
     """Opens a file of any version with one request, or two if its metadata are large.
+
+    Args:
+        source: The file. Where all of it was read, the reader has the bytes and no longer needs it.
+        lookups: Where its pages keep what random access needs; None for a cache of its own.
 
     Raises:
         CorruptFileError: If this is no Lance file, or a damaged one.
@@ -86,7 +92,7 @@ def open_file(source: Source) -> DataFileReader:
         raise error.at(source.path) from None
     except UnsupportedFormatError as error:
         raise type(error)(f"{error}\n  {source.path}") from None
-    return _family(version, source.path).open(source, tail)
+    return _family(version, source.path).open(source, tail, lookups)
 
 
 def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> FieldReader:

@@ -8,11 +8,14 @@ question only. Source: docs/format/container.md, "Reading".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.cache import Cache, CachePart
 from pilum.container.explain import PageExplanation, explain_page
 from pilum.container.footer import FOOTER_BYTES, Footer, parse_table
 from pilum.container.metadata import MAX_ROWS, PageEntry, parse_column, parse_file_descriptor
@@ -25,9 +28,18 @@ from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
-from pilum.storage.base import Plan, Ranges, Source, gather, run_plan
+from pilum.storage.base import Plan, Ranges, Source, run_plan
+from pilum.storage.held import HeldSource
 
 __all__ = ["Column", "FileReader"]
+
+_OWN_CACHE_BYTES = 64 * 1024 * 1024
+
+# What Python's objects take, roughly; the same on every machine, so that limits can be tested.
+_READER_BYTES = 1024
+_ENTRY_BYTES = 128
+_COLUMN_BYTES = 1024
+_PARSED_FACTOR = 8
 
 
 class Column:
@@ -40,10 +52,16 @@ class Column:
     """
 
     def __init__(
-        self, path: str, index: int, version: FileVersion, entries: list[PageEntry]
+        self,
+        path: str,
+        index: int,
+        version: FileVersion,
+        entries: list[PageEntry],
+        lookups: CachePart,
     ) -> None:
         self.path = path
         self.index = index
+        self._lookups = lookups
         self._version = version
         self._entries = entries
         self._pages: list[Page | None] = [None] * len(entries)
@@ -106,6 +124,7 @@ class Column:
         page = self._pages[number]
         if page is None:
             stored, layout = self._entries[number]
+            stored = replace(stored, lookup=self._lookups.slot(self.index, number))
             page = self._pages[number] = page_of(layout, stored, self._version)
         return page
 
@@ -131,66 +150,103 @@ class FileReader:
     Attributes:
         source: Where the bytes come from.
         version: Version of the file.
-        schema: With the field ids of the table that the file was written for.
         num_rows: Rows of the file.
+        global_buffers: Position and size of each, bytes; the first is the file descriptor.
     """
 
     def __init__(
         self,
         source: Source,
         footer: Footer,
-        schema: Schema,
-        num_rows: int,
+        descriptor: NDArray[np.uint8],
         column_table: list[tuple[int, int]],
         global_buffers: list[tuple[int, int]],
         tail: Tail,
+        lookups: CachePart,
     ) -> None:
         self.source = source
         self.version: FileVersion = footer.version
-        self.schema = schema
-        self.num_rows = num_rows
+        self.num_rows: int = parse_file_descriptor(descriptor.tobytes()).length
         self.global_buffers = global_buffers
+        self._descriptor = descriptor
         self._column_table = column_table
         self._tail = tail
+        self._lookups = lookups
         self._columns: dict[int, Column] = {}
+        self._parsed_bytes = 0
+        demand(self.num_rows < MAX_ROWS, f"rows: {self.num_rows}")
 
     @classmethod
-    def open(cls, source: Source, tail: Tail | None = None) -> FileReader:
-        """Reads footer, tables and schema.
+    def open(
+        cls, source: Source, tail: Tail | None = None, lookups: CachePart | None = None
+    ) -> FileReader:
+        """Reads footer, tables and the number of rows.
 
         Args:
             source: The file, of version 2.1 or newer.
             tail: Its end, if that was read already.
+            lookups: Where its pages keep what random access needs; None for a cache of its own.
 
         Raises:
             CorruptFileError: If this is no Lance file, or a damaged one.
             UnsupportedVersionError: If its version is not supported.
         """
+        kept = lookups or CachePart(Cache(_OWN_CACHE_BYTES), source.path)
         try:
-            return run_plan(cls._open(source, tail or Tail.read(source)), source)
+            return run_plan(cls._open(source, tail or Tail.read(source), kept), source)
         except CorruptFileError as error:
             raise error.at(source.path) if source.path not in error.where else error from None
         except UnsupportedFormatError as error:
             raise type(error)(f"{error}\n  {source.path}") from None
 
     @classmethod
-    def _open(cls, source: Source, tail: Tail) -> Plan[FileReader]:
+    def _open(cls, source: Source, tail: Tail, lookups: CachePart) -> Plan[FileReader]:
         footer = Footer.parse(tail.data[-FOOTER_BYTES:].tobytes(), source.size)
-        need = min(footer.column_metadata, footer.column_table)
         table = yield from tail.bytes_at(footer.global_table, footer.global_table_bytes)
         global_buffers = parse_table(table, footer.column_metadata)
-        position, size = global_buffers[0]
-        descriptor_bytes = yield from tail.bytes_at(position, size)
-        table_start = footer.global_table - footer.column_table_bytes
-        table = yield from tail.bytes_at(table_start, footer.column_table_bytes)
+        size = footer.column_table_bytes
+        descriptor, table = yield from tail.all_at(
+            [global_buffers[0], (footer.global_table - size, size)]
+        )
         columns = parse_table(table, footer.global_table)
+        need = min(footer.column_metadata, footer.column_table)
         if any(at < need for at, _ in columns):
             raise CorruptFileError("column metadata in front of its start")
-        descriptor = parse_file_descriptor(descriptor_bytes.tobytes())
-        schema = Schema.from_proto(descriptor.schema.fields, descriptor.schema.metadata)
-        rows = descriptor.length
-        demand(rows < MAX_ROWS, f"rows: {rows}")
-        return cls(source, footer, schema, rows, columns, global_buffers, tail)
+        if tail.start == 0:
+            source.close()
+            source = HeldSource(source.path, tail.data)
+        else:
+            tail = tail.since(footer.column_metadata)
+            descriptor = descriptor.copy()
+        return cls(source, footer, descriptor, columns, global_buffers, tail, lookups)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """With the field ids of the table that the file was written for.
+
+        Raises:
+            CorruptFileError: If it contradicts itself.
+        """
+        message = parse_file_descriptor(self._descriptor.tobytes()).schema
+        try:
+            return Schema.from_proto(message.fields, message.metadata)
+        except CorruptFileError as error:
+            raise error.at(self.source.path) from None
+        except UnsupportedFormatError as error:
+            raise type(error)(f"{error}\n  {self.source.path}") from None
+
+    @property
+    def held_bytes(self) -> int:
+        """About the memory that the open file takes, without what the cache counts."""
+        tables = len(self._column_table) + len(self.global_buffers)
+        return (
+            _READER_BYTES
+            + len(self._tail.data)
+            + len(self._descriptor)
+            + _ENTRY_BYTES * tables
+            + _COLUMN_BYTES * len(self._columns)
+            + _PARSED_FACTOR * self._parsed_bytes
+        )
 
     @property
     def num_columns(self) -> int:
@@ -208,6 +264,7 @@ class FileReader:
         if missing:
             for index, data in zip(missing, self.column_metadata(missing), strict=True):
                 self._columns[index] = self._parse(index, data)
+                self._parsed_bytes += len(data)
         return [self._columns[index] for index in wanted]
 
     def column_metadata(self, indices: list[int]) -> list[bytes]:
@@ -225,17 +282,13 @@ class FileReader:
                     f"column {index} of a file with {self.num_columns}", self.source.path
                 )
         places = [self._column_table[index] for index in indices]
-        if all(self._tail.holds(position) for position, _ in places):
-            plans = [self._tail.bytes_at(*place) for place in places]
-            found = yield from gather(plans)
-            return [data.tobytes() for data in found]
-        fetched = yield Ranges.of(*places)
-        return [fetched[i].tobytes() for i in range(len(indices))]
+        found = yield from self._tail.all_at(places)
+        return [data.tobytes() for data in found]
 
     def _parse(self, index: int, data: bytes) -> Column:
         try:
             pages = parse_column(data, self.source.size)
-            column = Column(self.source.path, index, self.version, pages)
+            column = Column(self.source.path, index, self.version, pages, self._lookups)
         except CorruptFileError as error:
             raise error.at(f"column {index}").at(self.source.path) from None
         if column.num_rows != self.num_rows:

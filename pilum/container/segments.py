@@ -48,6 +48,11 @@ class DataFileReader(Protocol):
         """Rows of the file."""
         ...
 
+    @property
+    def held_bytes(self) -> int:
+        """About the memory that the open file takes, without what a cache counts."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FilePart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,21 @@ class Tail:
     def holds(self, position: int) -> bool:
         """Whether the bytes from a position on are in it."""
         return position >= self.start
+
+    def since(self, position: int) -> Tail:
+        """The bytes from a position on, if any lie in front, in memory of their own."""
+        if position <= self.start:
+            return self
+        return Tail(position, self.data[position - self.start :].copy())
+
+    def all_at(self, places: Sequence[tuple[int, int]]) -> Plan[list[NDArray[np.uint8]]]:
+        """Bytes at several positions; those that lie further in front are read together."""
+        missing = [place for place in places if not self.holds(place[0])]
+        fetched = iter((yield Ranges.of(*missing)) if missing else ())
+        return [
+            self.data[at - self.start : at - self.start + size] if self.holds(at) else next(fetched)
+            for at, size in places
+        ]
 
     def bytes_at(self, position: int, size: int) -> Plan[NDArray[np.uint8]]:
         """Bytes of the file, read only if they lie further in front."""

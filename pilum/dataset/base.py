@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
+from pilum.storage.io_stats import IOStats
 from pilum.storage.open import open_store
 from pilum.table.features import Feature
+from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["DatasetBase", "LanceStats", "Location", "require_version"]
@@ -28,6 +30,7 @@ class DatasetBase:
         version: int | None = None,
         *,
         storage_options: Mapping[str, str] | None = None,
+        session: Session | None = None,
     ) -> None:
         """Opens a table.
 
@@ -35,6 +38,7 @@ class DatasetBase:
             uri: Its location.
             version: The version, None for the latest.
             storage_options: Settings of the store.
+            session: Whose caches to use; None for those of the process.
 
         Raises:
             DatasetNotFoundError: If there is no table.
@@ -45,9 +49,9 @@ class DatasetBase:
         self._storage_options = dict(storage_options or {})
         store = open_store(self._uri, self._storage_options)
         self._snapshot = (
-            Snapshot.latest(store)
+            Snapshot.latest(store, session)
             if version is None
-            else Snapshot.at(store, require_version(version))
+            else Snapshot.at(store, require_version(version), session)
         )
 
     @classmethod
@@ -110,6 +114,21 @@ class DatasetBase:
     def stats(self) -> LanceStats:
         """Counts that need no data."""
         return LanceStats(self._snapshot)
+
+    def session(self) -> Session:
+        """The caches that this dataset uses, to open others with them."""
+        return self._snapshot.session
+
+    def io_stats_snapshot(self) -> IOStats:
+        """Requests and bytes since the last `io_stats_incremental`.
+
+        All datasets of the process at this location count together, as they share open files.
+        """
+        return self._snapshot.store.io.snapshot()
+
+    def io_stats_incremental(self) -> IOStats:
+        """The same as `io_stats_snapshot`; counts from zero afterwards."""
+        return self._snapshot.store.io.take()
 
     def config(self) -> dict[str, str]:
         """Settings of the table."""

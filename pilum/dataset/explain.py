@@ -105,7 +105,7 @@ def explain(
 def _of_table(snapshot: Snapshot, columns: Sequence[str] | None) -> Iterator[PageExplanation]:
     schema = _chosen(snapshot.schema, columns)
     for fragment in snapshot.manifest.fragments:
-        reader = FragmentReader.of(snapshot.store, fragment)
+        reader = FragmentReader.of(snapshot.session, snapshot.store, fragment)
         for field in schema.fields:
             yield from reader.field(field).explain()
 

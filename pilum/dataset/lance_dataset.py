@@ -17,6 +17,7 @@ from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.storage.open import open_store
+from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 from pilum.table.write import WriteOptions
 
@@ -40,6 +41,9 @@ def dataset(
     asof: datetime | date | str | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
+    metadata_cache_size_bytes: int | None = None,
+    index_cache_size_bytes: int | None = None,
+    session: Session | None = None,
 ) -> LanceDataset:
     """Opens a table.
 
@@ -49,6 +53,9 @@ def dataset(
         asof: Instead of a version: the newest one at that moment. Local time unless it has a zone;
             a date means its first moment.
         storage_options: Settings of the store.
+        metadata_cache_size_bytes: Uses caches of its own; see `pilum.Session`.
+        index_cache_size_bytes: The same.
+        session: Whose caches to use; None for those of the process.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -56,11 +63,15 @@ def dataset(
         UnsupportedFormatError: If the location or the table needs what is not there yet.
         InvalidInputError: For arguments that make no sense.
     """
+    if metadata_cache_size_bytes is not None or index_cache_size_bytes is not None:
+        if session is not None:
+            raise InvalidInputError("pass a session or the sizes of its caches, not both")
+        session = Session(index_cache_size_bytes, metadata_cache_size_bytes)
     if asof is None:
-        return LanceDataset(uri, version, storage_options=storage_options)
+        return LanceDataset(uri, version, storage_options=storage_options, session=session)
     if version is not None:
         raise InvalidInputError("pass a version or asof, not both")
-    snapshot = Snapshot.as_of(open_store(uri, storage_options), moment(asof))
+    snapshot = Snapshot.as_of(open_store(uri, storage_options), moment(asof), session)
     return LanceDataset.pinned(uri, storage_options, snapshot)
 
 

@@ -52,12 +52,13 @@ class Versions(DatasetBase):
         Raises:
             VersionNotFoundError: If there is no such version.
         """
-        snapshot = Snapshot.at(self._snapshot.store, require_version(version))
+        number = require_version(version)
+        snapshot = Snapshot.at(self._snapshot.store, number, self._snapshot.session)
         return self.pinned(self._uri, self._storage_options, snapshot)
 
     def checkout_latest(self) -> None:
         """Moves this dataset to the newest version."""
-        self._snapshot = Snapshot.latest(self._snapshot.store)
+        self._snapshot = Snapshot.latest(self._snapshot.store, self._snapshot.session)
 
 
 def moment(asof: Any) -> datetime:

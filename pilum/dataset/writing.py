@@ -52,7 +52,8 @@ class Writing(DatasetBase):
         )
         wanted = WriteRequest(mode, max_rows_per_file, max_bytes_per_file, None, properties, layout)
         store = self._snapshot.store
-        self._snapshot = publish(store, write_transaction(store, data, None, wanted))
+        snapshot = publish(store, write_transaction(store, data, None, wanted))
+        self._snapshot = replace(snapshot, session=self._snapshot.session)
 
     @classmethod
     def commit(

@@ -8,12 +8,13 @@ layout is one file in `structural/` and one line in `layouts.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.cache import CacheSlot
 from pilum.encodings.base import Compressive
 from pilum.encodings.notation import encoding_text
 from pilum.errors import CorruptFileError
@@ -58,6 +59,15 @@ class DictionaryBlock:
     buffers: list[NDArray[Any]]
     num_values: int
 
+    def owned(self) -> DictionaryBlock:
+        """The same values in memory of their own, not in that of a larger read."""
+        return DictionaryBlock([buffer.copy() for buffer in self.buffers], self.num_values)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return sum(buffer.nbytes for buffer in self.buffers)
+
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
@@ -87,11 +97,14 @@ class StoredPage:
         first_row: Row of the column with which the page begins.
         num_rows: Rows in the page.
         buffers: (offset, size) of each buffer, bytes.
+        lookup: Where a page keeps what it needs for every random access, such as the table of
+            its chunks; None to keep nothing. A page that is read as a whole puts nothing in.
     """
 
     first_row: int
     num_rows: int
     buffers: tuple[tuple[int, int], ...]
+    lookup: CacheSlot | None = field(default=None, compare=False)
 
     def buffer(self, index: int) -> tuple[int, int]:
         """Offset and size of one buffer.

@@ -18,6 +18,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.storage.io_stats import IoCounter
+
 __all__ = ["Entry", "Fetched", "Plan", "Ranges", "Sink", "Source", "Store", "gather", "run_plan"]
 
 T = TypeVar("T")
@@ -58,6 +60,10 @@ class Fetched:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        """The bytes of each range."""
+        return (self[index] for index in range(len(self.starts)))
 
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
         """The bytes of one range (a view)."""
@@ -130,6 +136,11 @@ class Store(Protocol):
     @property
     def uri(self) -> str:
         """Where the root is, as users name it."""
+        ...
+
+    @property
+    def io(self) -> IoCounter:
+        """Counts what all stores of this root read and write."""
         ...
 
     def source(self, path: str, size: int | None = None) -> Source:

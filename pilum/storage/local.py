@@ -20,7 +20,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Entry, Fetched, Ranges
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
+from pilum.storage.descriptors import Descriptor, keep_open
+from pilum.storage.io_stats import IoCounter
 
 __all__ = ["LocalSink", "LocalSource", "LocalStore"]
 
@@ -47,10 +49,15 @@ class LocalStore:
     Attributes:
         root: Absolute path of the folder.
         sync: Whether writes wait until the device has them.
+        io: Counts what all stores of this folder read and write.
     """
 
     root: str
     sync: bool = True
+    io: IoCounter = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "io", IoCounter.of(self.root))
 
     @property
     def uri(self) -> str:
@@ -64,7 +71,7 @@ class LocalStore:
             NotFoundError: If there is no such file.
             CorruptFileError: If the file is not `size` bytes long.
         """
-        return LocalSource(self._absolute(path), size)
+        return LocalSource(self._absolute(path), size, self.io)
 
     def read(self, path: str) -> bytes:
         """Reads a whole file.
@@ -75,20 +82,22 @@ class LocalStore:
         absolute = self._absolute(path)
         try:
             with open(absolute, "rb", buffering=0) as file:
-                return file.readall()
+                data = file.readall()
         except (FileNotFoundError, NotADirectoryError):
             raise _not_found(absolute) from None
+        self.io.count_read(len(data))
+        return data
 
     def sink(self, path: str) -> LocalSink:
         """Starts a new file; folders above it are created."""
-        return LocalSink(self._absolute(path), sync=self.sync)
+        return LocalSink(self._absolute(path), sync=self.sync, io=self.io)
 
     def put(self, path: str, data: bytes) -> None:
         """Writes a file whole, replacing one of that name; readers see the old or the new.
 
         Does not wait for the device: after a loss of power the file may be old, or missing.
         """
-        sink = LocalSink(self._absolute(path), sync=False)
+        sink = LocalSink(self._absolute(path), sync=False, io=self.io)
         try:
             sink.write(data)
             sink.finish()
@@ -134,23 +143,24 @@ class LocalStore:
 
 
 class LocalSource:
-    """One local file, open for reading. Safe to use from several threads."""
+    """One local file, open for reading. Safe to use from several threads.
 
-    __slots__ = ("_descriptor", "path", "size")
+    Of very many sources only some keep their file open; the others open it again when they read.
+    """
+
+    __slots__ = ("__weakref__", "_file", "_io", "_is_closed", "_version", "path", "size")
 
     path: str
     size: int
+    _file: Descriptor | None
 
-    def __init__(self, path: str, size: int | None = None) -> None:
-        self._descriptor = -1
+    def __init__(self, path: str, size: int | None = None, io: IoCounter | None = None) -> None:
         self.path = path
-        try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
-            raise _not_found(path) from None
-        self.size = os.fstat(self._descriptor).st_size
+        self._io = io or IoCounter()
+        self._is_closed = False
+        self._version: tuple[int, ...] | None = None
+        self._open()
         if size is not None and size != self.size:
-            self.close()
             raise CorruptFileError(f"expected {size} bytes, found {self.size}", path)
 
     def read(self, ranges: Ranges) -> Fetched:
@@ -165,13 +175,13 @@ class LocalSource:
         return self._read_many(ranges.offsets, ranges.sizes)
 
     def close(self) -> None:
-        """Closes the file; reading afterwards is an error."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        """Closes the file, once reads under way are through; reading afterwards is an error."""
+        self._is_closed = True
+        self._file = None
 
-    def __del__(self) -> None:
-        self.close()
+    def release(self) -> None:
+        """Closes the file until it is read again."""
+        self._file = None
 
     def __repr__(self) -> str:
         return f"LocalSource({self.path!r}, {self.size})"
@@ -180,10 +190,12 @@ class LocalSource:
         if offset < 0 or size < 0 or offset + size > self.size:
             raise self._outside(offset, size)
         if size <= _SMALL_BYTES:
+            file = self._file or self._open()
             try:
-                data = os.pread(self._descriptor, size, offset)
+                data = os.pread(file.number, size, offset)
             except OSError as error:
                 raise self._unreadable(error) from error
+            self._io.count_read(len(data))
             if len(data) != size:
                 raise self._shrunk(offset + len(data))
             return Fetched(np.frombuffer(data, np.uint8), _FIRST, sizes)
@@ -203,15 +215,34 @@ class LocalSource:
         return Fetched(buffer, layout.starts, sizes)
 
     def _fill(self, view: memoryview, offset: int) -> None:
+        file = self._file or self._open()
         done = 0
         while done < len(view):  # Linux reads at most 2 GiB per call
             try:
-                count = os.preadv(self._descriptor, [view[done:]], offset + done)
+                count = os.preadv(file.number, [view[done:]], offset + done)
             except OSError as error:
                 raise self._unreadable(error) from error
+            self._io.count_read(count)
             if count == 0:
                 raise self._shrunk(offset + done)
             done += count
+
+    def _open(self) -> Descriptor:
+        if self._is_closed:
+            raise InvalidInputError(f"{self.path} is closed")
+        try:
+            file = Descriptor(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
+        except (FileNotFoundError, NotADirectoryError):
+            raise _not_found(self.path) from None
+        status = os.fstat(file.number)
+        version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if self._version is None:
+            self._version, self.size = version, status.st_size
+        elif self._version != version:
+            raise CorruptFileError("the file has been replaced since it was opened", self.path)
+        self._file = file
+        keep_open(self)
+        return file
 
     def _outside(self, offset: int, size: int) -> CorruptFileError:
         return CorruptFileError(
@@ -223,20 +254,28 @@ class LocalSource:
             f"the file had {self.size} bytes when it was opened and now ends at {end}", self.path
         )
 
-    def _unreadable(self, error: OSError) -> Exception:
-        if self._descriptor < 0:
-            return InvalidInputError(f"{self.path} is closed")
+    def _unreadable(self, error: OSError) -> OSError:
         return OSError(error.errno, error.strerror, self.path)
 
 
 class LocalSink:
     """One new local file; see the module for when it becomes visible."""
 
-    __slots__ = ("_descriptor", "_folder", "_path", "_position", "_sync", "_temporary", "_visible")
+    __slots__ = (
+        "_descriptor",
+        "_folder",
+        "_io",
+        "_path",
+        "_position",
+        "_sync",
+        "_temporary",
+        "_visible",
+    )
 
-    def __init__(self, path: str, *, sync: bool = True) -> None:
+    def __init__(self, path: str, *, sync: bool = True, io: IoCounter | None = None) -> None:
         self._path = path
         self._sync = sync
+        self._io = io or IoCounter()
         self._position = 0
         self._visible = False
         self._folder = os.path.dirname(path)
@@ -261,6 +300,7 @@ class LocalSink:
         view = view.cast("B")
         while view:
             count = os.write(self._descriptor, view)
+            self._io.count_write(count)
             self._position += count
             view = view[count:]
 

@@ -42,6 +42,7 @@ from pilum.table.manifest_file import (
     load_manifest_and_transaction,
 )
 from pilum.table.names import HINT_PATH, ManifestName, NamingScheme, transaction_path
+from pilum.table.session import default_session
 from pilum.table.transaction import Committed, Transaction, load_transaction
 from pilum.table.versions import list_manifests, load_named
 
@@ -198,7 +199,7 @@ class _Committer:
             raise UnsupportedFeatureError(
                 f"{where}: the manifest has members that this library would lose"
             )
-        return with_counted_rows(self.store, base)
+        return with_counted_rows(self.store, base, default_session())
 
     def _publish(self, manifest: Manifest, path: str) -> bool:
         """Whether the manifest is now the one at `path`."""

@@ -13,11 +13,12 @@ from pilum.storage.base import Store
 from pilum.table.files import open_data_file
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
+from pilum.table.session import Session
 
 __all__ = ["with_counted_rows"]
 
 
-def with_counted_rows(store: Store, manifest: Manifest) -> Manifest:
+def with_counted_rows(store: Store, manifest: Manifest, session: Session) -> Manifest:
     """The manifest with the rows of each fragment; the same one if they are recorded.
 
     Raises:
@@ -28,17 +29,17 @@ def with_counted_rows(store: Store, manifest: Manifest) -> Manifest:
     if recorded and all(fragment.physical_rows for fragment in manifest.fragments):
         return manifest
     counted = (
-        fragment if recorded and fragment.physical_rows else _counted(store, fragment)
+        fragment if recorded and fragment.physical_rows else _counted(store, fragment, session)
         for fragment in manifest.fragments
     )
     return replace(manifest, fragments=tuple(counted))
 
 
-def _counted(store: Store, fragment: Fragment) -> Fragment:
+def _counted(store: Store, fragment: Fragment, session: Session) -> Fragment:
     if not fragment.files:
         return fragment
     try:
-        reader = open_data_file(store, fragment.files[0])
+        reader = open_data_file(session, store, fragment.files[0])
     except UnsupportedVersionError as error:
         raise UnsupportedVersionError(
             f"{store.uri}: the number of rows is not recorded, and {error}"

@@ -1,21 +1,16 @@
 """The columns of one fragment: which data file holds which leaf, opened once and kept.
 
 For a wanted field, the first file that lists the id of a leaf supplies it; a leaf that no file
-lists is null in every row. Files never change once they are written, so open readers are shared by
-all scans of the process, up to a limit. Source: docs/format/table.md, "Fragments".
+lists is null in every row. Open readers are shared by all scans of a session. Source:
+docs/format/table.md, "Fragments".
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable
 from functools import cached_property
 from itertools import repeat
-from typing import Generic, TypeVar
 
-from pilum.container.open import field_reader, open_file
+from pilum.container.open import field_reader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.schema import Field, FieldId
@@ -23,58 +18,28 @@ from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.fragment import DataFile, Fragment
 from pilum.table.names import data_path
+from pilum.table.session import Session
 
 __all__ = ["FragmentReader", "open_data_file"]
 
-_MAX_OPEN = 256
+# What Python's objects take, roughly.
+_FRAGMENT_BYTES = 2048
+_FIELD_BYTES = 2048
 _NO_COLUMN = -1
 """Files before 2.0 have no columns by number."""
 
-K = TypeVar("K")
-V = TypeVar("V")
 
-
-class _Recent(Generic[K, V]):
-    """The most recently used values. Safe to use from several threads."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self.clear()
-        if hasattr(os, "register_at_fork"):
-            # A thread that is gone in the child may have held the lock.
-            os.register_at_fork(after_in_child=self.clear)
-
-    def clear(self) -> None:
-        """Forgets everything."""
-        self._values: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: K, make: Callable[[], V]) -> V:
-        """The value of a key, made if it is not at hand."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        value = make()
-        with self._lock:
-            self._values[key] = value
-            if len(self._values) > self._capacity:
-                self._values.popitem(last=False)
-        return value
-
-
-def open_data_file(store: Store, file: DataFile) -> DataFileReader:
-    """Opens a data file of a table, once for all that read it.
+def open_data_file(session: Session, store: Store, file: DataFile) -> DataFileReader:
+    """Opens a data file of a table, once for all that read it in a session.
 
     Raises:
         UnsupportedVersionError: If it has a version that is not supported.
         CorruptFileError: If it is damaged.
     """
     version = FileVersion.from_numbers(file.major, file.minor)
-    path = data_path(file.path)
     # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
     size = None if version is FileVersion.LEGACY else file.size_bytes
-    return _files.get((store.uri, path, size), lambda: open_file(store.source(path, size)))
+    return session.open_file(store, data_path(file.path), size)
 
 
 class FragmentReader:
@@ -85,17 +50,29 @@ class FragmentReader:
         num_rows: Its physical rows.
     """
 
-    def __init__(self, store: Store, fragment: Fragment) -> None:
+    def __init__(self, session: Session, store: Store, fragment: Fragment) -> None:
+        self._session = session
         self._store = store
+        self._files: dict[str, DataFileReader] = {}
+        self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
         self.fragment = fragment
         self.num_rows = fragment.physical_rows
-        self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
 
     @classmethod
-    def of(cls, store: Store, fragment: Fragment) -> FragmentReader:
-        """The reader of a fragment, shared by all that read it."""
-        key = (store.uri, fragment.id, tuple(file.path for file in fragment.files))
-        return _fragments.get(key, lambda: cls(store, fragment))
+    def of(cls, session: Session, store: Store, fragment: Fragment) -> FragmentReader:
+        """The reader of a fragment, shared by all that read it in a session."""
+        cache, key = session.metadata, _key(store, fragment)
+        reader: FragmentReader | None = cache.get(key)
+        if reader is None:
+            made = cls(session, store, fragment)
+            reader = cache.put_if_absent(key, made, made.held_bytes)
+        return reader
+
+    @property
+    def held_bytes(self) -> int:
+        """About the memory that it takes, with its open files."""
+        files = sum(reader.held_bytes for reader in list(self._files.values()))
+        return _FRAGMENT_BYTES + _FIELD_BYTES * len(self._fields) + files
 
     def field(self, field: Field) -> FieldReader:
         """Opens what a field, with only its wanted members, needs.
@@ -108,6 +85,8 @@ class FragmentReader:
         # The same columns may have another name or place in another version.
         if reader is None or (reader.field is not field and reader.field != field):
             reader = self._fields[field.ids] = self._make(field)
+            key = _key(self._store, self.fragment)
+            self._session.metadata.resize(key, self, self.held_bytes)
         return reader
 
     def _make(self, field: Field) -> FieldReader:
@@ -135,7 +114,10 @@ class FragmentReader:
         return parts
 
     def _open(self, file: DataFile) -> DataFileReader:
-        reader = open_data_file(self._store, file)
+        reader = self._files.get(file.path)
+        if reader is None:
+            reader = open_data_file(self._session, self._store, file)
+            self._files[file.path] = reader
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(
                 f"rows: the manifest says {self.num_rows}, the file {reader.num_rows}",
@@ -145,5 +127,5 @@ class FragmentReader:
         return reader
 
 
-_files: _Recent[tuple[str, str, int | None], DataFileReader] = _Recent(_MAX_OPEN)
-_fragments: _Recent[tuple[str, int, tuple[str, ...]], FragmentReader] = _Recent(_MAX_OPEN)
+def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:
+    return store.uri, fragment.id, tuple(file.path for file in fragment.files)

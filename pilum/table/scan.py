@@ -370,4 +370,4 @@ def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentRea
                 f"no fragment {number} in version {snapshot.manifest.version}; "
                 f"there are {len(by_id)}"
             )
-        yield FragmentReader.of(snapshot.store, by_id[number])
+        yield FragmentReader.of(snapshot.session, snapshot.store, by_id[number])

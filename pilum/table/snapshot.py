@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pilum.errors import DatasetNotFoundError, VersionNotFoundError
@@ -11,6 +11,7 @@ from pilum.storage.base import Store
 from pilum.table.counted import with_counted_rows
 from pilum.table.features import require_readable
 from pilum.table.manifest import Manifest
+from pilum.table.session import Session, default_session
 from pilum.table.versions import list_manifests, load_named, load_version
 
 __all__ = ["Snapshot"]
@@ -23,13 +24,15 @@ class Snapshot:
     Attributes:
         store: Where the table is.
         manifest: What the version consists of.
+        session: What keeps open files and what was learned of them.
     """
 
     store: Store
     manifest: Manifest
+    session: Session = field(default_factory=default_session, compare=False, repr=False)
 
     @classmethod
-    def latest(cls, store: Store) -> Snapshot:
+    def latest(cls, store: Store, session: Session | None = None) -> Snapshot:
         """Pins the newest version.
 
         Raises:
@@ -40,10 +43,10 @@ class Snapshot:
         names = list_manifests(store)
         if not names:
             raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
-        return cls._checked(store, load_named(store, names[-1]))
+        return cls._checked(store, load_named(store, names[-1]), session)
 
     @classmethod
-    def at(cls, store: Store, version: int) -> Snapshot:
+    def at(cls, store: Store, version: int, session: Session | None = None) -> Snapshot:
         """Pins the version of this number.
 
         Raises:
@@ -52,15 +55,16 @@ class Snapshot:
             UnsupportedFeatureError: If it needs a reader that knows more.
             CorruptFileError: If its manifest contradicts the format.
         """
-        return cls._checked(store, load_version(store, version))
+        return cls._checked(store, load_version(store, version), session)
 
     @classmethod
-    def as_of(cls, store: Store, when: datetime) -> Snapshot:
+    def as_of(cls, store: Store, when: datetime, session: Session | None = None) -> Snapshot:
         """Pins the newest version that was committed at or before a moment.
 
         Args:
             store: Where the table is.
             when: The moment; without a time zone it is local time.
+            session: What the snapshot reads with; None for the one of the process.
 
         Raises:
             VersionNotFoundError: If the table is younger.
@@ -75,7 +79,7 @@ class Snapshot:
         for name in reversed(names):
             manifest = load_named(store, name)
             if manifest.timestamp <= moment:
-                return cls._checked(store, manifest)
+                return cls._checked(store, manifest, session)
         raise VersionNotFoundError(f"{store.uri} has no version as old as {when.isoformat()}")
 
     @property
@@ -89,6 +93,7 @@ class Snapshot:
         return sum(fragment.physical_rows for fragment in self.manifest.fragments)
 
     @classmethod
-    def _checked(cls, store: Store, manifest: Manifest) -> Snapshot:
+    def _checked(cls, store: Store, manifest: Manifest, session: Session | None) -> Snapshot:
         require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
-        return cls(store, with_counted_rows(store, manifest))
+        session = session or default_session()
+        return cls(store, with_counted_rows(store, manifest, session), session)

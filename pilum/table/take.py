@@ -136,7 +136,7 @@ def _by_fragment(
                 f"no row {int(part[-1])} in fragment {int(part_ids[0])} of version "
                 f"{snapshot.manifest.version}"
             )
-        groups.append((FragmentReader.of(snapshot.store, fragment), part))
+        groups.append((FragmentReader.of(snapshot.session, snapshot.store, fragment), part))
     return groups
 
 

@@ -34,6 +34,7 @@ from pilum.storage.base import Plan, Source, gather, run_plan
 __all__ = ["LegacyFile", "page_owners", "read_field"]
 
 _LENGTH = struct.Struct("<I")
+_READER_BYTES = 4096
 
 
 class LegacyFile:
@@ -73,6 +74,13 @@ class LegacyFile:
             return cls(source, Metadata.from_bytes(data, position), tail)
         except CorruptFileError as error:
             raise error.at(source.path) if source.path not in error.where else error from None
+
+    @property
+    def held_bytes(self) -> int:
+        """About the memory that the open file takes, pages of its table and dictionaries too."""
+        tables = sum(table.held_bytes for table in list(self._tables.values()))
+        dictionaries = sum(values.nbytes for values in list(self._dictionaries.values()))
+        return _READER_BYTES + len(self._tail.data) + tables + dictionaries
 
     @cached_property
     def _manifest(self) -> table_pb2.Manifest | None:

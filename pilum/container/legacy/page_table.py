@@ -26,6 +26,8 @@ __all__ = ["PageTable", "Pages", "pack_page_table"]
 
 _ENTRY_BYTES = 16
 _MAX_BYTES = 1 << 62
+_OVERHEAD = 16
+"""What a row takes beside its entries, in entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,11 @@ class PageTable:
         self._num_batches = num_batches
         self._file_bytes = file_bytes
         self._rows: dict[int, Pages] = {}
+
+    @property
+    def held_bytes(self) -> int:
+        """About the memory that the rows at hand take."""
+        return _ENTRY_BYTES * (_OVERHEAD + self._num_batches) * len(self._rows)
 
     def read(self, ids: Iterable[int]) -> Plan[Mapping[int, Pages]]:
         """Reads the rows of fields that own pages.

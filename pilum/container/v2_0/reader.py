@@ -25,6 +25,10 @@ def column_owners(field: Field) -> Iterator[Field]:
             yield from column_owners(child)
 
 
+_PARSED_FACTOR = 8
+"""What metadata take once they are parsed, for each byte of theirs."""
+
+
 class PagedFileReader:
     """An open file. Safe to use from several threads.
 
@@ -35,6 +39,7 @@ class PagedFileReader:
     def __init__(self, container: FileReader) -> None:
         self.container = container
         self._columns: dict[int, Column] = {}
+        self._parsed_bytes = 0
 
     @classmethod
     def open(cls, source: Source, tail: Tail | None = None) -> PagedFileReader:
@@ -61,6 +66,11 @@ class PagedFileReader:
         """Rows of the file."""
         return self.container.num_rows
 
+    @property
+    def held_bytes(self) -> int:
+        """About the memory that the open file takes."""
+        return self.container.held_bytes + _PARSED_FACTOR * self._parsed_bytes
+
     def field_columns(self) -> dict[FieldId, int]:
         """The number of the column of each field of the schema that has one."""
         owners = (owner for field in self.schema.fields for owner in column_owners(field))
@@ -78,6 +88,7 @@ class PagedFileReader:
             metadata = self.container.column_metadata(missing)
             for index, data in zip(missing, metadata, strict=True):
                 self._columns[index] = self._parse(index, data)
+                self._parsed_bytes += len(data)
         return [self._columns[index] for index in wanted]
 
     def _parse(self, index: int, data: bytes) -> Column:

@@ -72,12 +72,14 @@ class ChunkTable:
         )
         numbers = words.view(np.uint32 if large else np.uint16).astype(np.int64)
         sizes = ((numbers >> 4) + 1) * 8
+        behind = sizes.cumsum()
         demand(
-            int(sizes.sum()) <= body_bytes,
-            f"chunks, bytes: expected at most {body_bytes}, found {int(sizes.sum())}",
+            int(behind[-1]) <= body_bytes,
+            f"chunks, bytes: expected at most {body_bytes}, found {int(behind[-1])}",
         )
         values = np.int64(1) << (numbers & 15)
-        rest = num_items - int(values[:-1].sum())
+        values[-1] = 0
+        rest = num_items - int(values.sum())
         demand(
             0 < rest <= _MAX_VALUES,
             f"values of the last chunk: expected 1 to {_MAX_VALUES}, found {rest}",
@@ -86,10 +88,18 @@ class ChunkTable:
         rows, last_chunks = values, None
         if index is not None:
             rows, last_chunks = _rows_of(index, len(sizes), num_rows)
-        demand(int(rows.sum()) == num_rows, f"rows: expected {num_rows}, found {int(rows.sum())}")
-        ends = np.cumsum(rows)
-        table = np.column_stack((np.cumsum(sizes) - sizes, sizes, values, ends - rows, rows))
+        ends = rows.cumsum()
+        demand(int(ends[-1]) == num_rows, f"rows: expected {num_rows}, found {int(ends[-1])}")
+        table = np.empty((len(sizes), 5), dtype=np.int64)
+        for column, entries in enumerate((behind - sizes, sizes, values, ends - rows, rows)):
+            table[:, column] = entries
         return cls(table, ends, last_chunks)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the table."""
+        last = 0 if self.last_chunks is None else self.last_chunks.nbytes
+        return self.table.nbytes + self.row_ends.nbytes + last
 
     def covering(self, rows: RowRanges) -> NDArray[np.int64] | slice:
         """Numbers of the chunks that hold the rows, ascending.

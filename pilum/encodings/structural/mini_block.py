@@ -61,14 +61,25 @@ _MAX_SMALL_CHUNK = 32_768
 _MAX_HEAD = 512
 """Bytes of a chunk's header and padding, and by which incompressible values may grow."""
 _DEFAULTS = EncodingOptions()
+_LOOKUP_BYTES = 1024
+"""About what the objects around the arrays take."""
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _Lookup:
     """What is read once per page: the chunk table and the dictionary."""
 
     chunks: ChunkTable
     dictionary: DictionaryBlock | None
+
+    def owned(self) -> _Lookup:
+        """The same in memory of its own."""
+        return _Lookup(self.chunks, self.dictionary and self.dictionary.owned())
+
+    @property
+    def size_bytes(self) -> int:
+        dictionary = self.dictionary.size_bytes if self.dictionary else 0
+        return _LOOKUP_BYTES + self.chunks.size_bytes + dictionary
 
 
 @dataclass
@@ -85,7 +96,6 @@ class MiniBlockPage(Page):
     num_items: int
     large: bool
     _plan: kernels.Plan = field(init=False)
-    _state: _State | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._plan = self.values.plan()
@@ -126,9 +136,13 @@ class MiniBlockPage(Page):
         )
 
     def read(self, rows: RowRanges) -> Plan[Decoded]:
-        """Reads rows of the page."""
-        state = self._state or (yield from self._prepare())
-        fetched, chunks = yield from self._fetch_chunks(state.chunks, rows)
+        """Reads rows of the page; a whole page with one request."""
+        lookup: _Lookup | None = self.stored.lookup.get() if self.stored.lookup else None
+        if lookup is None and rows.covers(self.stored.num_rows):
+            fetched, chunks, lookup = yield from self._fetch_all()
+        else:
+            lookup = lookup or (yield from self._look_up())
+            fetched, chunks = yield from self._fetch_chunks(lookup.chunks, rows)
         buffers, num_values, layers = kernels.decode_mini_block(
             self._plan,
             self.rep,
@@ -141,7 +155,7 @@ class MiniBlockPage(Page):
             rows.bounds,
         )
         return Decoded(
-            self.values, buffers, num_values, [Layer(*layer) for layer in layers], state.dictionary
+            self.values, buffers, num_values, [Layer(*layer) for layer in layers], lookup.dictionary
         )
 
     def _fetch_chunks(
@@ -178,17 +192,37 @@ class MiniBlockPage(Page):
         chunks[:, 0] += np.repeat(fetched.starts - begins, last - first + 1)
         return fetched, chunks
 
-    def _prepare(self) -> Plan[_State]:
-        has_index = self.rep is not None
+    def _fetch_all(self) -> Plan[tuple[Fetched, NDArray[np.int64], _Lookup]]:
+        """Reads the page, without keeping anything for later."""
+        fetched = yield Ranges.of(self.stored.buffer(1), *self._lookup_buffers())
+        _, *buffers = fetched
+        lookup = self._parse(buffers)
+        chunks = lookup.chunks.table.copy()
+        chunks[:, 0] += fetched.starts[0]
+        return fetched, chunks, lookup
+
+    def _look_up(self) -> Plan[_Lookup]:
+        """Reads what random access needs, and keeps it."""
+        fetched = yield Ranges.of(*self._lookup_buffers())
+        lookup = self._parse(list(fetched))
+        if self.stored.lookup:
+            lookup = lookup.owned()
+            self.stored.lookup.put(lookup, lookup.size_bytes)
+        return lookup
+
+    def _lookup_buffers(self) -> list[tuple[int, int]]:
         wanted = [0]
         if self.dictionary is not None:
             wanted.append(2)
-        if has_index:
+        if self.rep is not None:
             wanted.append(len(self.stored.buffers) - 1)
-        words, *others = yield from self.stored.fetch(*wanted)
+        return [self.stored.buffer(index) for index in wanted]
+
+    def _parse(self, buffers: list[NDArray[np.uint8]]) -> _Lookup:
+        words, *others = buffers
         chunks = ChunkTable.parse(
             words,
-            others[-1] if has_index else None,
+            others[-1] if self.rep is not None else None,
             large=self.large,
             num_items=self.num_items,
             num_rows=self.stored.num_rows,
@@ -197,8 +231,7 @@ class MiniBlockPage(Page):
         dictionary = None
         if self.dictionary is not None:
             dictionary = _read_dictionary(self.dictionary, others[0], self.num_dictionary_items)
-        self._state = _State(chunks, dictionary)
-        return self._state
+        return _Lookup(chunks, dictionary)
 
 
 def _read_dictionary(
