@@ -1,7 +1,7 @@
 """What every file since version 2.0 is written of: aligned buffers, then the tables of its end.
 
-    data buffers      each padded to 64 bytes
-    global buffer 0   the schema and the number of rows
+    data buffers      each padded to 64 bytes (or more); global buffers from 1 on among them
+    global buffer 0   the file descriptor
     column metadata   one message per column
     tables, footer    see `footer.py`
 
@@ -10,6 +10,7 @@ Source: docs/format/container.md, "Writing".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pilum.container.footer import Footer, pack_table
@@ -21,39 +22,57 @@ from pilum.storage.base import Sink
 __all__ = ["FileBody"]
 
 _ALIGNMENT = 64
-_PAD = b"\x48" * _ALIGNMENT
+_PAD = b"\x48"
 
 
 class FileBody:
-    """Writes the parts of one file in their order.
+    """Writes the parts of one file in their order; knows nothing of types.
 
     Attributes:
         sink: Where it goes.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, alignment: int = _ALIGNMENT) -> None:
+        """Starts a file.
+
+        Args:
+            sink: Where it goes.
+            alignment: Every buffer begins at a multiple of so many bytes.
+        """
         self.sink = sink
+        self._alignment = alignment
+        self._global_buffers: list[tuple[int, int]] = []
 
     def buffer(self, data: Any) -> tuple[int, int]:
         """Writes a data buffer; returns its position and size. Empty ones take no room."""
         position, size = self.sink.position, memoryview(data).nbytes
         if size:
             self.sink.write(data)
-            self.sink.write(_PAD[: -size % _ALIGNMENT])
+            self.sink.write(_PAD * (-size % self._alignment))
         return position, size
 
+    def global_buffer(self, data: Any) -> int:
+        """Writes a global buffer; returns its number, from 1 on."""
+        self._global_buffers.append(self.buffer(data))
+        return len(self._global_buffers)
+
     def end(
-        self, schema: Schema, num_rows: int, columns: list[bytes], version: FileVersion
+        self, schema: Schema, num_rows: int, columns: Sequence[bytes], version: FileVersion
     ) -> None:
         """Writes all that follows the data, given the metadata of each column."""
         message = file_pb2.Schema(fields=schema.to_proto(), metadata=schema.metadata_to_proto())
         descriptor = file_pb2.FileDescriptor(schema=message, length=num_rows)
-        descriptor_entry = self._bytes(descriptor.SerializeToString())
+        self.end_with(descriptor.SerializeToString(), columns, version)
+
+    def end_with(self, descriptor: bytes, columns: Sequence[bytes], version: FileVersion) -> None:
+        """The same, with a file descriptor that is serialised already."""
+        global_buffers = [self._bytes(descriptor), *self._global_buffers]
         start = self.sink.position
         entries = [self._bytes(column) for column in columns]
         column_table, _ = self._bytes(pack_table(entries))
-        global_table, _ = self._bytes(pack_table([descriptor_entry]))
-        footer = Footer(start, column_table, global_table, 1, len(columns), version)
+        global_table, _ = self._bytes(pack_table(global_buffers))
+        count = len(global_buffers)
+        footer = Footer(start, column_table, global_table, count, len(columns), version)
         self._bytes(footer.pack())
 
     def _bytes(self, data: bytes) -> tuple[int, int]:

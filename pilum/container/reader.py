@@ -26,7 +26,7 @@ from pilum.encodings.page import Decoded, Page, StoredPage
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Schema
+from pilum.format.schema import FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Plan, Ranges, Source, run_plan
 from pilum.storage.held import HeldSource
@@ -234,6 +234,10 @@ class FileReader:
             raise error.at(self.source.path) from None
         except UnsupportedFormatError as error:
             raise type(error)(f"{error}\n  {self.source.path}") from None
+
+    def field_columns(self) -> dict[FieldId, int]:
+        """The number of the column of each leaf of the schema."""
+        return {leaf.id: index for index, leaf in enumerate(self.schema.leaves())}
 
     @property
     def held_bytes(self) -> int:

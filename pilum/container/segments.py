@@ -48,6 +48,10 @@ class DataFileReader(Protocol):
         """Rows of the file."""
         ...
 
+    def field_columns(self) -> Mapping[FieldId, int]:
+        """The number of the column of each field that has one; -1 where they have no numbers."""
+        ...
+
     @property
     def held_bytes(self) -> int:
         """About the memory that the open file takes, without what a cache counts."""

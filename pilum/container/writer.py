@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.container.footer import Footer, pack_table
+from pilum.container.body import FileBody
 from pilum.container.metadata import PageEntry, pack_column
-from pilum.container.options import MAX_ALIGNMENT, FileOptions
+from pilum.container.options import FileOptions
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.page import EncodedPage, StoredPage
@@ -32,7 +32,6 @@ from pilum.errors import (
     SchemaMismatchError,
     UnsupportedTypeError,
 )
-from pilum.format.pb import file_pb2
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.parallel import num_threads, submit
@@ -40,7 +39,6 @@ from pilum.storage.base import Sink
 
 __all__ = ["DataFileWriter", "FileWriter", "WrittenFile", "checked_storage"]
 
-_PAD = b"\x48" * MAX_ALIGNMENT
 _DEFAULTS = FileOptions()
 
 OnPage: TypeAlias = Callable[[tuple[Field, ...], StoredPage, EncodedPage], None]
@@ -72,6 +70,14 @@ class DataFileWriter(Protocol):
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Adds rows."""
+        ...
+
+    def add_global_buffer(self, data: bytes) -> int:
+        """Adds bytes that readers find by the number that is returned, from 1 on."""
+        ...
+
+    def add_schema_metadata(self, key: str, value: str) -> None:
+        """Adds an entry to the metadata of the schema, in the place of one of the same key."""
         ...
 
     def bytes_written(self) -> int:
@@ -157,12 +163,12 @@ class FileWriter:
             if special := field.special_storage:
                 raise UnsupportedTypeError(f"column {field.name!r}: {special} is not supported")
         self._sink = sink
+        self._body = FileBody(sink, options.buffer_alignment)
         self._schema = schema
         self._arrow = schema.arrow
         self._version = version
         self._num_rows = 0
         self._on_page = on_page
-        self._alignment = options.buffer_alignment
         page_bytes = options.page_bytes(len(schema.fields))
         self._columns = [
             [_ColumnWriter(path, page_bytes, options.encoding) for path in field.leaf_paths()]
@@ -193,6 +199,14 @@ class FileWriter:
                     self._encode(column, chain)
         self._num_rows += batch.num_rows
 
+    def add_global_buffer(self, data: bytes) -> int:
+        """Adds bytes that readers find by the number that is returned, from 1 on."""
+        return self._body.global_buffer(data)
+
+    def add_schema_metadata(self, key: str, value: str) -> None:
+        """Adds an entry to the metadata of the schema, in the place of one of the same key."""
+        self._schema = replace(self._schema, metadata={**self._schema.metadata, key: value})
+
     def bytes_written(self) -> int:
         """Bytes in the file, and those that wait to be encoded."""
         waiting = sum(column.waiting_bytes for columns in self._columns for column in columns)
@@ -205,7 +219,8 @@ class FileWriter:
             for chain in column.flush():
                 self._encode(column, chain)
         self._write_pages(keep=0)
-        self._write_end(columns)
+        metadata = [pack_column(column.entries) for column in columns]
+        self._body.end(self._schema, self._num_rows, metadata, self._version)
         self._sink.finish()
         return WrittenFile(
             self._num_rows,
@@ -233,37 +248,12 @@ class FileWriter:
                 self._write_page(column, page)
 
     def _write_page(self, column: _ColumnWriter, page: EncodedPage) -> None:
-        buffers = tuple(self._write_buffer(buffer) for buffer in page.buffers)
+        buffers = tuple(self._body.buffer(buffer) for buffer in page.buffers)
         stored = StoredPage(column.num_rows, page.num_rows, buffers)
         column.entries.append((stored, page.layout))
         if self._on_page:
             self._on_page(column.path, stored, page)
         column.num_rows += page.num_rows
-
-    def _write_buffer(self, buffer: Any) -> tuple[int, int]:
-        position, size = self._sink.position, memoryview(buffer).nbytes
-        if size:
-            self._sink.write(buffer)
-            self._sink.write(_PAD[: -size % self._alignment])
-        return position, size
-
-    def _write_end(self, columns: list[_ColumnWriter]) -> None:
-        schema = file_pb2.Schema(
-            fields=self._schema.to_proto(), metadata=self._schema.metadata_to_proto()
-        )
-        descriptor = file_pb2.FileDescriptor(schema=schema, length=self._num_rows)
-        descriptor_entry = self._write_bytes(descriptor.SerializeToString())
-        start = self._sink.position
-        entries = [self._write_bytes(pack_column(column.entries)) for column in columns]
-        column_table, _ = self._write_bytes(pack_table(entries))
-        global_table, _ = self._write_bytes(pack_table([descriptor_entry]))
-        footer = Footer(start, column_table, global_table, 1, len(columns), self._version)
-        self._write_bytes(footer.pack())
-
-    def _write_bytes(self, data: bytes) -> tuple[int, int]:
-        position = self._sink.position
-        self._sink.write(data)
-        return position, len(data)
 
 
 def _chain(array: pa.Array, path: tuple[Field, ...]) -> pa.Array:

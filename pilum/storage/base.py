@@ -179,6 +179,10 @@ class Store(Protocol):
         """Lists the objects directly in a folder, in any order; nothing if there is no folder."""
         ...
 
+    def folders(self, folder: str) -> Iterator[str]:
+        """Names of the folders directly in a folder, in any order."""
+        ...
+
     def delete(self, path: str) -> None:
         """Removes an object; no error if there is none."""
         ...

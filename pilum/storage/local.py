@@ -130,6 +130,15 @@ class LocalStore:
                     if entry.is_file():
                         yield Entry(entry.name, entry.stat().st_size)
 
+    def folders(self, folder: str) -> Iterator[str]:
+        """Names of the folders directly in a folder, in any order."""
+        try:
+            entries = os.scandir(self._absolute(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        with entries:
+            yield from (entry.name for entry in entries if entry.is_dir())
+
     def delete(self, path: str) -> None:
         """Removes a file; no error if there is none."""
         with suppress(FileNotFoundError, NotADirectoryError):

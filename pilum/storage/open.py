@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from urllib.parse import unquote
 
 from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.storage.base import Store
 from pilum.storage.local import LocalStore
 
-__all__ = ["open_store"]
+__all__ = ["open_object", "open_store"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _LOCAL_SCHEME = "file"
@@ -32,6 +33,27 @@ def open_store(
         UnsupportedFormatError: For a scheme that this library has no store for.
         InvalidInputError: For a location or option that is malformed.
     """
+    return _open_local(uri, storage_options)
+
+
+def open_object(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> tuple[Store, str]:
+    """The store around one object, and the name of the object in it.
+
+    Raises:
+        As `open_store`.
+    """
+    store = _open_local(uri, storage_options)
+    folder, name = os.path.split(store.root)
+    if not name:
+        raise InvalidInputError(f"expected the location of a file, found {uri!r}")
+    return replace(store, root=folder), name
+
+
+def _open_local(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None
+) -> LocalStore:
     text = os.fspath(uri)
     if not text or "\0" in text:
         raise InvalidInputError(f"expected a path or URI, found {uri!r}")

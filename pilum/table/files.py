@@ -69,6 +69,11 @@ class FragmentReader:
         return reader
 
     @property
+    def id(self) -> int:
+        """Of the fragment."""
+        return self.fragment.id
+
+    @property
     def held_bytes(self) -> int:
         """About the memory that it takes, with its open files."""
         files = sum(reader.held_bytes for reader in list(self._files.values()))

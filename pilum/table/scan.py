@@ -2,39 +2,31 @@
 
     fragments ──▶ windows of rows ──▶ segments of each column ──▶ threads decode ──▶ batches
 
-A window is as many rows as about `_WINDOW_BYTES` of memory hold; the next one is read while
-the caller works on the last. With a filter, rows that it cannot match are left out where files know
-what they hold (`pilum.table.skip`). Of the others its columns are read first, and the rest only
-where it matches: whole windows if many rows do, single rows if few.
+A window is some rows that are read together (`pilum.table.windows`). With a filter, rows that it
+cannot match are left out where files know what they hold (`pilum.table.skip`); of the others its
+columns are read first, and the rest only where it matches: whole windows if many rows do, single
+rows if few.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain, islice
 
 import numpy as np
 import pyarrow as pa
 
-from pilum.container.segments import Segment, read_segments
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter
 from pilum.format.rows import RowRanges
-from pilum.parallel import submit
-from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, addresses, scan_columns
+from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
 from pilum.table.files import FragmentReader
 from pilum.table.skip import rows_to_test
 from pilum.table.snapshot import Snapshot
+from pilum.table.windows import Pending, Window, batches, read_ahead, rows_of_window
 
 __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
 
-_WINDOW_BYTES = 32 * 1024 * 1024
-_WINDOWS_AHEAD = 2
-_TASK_BYTES = 512 * 1024
 _BATCH_ROWS = 8192
 _FIRST_WINDOW_BATCHES = 4
 _FEW_MATCHES = 0.05
@@ -94,10 +86,7 @@ def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
         CorruptFileError: If a file is damaged.
         FilterError: If the filter fails on a value.
     """
-    size = options.batch_size or _BATCH_ROWS
-    for table in _tables(snapshot, options):
-        for start in range(0, table.num_rows, size):
-            yield _batch(table.slice(start, size))
+    yield from batches(_tables(snapshot, options), options.batch_size or _BATCH_ROWS)
 
 
 def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
@@ -133,75 +122,6 @@ def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
     return pa.schema([column.arrow for column in columns], snapshot.schema.arrow.metadata)
 
 
-def _batch(table: pa.Table) -> pa.RecordBatch:
-    """A table of few chunks as one batch; copies only where a page ends within."""
-    arrays = [
-        column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-        for column in table.columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Some rows of one fragment that are read together."""
-
-    fragment: FragmentReader
-    rows: RowRanges
-
-
-class _Pending:
-    """Columns of some rows that threads are reading.
-
-    Small pages are read several at a time, as handing them out one by one costs more than
-    decoding them.
-    """
-
-    def __init__(
-        self, window: _Window, columns: list[ScanColumn], rows: RowRanges | None = None
-    ) -> None:
-        rows = window.rows if rows is None else rows
-        self._window = window
-        self._columns = columns
-        self._rows = rows
-        self._counts: list[int | None] = []
-        self._futures: list[Future[list[pa.Array]]] = []
-        bundle: list[Segment] = []
-        bundle_bytes = 0.0
-        for column in columns:
-            if column.field is None:
-                self._counts.append(None)
-                continue
-            field = window.fragment.field(column.field)
-            segments = list(field.segments(rows))
-            self._counts.append(len(segments))
-            for segment in segments:
-                bundle.append(segment)
-                bundle_bytes += segment.rows.num_rows * field.bytes_per_row
-                if bundle_bytes >= _TASK_BYTES:
-                    self._futures.append(submit(partial(read_segments, bundle)))
-                    bundle, bundle_bytes = [], 0.0
-        if bundle:
-            self._futures.append(submit(partial(read_segments, bundle)))
-
-    def table(self, schema: pa.Schema) -> pa.Table:
-        """Waits for the rows."""
-        chunks = chain.from_iterable(future.result() for future in self._futures)
-        arrays = []
-        for column, count in zip(self._columns, self._counts, strict=True):
-            if count is None:
-                own = [addresses(self._window.fragment.fragment.id, self._rows.rows())]
-            else:
-                own = [column.pick(chunk) for chunk in islice(chunks, count)]
-            arrays.append(pa.chunked_array(own, column.arrow.type))
-        return pa.Table.from_arrays(arrays, schema=schema)
-
-    def cancel(self) -> None:
-        """Gives up what has not begun."""
-        for future in self._futures:
-            future.cancel()
-
-
 def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
     """The rows of a scan, a table per window, none of them empty."""
     if options.filter is None:
@@ -222,7 +142,7 @@ def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
 def _all_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
     columns = _columns(snapshot, options)
     schema = _arrow(snapshot, columns)
-    for _, pending in _ahead(_windows(snapshot, options, columns), columns):
+    for _, pending in read_ahead(_windows(snapshot, options, columns), columns):
         yield pending.table(schema)
 
 
@@ -235,7 +155,7 @@ def _matching_rows(
     at_hand = {column.name for column in tested}
     others = [column for column in columns if column.name not in at_hand]
     others_schema = _arrow(snapshot, others)
-    for window, pending in _ahead(_windows(snapshot, options, [*tested, *others]), tested):
+    for window, pending in read_ahead(_windows(snapshot, options, [*tested, *others]), tested):
         table = pending.table(tested_schema)
         mask = pa.concat_arrays([filter.mask(batch) for batch in table.to_batches()])
         matches = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
@@ -248,7 +168,7 @@ def _matching_rows(
 
 
 def _others(
-    window: _Window,
+    window: Window,
     columns: list[ScanColumn],
     schema: pa.Schema,
     mask: pa.BooleanArray,
@@ -257,8 +177,8 @@ def _others(
     """The remaining columns of the rows that match."""
     if len(matches) <= _FEW_MATCHES * len(mask):
         rows = RowRanges.of_rows(window.rows.rows()[matches])
-        return _Pending(window, columns, rows).table(schema)
-    table = _Pending(window, columns).table(schema)
+        return Pending(window, columns, rows).table(schema)
+    table = Pending(window, columns).table(schema)
     return _filtered(table, mask)
 
 
@@ -287,31 +207,13 @@ def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
     return left
 
 
-def _ahead(
-    windows: Iterator[_Window], columns: list[ScanColumn]
-) -> Iterator[tuple[_Window, _Pending]]:
-    """Starts reading windows before they are asked for."""
-    running: deque[tuple[_Window, _Pending]] = deque()
-    try:
-        for window in windows:
-            running.append((window, _Pending(window, columns)))
-            if len(running) > _WINDOWS_AHEAD:
-                yield running.popleft()
-        while running:
-            yield running.popleft()
-    finally:
-        for _, pending in running:
-            pending.cancel()
-
-
 def _windows(
     snapshot: Snapshot, options: ScanOptions, columns: list[ScanColumn]
-) -> Iterator[_Window]:
+) -> Iterator[Window]:
     size = options.batch_size or _BATCH_ROWS
     for fragment, wanted in _wanted_rows(snapshot, options):
         fields = [fragment.field(column.field) for column in columns if column.field]
-        bytes_per_row = sum(field.bytes_per_row for field in fields)
-        full = max(int(_WINDOW_BYTES / max(bytes_per_row, 1)) // size, 1) * size
+        full = rows_of_window(fields, size)
         # A limit behind a filter may be reached soon; so begin with little and double it.
         impatient = options.filter is not None and options.limit is not None
         rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
@@ -319,7 +221,7 @@ def _windows(
         while start < wanted.stops[-1]:
             found = wanted.within(start, start + rows)
             if len(found.bounds):
-                yield _Window(fragment, RowRanges(found.bounds + start))
+                yield Window(fragment, RowRanges(found.bounds + start))
             start += rows
             rows = min(2 * rows, full)
 

@@ -75,11 +75,15 @@ class LegacyFile:
         except CorruptFileError as error:
             raise error.at(source.path) if source.path not in error.where else error from None
 
+    def field_columns(self) -> dict[FieldId, int]:
+        """The fields of the file; their columns have no numbers."""
+        return {field.id: -1 for field in self.schema.walk()}
+
     @property
     def held_bytes(self) -> int:
         """About the memory that the open file takes, pages of its table and dictionaries too."""
         tables = sum(table.held_bytes for table in list(self._tables.values()))
-        dictionaries = sum(values.nbytes for values in list(self._dictionaries.values()))
+        dictionaries: int = sum(values.nbytes for values in list(self._dictionaries.values()))
         return _READER_BYTES + len(self._tail.data) + tables + dictionaries
 
     @cached_property

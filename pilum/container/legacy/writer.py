@@ -29,7 +29,12 @@ from pilum.container.legacy.plain import encode_plain
 from pilum.container.legacy.statistics import bounds, has_statistics, statistics_field
 from pilum.container.legacy.var_binary import encode_var_binary, is_var_binary
 from pilum.container.writer import WrittenFile
-from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
+from pilum.errors import (
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedFormatError,
+    UnsupportedTypeError,
+)
 from pilum.format.pb import legacy_pb2, table_pb2
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
@@ -97,6 +102,20 @@ class LegacyWriter:
             start += part.num_rows
             if self._waiting_rows == self._rows_per_group:
                 self._write_group()
+
+    def add_global_buffer(self, data: bytes) -> int:
+        """Legacy files have none.
+
+        Raises:
+            UnsupportedFormatError: Always.
+        """
+        raise UnsupportedFormatError(
+            "legacy files (version 0.1) have no global buffers; write version 2.0 or newer"
+        )
+
+    def add_schema_metadata(self, key: str, value: str) -> None:
+        """Adds an entry to the metadata of the schema, in the place of one of the same key."""
+        self._schema = replace(self._schema, metadata={**self._schema.metadata, key: value})
 
     def bytes_written(self) -> int:
         """Bytes in the file, and those that wait for their batch to be full."""

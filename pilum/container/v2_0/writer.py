@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -47,7 +48,7 @@ class PagedFileWriter:
     def __init__(self, sink: Sink, schema: Schema, options: FileOptions = _DEFAULTS) -> None:
         for field in schema.fields:
             require_storable(field)
-        self._body = FileBody(sink)
+        self._body = FileBody(sink, options.buffer_alignment)
         self._schema = schema
         self._num_rows = 0
         make = EncoderMaker(options.page_bytes(len(schema.fields)), options.encoding)
@@ -76,6 +77,14 @@ class PagedFileWriter:
         for encoder, array in zip(self._encoders, arrays, strict=True):
             self._start(encoder.add(array))
         self._num_rows += batch.num_rows
+
+    def add_global_buffer(self, data: bytes) -> int:
+        """Adds bytes that readers find by the number that is returned, from 1 on."""
+        return self._body.global_buffer(data)
+
+    def add_schema_metadata(self, key: str, value: str) -> None:
+        """Adds an entry to the metadata of the schema, in the place of one of the same key."""
+        self._schema = replace(self._schema, metadata={**self._schema.metadata, key: value})
 
     def bytes_written(self) -> int:
         """Bytes in the file, and those that wait to be encoded."""

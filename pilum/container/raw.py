@@ -1,0 +1,345 @@
+"""A file since version 2.0 as what it is made of: columns, pages and buffers by number, no types.
+
+    with a number     global buffer i; column i; page (i, j); buffer (i, j, k)
+    front to back     every buffer in the order in which they stand, each byte read once
+
+Any version that has this container will do, also one whose encodings nobody here knows. Source:
+docs/format/container.md, "Without types".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from google.protobuf import json_format, text_format
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from pilum.container.footer import FOOTER_BYTES, Footer, parse_table, version_of
+from pilum.container.tail import Tail
+from pilum.encodings.base import demand
+from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVersionError
+from pilum.format.pb import encodings21_pb2, file_pb2
+from pilum.format.version import FileVersion
+from pilum.storage.base import Plan, Ranges, Source, run_plan
+
+__all__ = ["Part", "RawColumn", "RawEncoding", "RawPage", "RawReader", "pack_raw_column"]
+
+_WALK_BYTES = 8 * 1024 * 1024
+
+_MESSAGES: dict[str, Any] = {"lance.encodings21.PageLayout": encodings21_pb2.PageLayout}
+"""What descriptions are, by their name in files."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawEncoding:
+    """A description, as it stands in the file.
+
+    Attributes:
+        type_url: Names the message, behind the last slash.
+        value: The serialised message.
+    """
+
+    type_url: str
+    value: bytes
+
+    def message(self) -> Any:
+        """The description as a protobuf message.
+
+        Raises:
+            UnsupportedFormatError: If the message has a name that is not known.
+            CorruptFileError: If it does not parse.
+        """
+        name = self.type_url.rpartition("/")[2]
+        if name not in _MESSAGES:
+            raise UnsupportedFormatError(f"descriptions of type {name!r} are not known")
+        try:
+            return _MESSAGES[name].FromString(self.value)
+        except DecodeError as error:
+            raise CorruptFileError(f"{name}: {error}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """The description as plain values, with the names of the format; bytes are base64."""
+        message = self.message()
+        found: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+        return found
+
+    def __str__(self) -> str:
+        """The description as text; its name and size if it is not known."""
+        try:
+            text: str = text_format.MessageToString(self.message())
+        except UnsupportedFormatError:
+            return f"{self.type_url} ({len(self.value)} bytes)"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class RawPage:
+    """One page.
+
+    Attributes:
+        length: Its items; since version 2.1 these are rows.
+        priority: The row of the file with which it begins; 0 throughout in files of version 2.0.
+        buffers: Position and size of each, bytes.
+        encoding: What its buffers hold.
+    """
+
+    length: int
+    priority: int
+    buffers: tuple[tuple[int, int], ...]
+    encoding: RawEncoding
+
+
+@dataclass(frozen=True, slots=True)
+class RawColumn:
+    """One column.
+
+    Attributes:
+        encoding: That of the column itself.
+        buffers: Position and size of those that belong to no page, bytes.
+        pages: In the order of their items.
+    """
+
+    encoding: RawEncoding
+    buffers: tuple[tuple[int, int], ...]
+    pages: tuple[RawPage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One buffer of a file, on a walk through it.
+
+    Attributes:
+        kind: "page", "column" or "global".
+        place: (column, page, buffer), (column, buffer) or (buffer,).
+        position: Where it stands in the file, bytes.
+        data: uint8, its bytes.
+    """
+
+    kind: str
+    place: tuple[int, ...]
+    position: int
+    data: NDArray[np.uint8]
+
+
+class RawReader:
+    """The parts of an open file by their numbers. Safe to use from several threads.
+
+    Attributes:
+        source: Where the bytes come from.
+        footer: Where everything is.
+        global_buffers: Position and size of each, bytes; the first is the file descriptor.
+    """
+
+    def __init__(self, source: Source) -> None:
+        """Reads the end of a file; no column yet.
+
+        Raises:
+            CorruptFileError: If this is no Lance file, or a damaged one.
+            UnsupportedVersionError: If it is older than version 2.0 or not known.
+        """
+        self.source = source
+        self._tail = Tail.read(source)
+        try:
+            if version_of(self._tail.data) is FileVersion.LEGACY:
+                raise UnsupportedVersionError(
+                    f"files of version 0.1 have no columns by number\n  {source.path}"
+                )
+            self.footer = Footer.parse(self._tail.data[-FOOTER_BYTES:].tobytes(), source.size)
+            self.global_buffers, self._columns = run_plan(self._tables(), source)
+        except CorruptFileError as error:
+            raise error.at(source.path) from None
+
+    def _tables(self) -> Plan[tuple[list[tuple[int, int]], list[tuple[int, int]]]]:
+        footer, size = self.footer, self.footer.column_table_bytes
+        global_table, column_table = yield from self._tail.all_at(
+            [
+                (footer.global_table, footer.global_table_bytes),
+                (footer.global_table - size, size),
+            ]
+        )
+        return (
+            parse_table(global_table, footer.global_table),
+            parse_table(column_table, footer.global_table),
+        )
+
+    @property
+    def version(self) -> FileVersion:
+        """Version of the file."""
+        return self.footer.version
+
+    @property
+    def num_columns(self) -> int:
+        """Columns of the file."""
+        return len(self._columns)
+
+    @cached_property
+    def descriptor(self) -> file_pb2.FileDescriptor:
+        """Global buffer 0: the schema and the number of rows."""
+        try:
+            found: file_pb2.FileDescriptor = file_pb2.FileDescriptor.FromString(
+                self.global_buffer(0)
+            )
+        except DecodeError as error:
+            raise CorruptFileError(f"file descriptor: {error}", self.source.path) from error
+        return found
+
+    def global_buffer(self, index: int) -> bytes:
+        """Reads a global buffer.
+
+        Raises:
+            IndexError: If there is none of this number.
+        """
+        return self._read(_item(self.global_buffers, index))
+
+    def column_descriptor(self, index: int) -> bytes:
+        """Reads the metadata of one column: a serialised `ColumnMetadata`.
+
+        Raises:
+            IndexError: If there is none of this number.
+        """
+        return self._read(_item(self._columns, index))
+
+    def column(self, index: int) -> RawColumn:
+        """Reads the metadata of one column, and of no other.
+
+        Raises:
+            IndexError: If there is none of this number.
+            CorruptFileError: If they do not parse, or a buffer lies outside of the file.
+            UnsupportedFormatError: If a description stands elsewhere in the file.
+        """
+        return self._parse(index, self.column_descriptor(index))
+
+    def columns(self) -> Iterator[RawColumn]:
+        """All columns in order; their metadata are read with one request.
+
+        Raises:
+            As `column`.
+        """
+        found = run_plan(self._tail.all_at(self._columns), self.source)
+        return (self._parse(index, data.tobytes()) for index, data in enumerate(found))
+
+    def page_buffer(self, column: int, page: int, index: int) -> bytes:
+        """Reads one buffer of a page.
+
+        Raises:
+            IndexError: If there is no such column, page or buffer.
+        """
+        return self._read(_item(_item(self.column(column).pages, page).buffers, index))
+
+    def column_buffer(self, column: int, index: int) -> bytes:
+        """Reads one buffer of a column that belongs to none of its pages.
+
+        Raises:
+            IndexError: If there is no such column or buffer.
+        """
+        return self._read(_item(self.column(column).buffers, index))
+
+    def walk(self) -> Iterator[Part]:
+        """Reads all buffers in the order in which they stand in the file.
+
+        Requests go on where the last one ended, and several small buffers are one request; in
+        memory are about 8 MiB, or the largest buffer if that is more.
+        """
+        waiting: list[tuple[int, int, str, tuple[int, ...]]] = []
+        waiting_bytes = 0
+        for part in sorted(self._parts()):
+            if waiting_bytes + part[1] > _WALK_BYTES:
+                yield from self._fetch(waiting)
+                waiting, waiting_bytes = [], 0
+            waiting.append(part)
+            waiting_bytes += part[1]
+        yield from self._fetch(waiting)
+
+    def _parts(self) -> Iterator[tuple[int, int, str, tuple[int, ...]]]:
+        for index, buffer in enumerate(self.global_buffers):
+            yield *buffer, "global", (index,)
+        for number, column in enumerate(self.columns()):
+            for index, buffer in enumerate(column.buffers):
+                yield *buffer, "column", (number, index)
+            for page_number, page in enumerate(column.pages):
+                for index, buffer in enumerate(page.buffers):
+                    yield *buffer, "page", (number, page_number, index)
+
+    def _fetch(self, parts: list[tuple[int, int, str, tuple[int, ...]]]) -> Iterator[Part]:
+        if not parts:
+            return
+        fetched = self.source.read(Ranges.of(*((position, size) for position, size, *_ in parts)))
+        for (position, _, kind, place), data in zip(parts, fetched, strict=True):
+            yield Part(kind, place, position, data)
+
+    def _parse(self, index: int, data: bytes) -> RawColumn:
+        try:
+            return _parse_column(data, self.source.size)
+        except CorruptFileError as error:
+            raise error.at(f"column {index}").at(self.source.path) from None
+
+    def _read(self, place: tuple[int, int]) -> bytes:
+        return run_plan(self._tail.bytes_at(*place), self.source).tobytes()
+
+
+def _item(items: Any, index: int) -> Any:
+    if not 0 <= index < len(items):
+        raise IndexError(f"number {index} of {len(items)}")
+    return items[index]
+
+
+def _parse_column(data: bytes, file_bytes: int) -> RawColumn:
+    try:
+        message = file_pb2.ColumnMetadata.FromString(data)
+        return RawColumn(
+            _encoding(message.encoding),
+            _buffers(message, file_bytes),
+            tuple(
+                RawPage(
+                    page.length, page.priority, _buffers(page, file_bytes), _encoding(page.encoding)
+                )
+                for page in message.pages
+            ),
+        )
+    except DecodeError as error:
+        raise CorruptFileError(f"column metadata: {error}") from error
+
+
+def _encoding(message: file_pb2.Encoding) -> RawEncoding:
+    if message.WhichOneof("location") != "direct":
+        raise UnsupportedFormatError("descriptions that do not stand in the metadata of the column")
+    found = file_pb2.Any.FromString(message.direct.encoding)
+    return RawEncoding(found.type_url, found.value)
+
+
+def _buffers(message: Any, file_bytes: int) -> tuple[tuple[int, int], ...]:
+    offsets, sizes = message.buffer_offsets, message.buffer_sizes
+    demand(len(offsets) == len(sizes), "buffers: offsets without sizes")
+    places = tuple(zip(offsets, sizes, strict=True))
+    outside = [place for place in places if sum(place) > file_bytes]
+    demand(not outside, f"buffers beyond the end of the file: {outside[:3]}")
+    return places
+
+
+def pack_raw_column(column: RawColumn) -> bytes:
+    """The metadata of a column: a serialised `ColumnMetadata`."""
+    message = file_pb2.ColumnMetadata(encoding=_packed(column.encoding))
+    _pack_buffers(message, column.buffers)
+    for page in column.pages:
+        stored = message.pages.add(
+            length=page.length, priority=page.priority, encoding=_packed(page.encoding)
+        )
+        _pack_buffers(stored, page.buffers)
+    data: bytes = message.SerializeToString()
+    return data
+
+
+def _packed(encoding: RawEncoding) -> file_pb2.Encoding:
+    found = file_pb2.Any(type_url=encoding.type_url, value=encoding.value)
+    direct = file_pb2.DirectEncoding(encoding=found.SerializeToString())
+    return file_pb2.Encoding(direct=direct)
+
+
+def _pack_buffers(message: Any, buffers: tuple[tuple[int, int], ...]) -> None:
+    message.buffer_offsets.extend(offset for offset, _ in buffers)
+    message.buffer_sizes.extend(size for _, size in buffers)

@@ -1,0 +1,240 @@
+"""Reading one data file, of any version, as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from pilum.container.open import field_reader, open_file
+from pilum.container.raw import RawReader
+from pilum.container.segments import DataFileReader, FieldReader, FilePart
+from pilum.dataset.base import Location
+from pilum.dataset.options import positions, require_count
+from pilum.errors import InvalidInputError
+from pilum.file.metadata import LanceFileMetadata, LanceFileStatistics, describe, measure
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Field, FieldId
+from pilum.storage.base import Store
+from pilum.storage.open import open_object
+from pilum.table.columns import ScanColumn, scan_columns
+from pilum.table.windows import Window, batches, read_ahead, rows_of_window
+
+__all__ = ["LanceFileReader", "ReaderResults"]
+
+_BATCH_ROWS = 1024
+_READAHEAD = 16
+
+
+class ReaderResults:
+    """Rows of a file; they are read as they are asked for, and can be asked for once."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        """Made by `LanceFileReader`."""
+        self.reader = reader
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows batch by batch."""
+        return self.reader
+
+    def to_table(self) -> pa.Table:
+        """All rows.
+
+        Raises:
+            CorruptFileError: If the file is damaged.
+        """
+        return self.reader.read_all()
+
+
+class _FileRows:
+    """The rows of a file for `pilum.table.windows`."""
+
+    id = 0
+
+    def __init__(self, reader: DataFileReader) -> None:
+        self._reader = reader
+        self._columns = reader.field_columns()
+        self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
+
+    def field(self, field: Field) -> FieldReader:
+        reader = self._fields.get(field.ids)
+        if reader is None:
+            numbers = self._columns
+            part = FilePart(self._reader, {id: numbers[id] for id in field.ids if id in numbers})
+            reader = field_reader(field, [part], self._reader.num_rows)
+            self._fields[field.ids] = reader
+        return reader
+
+
+class LanceFileReader:
+    """An open data file. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        path: Location,
+        storage_options: Mapping[str, str] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """Opens a file.
+
+        Args:
+            path: A local path or a `file://` URI.
+            storage_options: Settings of the store.
+            columns: Names, or dotted paths to members of structs, in the wanted order; all columns
+                if None. A struct keeps only its named members.
+
+        Raises:
+            NotFoundError: If there is no such file.
+            ColumnNotFoundError: If it has no such column.
+            CorruptFileError: If it is no Lance file, or a damaged one.
+            UnsupportedVersionError: If its version is not supported.
+        """
+        self._open(*open_object(path, storage_options), columns)
+
+    @classmethod
+    def within(cls, store: Store, name: str, columns: Sequence[str] | None) -> LanceFileReader:
+        """Opens a file of a store that is open already."""
+        reader = cls.__new__(cls)
+        reader._open(store, name, columns)
+        return reader
+
+    def _open(self, store: Store, name: str, columns: Sequence[str] | None) -> None:
+        if isinstance(columns, str):
+            raise InvalidInputError(f"columns: expected names, found {columns!r}")
+        self._store = store
+        self._name = name
+        self._reader = open_file(store.source(name))
+        self._rows = _FileRows(self._reader)
+        schema = self._reader.schema
+        self._schema = schema if columns is None else schema.project(columns)
+
+    def read_all(
+        self, *, batch_size: int = _BATCH_ROWS, batch_readahead: int = _READAHEAD
+    ) -> ReaderResults:
+        """Reads all rows.
+
+        Args:
+            batch_size: The most rows of a batch.
+            batch_readahead: How many batches to prepare; here about 32 MiB in any case.
+
+        Raises:
+            InvalidInputError: If an argument is not a number above 0.
+        """
+        return self.read_range(
+            0, self.num_rows(), batch_size=batch_size, batch_readahead=batch_readahead
+        )
+
+    def read_range(
+        self,
+        start: int,
+        num_rows: int,
+        *,
+        batch_size: int = _BATCH_ROWS,
+        batch_readahead: int = _READAHEAD,
+    ) -> ReaderResults:
+        """Reads neighbouring rows.
+
+        Args:
+            start: The first of them.
+            num_rows: How many.
+            batch_size: The most rows of a batch.
+            batch_readahead: See `read_all`.
+
+        Raises:
+            InvalidInputError: If the file does not have these rows, or an argument is no number.
+        """
+        first, count = require_count("start", start), require_count("num_rows", num_rows)
+        if first + count > self.num_rows():
+            raise InvalidInputError(
+                f"rows {first} to {first + count} of a file with {self.num_rows()}"
+            )
+        return self._read(RowRanges.of((first, first + count)), batch_size, batch_readahead)
+
+    def take_rows(
+        self, indices: Any, *, batch_size: int = _BATCH_ROWS, batch_readahead: int = _READAHEAD
+    ) -> ReaderResults:
+        """Reads single rows.
+
+        Args:
+            indices: Their numbers, ascending, none of them twice: a list, or an array of numpy or
+                pyarrow.
+            batch_size: The most rows of a batch.
+            batch_readahead: See `read_all`.
+
+        Raises:
+            InvalidInputError: If they do not ascend, or the file has no such row.
+        """
+        rows = positions(indices, self.num_rows())
+        if not (rows[:-1] < rows[1:]).all():
+            raise InvalidInputError("indices: expected ascending numbers, none of them twice")
+        return self._read(RowRanges.of_rows(rows), batch_size, batch_readahead)
+
+    def metadata(self) -> LanceFileMetadata:
+        """What the file says about itself; reads the metadata of every column.
+
+        Raises:
+            UnsupportedVersionError: For a legacy file, which has no such metadata.
+        """
+        return describe(self._reader, self._raw)
+
+    def file_statistics(self) -> LanceFileStatistics:
+        """Pages and bytes of each column.
+
+        Raises:
+            UnsupportedVersionError: For a legacy file, which does not record them.
+        """
+        return measure(self._raw)
+
+    def read_global_buffer(self, index: int) -> bytes:
+        """Reads a global buffer; the first is the file descriptor.
+
+        Raises:
+            InvalidInputError: If there is none of this number.
+        """
+        count = len(self._raw.global_buffers)
+        if require_count("index", index) >= count:
+            raise InvalidInputError(f"global buffer {index} of a file with {count}")
+        return self._raw.global_buffer(index)
+
+    def num_rows(self) -> int:
+        """Rows of the file."""
+        return self._reader.num_rows
+
+    @cached_property
+    def _raw(self) -> RawReader:
+        return RawReader(self._store.source(self._name))
+
+    def _read(self, rows: RowRanges, batch_size: int, batch_readahead: int) -> ReaderResults:
+        size = require_count("batch_size", batch_size, 1)
+        require_count("batch_readahead", batch_readahead, 0)
+        schema = self._schema.arrow
+        columns = scan_columns(self._schema, self._schema.names)
+        tables = self._tables(rows, columns, size, schema)
+        return ReaderResults(pa.RecordBatchReader.from_batches(schema, batches(tables, size)))
+
+    def _tables(
+        self, rows: RowRanges, columns: list[ScanColumn], size: int, schema: pa.Schema
+    ) -> Iterator[pa.Table]:
+        fields = [self._rows.field(column.field) for column in columns if column.field]
+        windows = self._windows(rows, rows_of_window(fields, size))
+        for _, pending in read_ahead(windows, columns):
+            yield pending.table(schema)
+
+    def _windows(self, rows: RowRanges, limit: int) -> Iterable[Window]:
+        """Cuts rows into windows of at most `limit` rows."""
+        ends = (rows.stops - rows.starts).cumsum()
+        for first in range(0, rows.num_rows, limit):
+            yield Window(self._rows, _part(rows, ends, first, first + limit))
+
+
+def _part(rows: RowRanges, ends: Any, first: int, last: int) -> RowRanges:
+    """The rows from the `first` to before the `last` of those wanted."""
+    low = int(ends.searchsorted(first, side="right"))
+    high = int(ends.searchsorted(last, side="left"))
+    bounds = rows.bounds[low : high + 1].copy()
+    bounds[0, 0] = rows.bounds[low, 1] - (ends[low] - first)
+    if high < len(ends):
+        bounds[-1, 1] = rows.bounds[high, 1] - (ends[high] - last)
+    return RowRanges(bounds)

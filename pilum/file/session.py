@@ -1,0 +1,144 @@
+"""Many data files below one location."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pilum.dataset.base import Location
+from pilum.dataset.options import require_count
+from pilum.errors import InvalidInputError, NotFoundError
+from pilum.file.reader import LanceFileReader
+from pilum.file.writer import LanceFileWriter
+from pilum.storage.base import Ranges
+from pilum.storage.open import open_store
+
+__all__ = ["LanceFileSession", "ListResult"]
+
+_COPY_BYTES = 8 * 1024 * 1024
+
+
+@dataclass
+class ListResult:
+    """What stands directly in a folder; all paths are relative to the session.
+
+    Attributes:
+        common_prefixes: Folders.
+        objects: Files.
+    """
+
+    common_prefixes: list[str]
+    objects: list[str]
+
+
+class LanceFileSession:
+    """Opens files by their path below a base; the store is opened once."""
+
+    def __init__(
+        self, base_path: Location, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts a session; nothing is read or written yet.
+
+        Args:
+            base_path: A local path or a `file://` URI.
+            storage_options: Settings of the store.
+        """
+        self._store = open_store(base_path, storage_options)
+
+    def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
+        """Opens a file; see `LanceFileReader`."""
+        return LanceFileReader.within(self._store, path, columns)
+
+    def open_writer(
+        self, path: str, *, schema: pa.Schema | None = None, version: str | None = None
+    ) -> LanceFileWriter:
+        """Starts a file; see `LanceFileWriter`."""
+        return LanceFileWriter.within(self._store, path, schema, version)
+
+    def contains(self, path: str) -> bool:
+        """Whether there is such a file."""
+        try:
+            self._store.source(path).close()
+        except (NotFoundError, IsADirectoryError):
+            return False
+        return True
+
+    def list(self, path: str | None = None) -> list[str]:
+        """All files below a folder, at any depth."""
+        return list(self._walk(path or ""))
+
+    def list_with_delimiter(self, path: str | None = None) -> ListResult:
+        """What stands directly in a folder."""
+        folder = path or ""
+        return ListResult(
+            [_join(folder, name) for name in self._store.folders(folder)],
+            [_join(folder, entry.name) for entry in self._store.list(folder)],
+        )
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Reads some bytes of a file.
+
+        Raises:
+            NotFoundError: If there is no such file.
+            InvalidInputError: If it does not have these bytes.
+        """
+        first, count = require_count("offset", offset), require_count("length", length)
+        source = self._store.source(path)
+        try:
+            if first + count > source.size:
+                raise InvalidInputError(
+                    f"{count} bytes at {first} of {path}, which has {source.size}"
+                )
+            return source.read(Ranges.of((first, count)))[0].tobytes()
+        finally:
+            source.close()
+
+    def delete_file(self, path: str) -> None:
+        """Removes a file.
+
+        Raises:
+            NotFoundError: If there is none.
+        """
+        if not self.contains(path):
+            raise NotFoundError(f"there is no file {path}")
+        self._store.delete(path)
+
+    def upload_file(self, local_path: Location, remote_path: str) -> None:
+        """Copies a local file into the session."""
+        with open(os.fspath(local_path), "rb") as file:
+            sink = self._store.sink(remote_path)
+            try:
+                while data := file.read(_COPY_BYTES):
+                    sink.write(data)
+                sink.finish()
+            except BaseException:
+                sink.abort()
+                raise
+
+    def download_file(self, remote_path: str, local_path: Location) -> None:
+        """Copies a file of the session to a local one.
+
+        Raises:
+            NotFoundError: If there is no such file.
+        """
+        source = self._store.source(remote_path)
+        try:
+            with open(os.fspath(local_path), "wb") as file:
+                for start in range(0, source.size, _COPY_BYTES):
+                    size = min(_COPY_BYTES, source.size - start)
+                    file.write(source.read(Ranges.of((start, size)))[0].data)
+        finally:
+            source.close()
+
+    def _walk(self, folder: str) -> Iterator[str]:
+        for entry in self._store.list(folder):
+            yield _join(folder, entry.name)
+        for name in self._store.folders(folder):
+            yield from self._walk(_join(folder, name))
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}" if folder else name

@@ -1,0 +1,176 @@
+"""Writing one data file, of any version, from Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from pilum.container.open import new_file
+from pilum.container.writer import DataFileWriter
+from pilum.dataset.base import Location
+from pilum.errors import InvalidInputError
+from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.storage.base import Store
+from pilum.storage.open import open_object
+from pilum.table.align import Alignment, align, new_schema
+
+__all__ = ["LanceFileWriter"]
+
+
+class LanceFileWriter:
+    """One new data file; visible under its name once it is closed.
+
+    Used as a context manager it is closed at the end of the block, and dropped if the block fails.
+
+    Attributes:
+        closed: Whether it is.
+        size_bytes: Size of the closed file, else None.
+    """
+
+    def __init__(
+        self,
+        path: Location,
+        schema: pa.Schema | None = None,
+        *,
+        version: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Starts a file.
+
+        Args:
+            path: A local path or a `file://` URI; a file that is there is replaced.
+            schema: The columns; None for those of the first batch.
+            version: File version such as "2.1"; the default version if None.
+            storage_options: Settings of the store.
+
+        Raises:
+            InvalidInputError: If there is no such version.
+            UnsupportedVersionError: If this library does not write it.
+            UnsupportedTypeError: If the version has no form for a column.
+        """
+        self._start(*open_object(path, storage_options), schema, version)
+
+    @classmethod
+    def within(
+        cls, store: Store, name: str, schema: pa.Schema | None, version: str | None
+    ) -> LanceFileWriter:
+        """Starts a file in a store that is open already."""
+        writer = cls.__new__(cls)
+        writer._start(store, name, schema, version)
+        return writer
+
+    def _start(
+        self, store: Store, name: str, schema: pa.Schema | None, version: str | None
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._version = DEFAULT_VERSION if version is None else FileVersion.parse(version)
+        self._file: DataFileWriter | None = None
+        self._alignment: Alignment | None = None
+        self._waiting: list[tuple[str, str]] = []
+        self.closed = False
+        self.size_bytes: int | None = None
+        if schema is not None:
+            self._begin(schema)
+
+    def write_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Adds rows.
+
+        Raises:
+            SchemaMismatchError: If the columns or their types are not those of the file.
+            InvalidInputError: If a column that is not nullable holds a null, or the file is closed.
+        """
+        file = self._writable(batch.schema)
+        assert self._alignment is not None
+        for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
+            file.write_batch(self._alignment.batch(part))
+
+    def add_schema_metadata(self, key: str, value: str) -> None:
+        """Adds an entry to the metadata of the schema, in the place of one of the same key.
+
+        Raises:
+            InvalidInputError: If the file is closed.
+        """
+        self._require_open()
+        if self._file is None:
+            self._waiting.append((key, value))
+        else:
+            self._file.add_schema_metadata(key, value)
+
+    def add_global_buffer(self, data: bytes) -> int:
+        """Adds bytes that readers find by the number that is returned, from 1 on.
+
+        Raises:
+            InvalidInputError: If the file is closed, or has no schema yet.
+            UnsupportedFormatError: If the version has no global buffers.
+        """
+        return self._writable(None).add_global_buffer(data)
+
+    def close(self) -> int | None:
+        """Writes what is left and makes the file visible.
+
+        Returns:
+            The rows of the file; None if it was closed before.
+
+        Raises:
+            InvalidInputError: If there is neither a schema nor a batch.
+        """
+        if self.closed:
+            return None
+        file = self._writable(None)
+        self.closed = True
+        try:
+            written = file.finish()
+        except BaseException:
+            file.abort()
+            raise
+        self.size_bytes = written.size_bytes
+        return written.num_rows
+
+    def abort(self) -> None:
+        """Drops the file; after `close`, nothing."""
+        if not self.closed and self._file is not None:
+            self._file.abort()
+        self.closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _writable(self, schema: pa.Schema | None) -> DataFileWriter:
+        self._require_open()
+        if self._file is not None:
+            return self._file
+        if schema is None:
+            raise InvalidInputError(f"{self._name}: no schema, and no batch that has one")
+        return self._begin(schema)
+
+    def _begin(self, schema: pa.Schema) -> DataFileWriter:
+        self._alignment = align(schema, new_schema(schema))
+        sink = self._store.sink(self._name)
+        try:
+            file = new_file(sink, self._alignment.schema, self._version)
+        except BaseException:
+            sink.abort()
+            raise
+        self._file = file
+        for key, value in self._waiting:
+            file.add_schema_metadata(key, value)
+        return file
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise InvalidInputError(f"{self._name} is closed")
