@@ -265,8 +265,13 @@ def _physical_rows(snapshot: Snapshot) -> int:
 
 
 def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentReader]:
+    if options.fragment_ids is None:
+        # One by one: there are old tables in which two fragments have one id.
+        for fragment in snapshot.manifest.fragments:
+            yield FragmentReader.of(snapshot.session, snapshot.store, fragment)
+        return
     by_id = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
-    for number in by_id if options.fragment_ids is None else options.fragment_ids:
+    for number in options.fragment_ids:
         if number not in by_id:
             raise InvalidInputError(
                 f"no fragment {number} in version {snapshot.manifest.version}; "

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.container.segments import FieldReader, Segment, read_segments
-from pilum.errors import InvalidInputError
+from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
@@ -123,6 +123,11 @@ def _by_fragment(
 ) -> list[tuple[FragmentReader, NDArray[np.int64]]]:
     """Rows of each fragment, both ascending."""
     by_id: dict[int, Fragment] = {f.id: f for f in snapshot.manifest.fragments}
+    if len(by_id) < len(snapshot.manifest.fragments):
+        raise CorruptFileError(
+            "two fragments have one id, so that rows have no address; write the table anew",
+            f"{snapshot.store.uri}, version {snapshot.manifest.version}",
+        )
     ids = (addresses >> _SHIFT).astype(np.int64)
     rows = (addresses & _ROW_MASK).astype(np.int64)
     cuts = np.flatnonzero(np.diff(ids)) + 1
