@@ -245,7 +245,7 @@ def _read_leaf(
         return (yield from read_var_binary(kind, field.nullable, pages, slots))
     if pt.is_dictionary(kind):
         return (yield from read_keys(kind, dictionaries[field.id], pages, slots))
-    if pt.is_nested(kind) and not pt.is_fixed_size_list(kind):
+    if field.children or (pt.is_nested(kind) and not pt.is_fixed_size_list(kind)):
         raise UnsupportedFormatError(f"legacy files hold no {kind}")
     return (yield from read_plain(kind, pages, slots))
 

@@ -68,7 +68,8 @@ def bounds(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     Args:
         array: Of a type that has statistics, with a value at least, unless it is var-binary.
     """
-    least, most = (pa.repeat(value, 1) for value in pc.min_max(array).values())
+    ends = pc.min_max(array)
+    least, most = pa.repeat(ends["min"], 1), pa.repeat(ends["max"], 1)
     if array.type in _FLOATS:
         return _float(least, -math.inf, -0.0), _float(most, math.inf, 0.0)
     if is_var_binary(array.type) and array.null_count < len(array):

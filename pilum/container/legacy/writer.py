@@ -44,6 +44,7 @@ __all__ = ["LegacyWriter"]
 
 _LENGTH = struct.Struct("<I")
 _MAX_ROWS = 2**31 - 1
+_BUFFER_BYTES = 1024 * 1024
 
 
 class LegacyWriter:
@@ -63,13 +64,13 @@ class LegacyWriter:
             if special := field.special_storage:
                 raise UnsupportedTypeError(f"column {field.name!r}: {special} is not supported")
             require_type(field, field.name)
-        self._sink = sink
+        self._sink = _Buffered(sink)
         self._schema = schema
         self._rows_per_group = rows_per_group
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._batch_offsets = [0]
-        self._pages = _PageWriter(sink, _dictionaries(schema))
+        self._pages = _PageWriter(self._sink, _dictionaries(schema))
         self._measured = [item for field in schema.fields for item in has_statistics(field)]
         self._statistics: dict[FieldId, list[tuple[int, pa.Array, pa.Array]]] = {
             field.id: [] for field in self._measured
@@ -212,6 +213,34 @@ class LegacyWriter:
         own = dictionaries[field.id].values if field.id in dictionaries else field.dictionary
         children = tuple(map(self._with_dictionary, field.children))
         return replace(field, dictionary=own, children=children)
+
+
+class _Buffered:
+    """Collects the many small pieces of a file; memory for one piece and `_BUFFER_BYTES`."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._waiting = bytearray()
+
+    @property
+    def position(self) -> int:
+        return self._sink.position + len(self._waiting)
+
+    def write(self, data: Any) -> None:
+        self._waiting += data
+        if len(self._waiting) >= _BUFFER_BYTES:
+            self._flush()
+
+    def finish(self) -> None:
+        self._flush()
+        self._sink.finish()
+
+    def abort(self) -> None:
+        self._sink.abort()
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, bytearray()
+        self._sink.write(waiting)
 
 
 class _PageWriter:
