@@ -25,10 +25,10 @@ def require_storable(field: Field, path: str | None = None) -> None:
     kind = field.arrow_type
     if field.is_struct:
         _require_struct(field, path)
-    elif field.is_list:
-        require_storable(field.item, f"{path}.{field.item.name}")
     elif pt.is_map(kind):
         raise _refused(path, kind, "files since version 2.2 can")
+    elif field.is_list:
+        require_storable(field.item, f"{path}.{field.item.name}")
     elif pt.is_dictionary(kind):
         if bits_of(kind.value_type) is None and kind.value_type.id not in OFFSET_BITS:
             raise _refused(path, kind, "no version stores dictionaries of nested values")
