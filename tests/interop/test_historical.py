@@ -51,7 +51,6 @@ TABLES = {
 
 
 # Two fragments have the same id, so addresses of rows name two of them.
-_AMBIGUOUS = {"v0.16.0/wrong_data_version_no_fix.lance"}
 
 
 def test_every_table_is_known() -> None:
