@@ -57,7 +57,7 @@ _SINCE_2_1 = _Family(
     ),
 )
 _V2_0 = _Family(
-    lambda source, tail, cache: PagedFileReader.open(source, tail),
+    PagedFileReader.open,
     PagedFieldReader.of,
     lambda sink, schema, version, options: PagedFileWriter(sink, schema, options),
 )

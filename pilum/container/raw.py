@@ -23,7 +23,7 @@ from pilum.container.footer import FOOTER_BYTES, Footer, parse_table, version_of
 from pilum.container.tail import Tail
 from pilum.encodings.base import demand
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVersionError
-from pilum.format.pb import encodings21_pb2, file_pb2
+from pilum.format.pb import encodings20_pb2, encodings21_pb2, file_pb2
 from pilum.format.version import FileVersion
 from pilum.storage.base import Plan, Ranges, Source, run_plan
 
@@ -31,7 +31,11 @@ __all__ = ["Part", "RawColumn", "RawEncoding", "RawPage", "RawReader", "pack_raw
 
 _WALK_BYTES = 8 * 1024 * 1024
 
-_MESSAGES: dict[str, Any] = {"lance.encodings21.PageLayout": encodings21_pb2.PageLayout}
+_MESSAGES: dict[str, Any] = {
+    "lance.encodings.ArrayEncoding": encodings20_pb2.ArrayEncoding,
+    "lance.encodings.ColumnEncoding": encodings20_pb2.ColumnEncoding,
+    "lance.encodings21.PageLayout": encodings21_pb2.PageLayout,
+}
 """What descriptions are, by their name in files."""
 
 

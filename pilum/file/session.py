@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pilum.container.options import FileOptions
 from pilum.dataset.base import Location
 from pilum.dataset.options import require_count
 from pilum.errors import InvalidInputError, NotFoundError
@@ -53,10 +54,17 @@ class LanceFileSession:
         return LanceFileReader.within(self._store, path, columns)
 
     def open_writer(
-        self, path: str, *, schema: pa.Schema | None = None, version: str | None = None
+        self,
+        path: str,
+        *,
+        schema: pa.Schema | None = None,
+        data_cache_bytes: int | None = None,
+        version: str | None = None,
+        max_page_bytes: int | None = None,
     ) -> LanceFileWriter:
         """Starts a file; see `LanceFileWriter`."""
-        return LanceFileWriter.within(self._store, path, schema, version)
+        options = FileOptions(data_cache_bytes=data_cache_bytes, max_page_bytes=max_page_bytes)
+        return LanceFileWriter.within(self._store, path, schema, version, options)
 
     def contains(self, path: str) -> bool:
         """Whether there is such a file."""

@@ -9,6 +9,7 @@ from typing import Self
 import pyarrow as pa
 
 from pilum.container.open import new_file
+from pilum.container.options import FileOptions
 from pilum.container.writer import DataFileWriter
 from pilum.dataset.base import Location
 from pilum.errors import InvalidInputError
@@ -35,37 +36,54 @@ class LanceFileWriter:
         path: Location,
         schema: pa.Schema | None = None,
         *,
+        data_cache_bytes: int | None = None,
         version: str | None = None,
         storage_options: Mapping[str, str] | None = None,
+        max_page_bytes: int | None = None,
     ) -> None:
         """Starts a file.
 
         Args:
             path: A local path or a `file://` URI; a file that is there is replaced.
             schema: The columns; None for those of the first batch.
+            data_cache_bytes: Bytes of rows that wait to become pages, for all top-level columns
+                together; 8 MiB for each if None.
             version: File version such as "2.1"; the default version if None.
             storage_options: Settings of the store.
+            max_page_bytes: A page never has more bytes in memory, but always a row.
 
         Raises:
-            InvalidInputError: If there is no such version.
+            InvalidInputError: If there is no such version, or a size is not one.
             UnsupportedVersionError: If this library does not write it.
             UnsupportedTypeError: If the version has no form for a column.
         """
-        self._start(*open_object(path, storage_options), schema, version)
+        options = FileOptions(data_cache_bytes=data_cache_bytes, max_page_bytes=max_page_bytes)
+        self._start(*open_object(path, storage_options), schema, version, options)
 
     @classmethod
     def within(
-        cls, store: Store, name: str, schema: pa.Schema | None, version: str | None
+        cls,
+        store: Store,
+        name: str,
+        schema: pa.Schema | None,
+        version: str | None,
+        options: FileOptions,
     ) -> LanceFileWriter:
         """Starts a file in a store that is open already."""
         writer = cls.__new__(cls)
-        writer._start(store, name, schema, version)
+        writer._start(store, name, schema, version, options)
         return writer
 
     def _start(
-        self, store: Store, name: str, schema: pa.Schema | None, version: str | None
+        self,
+        store: Store,
+        name: str,
+        schema: pa.Schema | None,
+        version: str | None,
+        options: FileOptions,
     ) -> None:
         self._store = store
+        self._options = options
         self._name = name
         self._version = DEFAULT_VERSION if version is None else FileVersion.parse(version)
         self._file: DataFileWriter | None = None
@@ -162,7 +180,7 @@ class LanceFileWriter:
         self._alignment = align(schema, new_schema(schema))
         sink = self._store.sink(self._name)
         try:
-            file = new_file(sink, self._alignment.schema, self._version)
+            file = new_file(sink, self._alignment.schema, self._version, self._options)
         except BaseException:
             sink.abort()
             raise

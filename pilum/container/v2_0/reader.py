@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pilum.cache import CachePart
 from pilum.container.reader import FileReader
 from pilum.container.tail import Tail
 from pilum.container.v2_0.columns import Column
@@ -42,9 +43,11 @@ class PagedFileReader:
         self._parsed_bytes = 0
 
     @classmethod
-    def open(cls, source: Source, tail: Tail | None = None) -> PagedFileReader:
-        """Reads footer, tables and schema; see `FileReader.open`."""
-        return cls(FileReader.open(source, tail))
+    def open(
+        cls, source: Source, tail: Tail | None = None, lookups: CachePart | None = None
+    ) -> PagedFileReader:
+        """Reads footer and tables; see `FileReader.open`."""
+        return cls(FileReader.open(source, tail, lookups))
 
     @property
     def source(self) -> Source:
