@@ -50,6 +50,8 @@ class RowRanges:
     @property
     def num_rows(self) -> int:
         """How many rows the ranges hold."""
+        if len(self.bounds) == 1:  # most often, and then NumPy's cost per call is the larger one
+            return int(self.bounds[0, 1]) - int(self.bounds[0, 0])
         return int((self.stops - self.starts).sum())
 
     def rows(self) -> NDArray[np.int64]:
