@@ -50,9 +50,6 @@ TABLES = {
 }
 
 
-# Two fragments have the same id, so addresses of rows name two of them.
-
-
 def test_every_table_is_known() -> None:
     found = {str(path.relative_to(_FOLDER)) for path in Path(_FOLDER).glob("*/*") if path.is_dir()}
     assert found == set(TABLES)
