@@ -23,7 +23,7 @@ from pilum.format.pb import encodings21_pb2, file_pb2
 
 __all__ = ["CLAIMS", "FileParts"]
 
-HUGE = [2**31, 2**32 - 1, 2**39, 2**62, 2**63, 2**64 - 1]
+HUGE = [2**31 - 1, 2**31, 2**32 - 1, 2**39, 2**62, 2**63, 2**64 - 1]
 
 
 @cache

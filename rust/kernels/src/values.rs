@@ -47,6 +47,12 @@ pub enum Plan {
 /// Text commonly grows by this factor when its codes are expanded.
 const FSST_GROWTH: usize = 3;
 
+/// Widest values that encodings shrink to a fraction; what is wider is only ever compressed.
+const NARROW_BITS: usize = 64;
+
+/// How much wide values are expected to grow at most when they are decompressed.
+const WIDE_GROWTH: usize = 8;
+
 /// Values decoded so far.
 #[derive(Debug)]
 pub enum Values {
@@ -150,7 +156,7 @@ impl Values {
                     bits,
                     "a multiple of 8",
                 )?;
-                Self::Fixed(Vec::with_capacity(expected.saturating_mul(bits / 8)))
+                Self::Fixed(Vec::with_capacity(room(expected, *bits, stored)))
             }
             Plan::Variable { offset_bits } => Self::Variable {
                 offsets: Offsets::with_capacity(*offset_bits, expected)?,
@@ -163,7 +169,7 @@ impl Values {
             Plan::FixedSizeList { validity, bits } => Self::Lists {
                 validity: validity.iter().map(|_| BitmapBuilder::default()).collect(),
                 items: Box::new(if bits % 8 == 0 {
-                    Self::Fixed(Vec::with_capacity(expected.saturating_mul(bits / 8)))
+                    Self::Fixed(Vec::with_capacity(room(expected, *bits, stored)))
                 } else {
                     Self::Bits(BitmapBuilder::default())
                 }),
@@ -327,6 +333,17 @@ fn append_items(
             .iter()
             .try_for_each(|range| out.extend_from(data, range.start * bits, range.len() * bits)),
         _ => Err(Corrupt("fixed-size list of strings".into())),
+    }
+}
+
+/// Bytes to make room for. Narrow values may take next to nothing where they are stored; wide ones
+/// do not, whatever a damaged page says of their width.
+fn room(expected: usize, bits: usize, stored: usize) -> usize {
+    let bytes = expected.saturating_mul(bits / 8);
+    if bits <= NARROW_BITS {
+        bytes
+    } else {
+        bytes.min(stored.saturating_mul(WIDE_GROWTH))
     }
 }
 
