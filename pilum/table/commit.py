@@ -195,6 +195,8 @@ class _Committer:
         base = load_named(self.store, names[-1])
         where = f"{self.store.uri}, version {base.version}"
         require_writable(base.reader_flags, base.writer_flags, where)
+        if contradiction := base.contradiction:
+            raise CorruptFileError(f"{contradiction}; go on from an earlier version", where)
         if base.is_lossy:
             raise UnsupportedFeatureError(
                 f"{where}: the manifest has members that this library would lose"

@@ -104,6 +104,17 @@ class Manifest:
         known = -1 if self.max_fragment_id is None else self.max_fragment_id
         return max([known, *(fragment.id for fragment in self.fragments)])
 
+    @property
+    def contradiction(self) -> str:
+        """What the fragments contradict each other in; "" but for some tables of release 0.16."""
+        if len({fragment.id for fragment in self.fragments}) < len(self.fragments):
+            return "two fragments have one id"
+        if self.writer_flags & Feature.MIXED_DATA_FILE_VERSIONS:
+            return ""
+        files = {(file.major, file.minor) for one in self.fragments for file in one.files}
+        formats = sorted({_format_of_file(*numbers) for numbers in files})
+        return f"data files of versions {' and '.join(formats)}" if len(formats) > 1 else ""
+
     @classmethod
     def from_proto(cls, message: table_pb2.Manifest, index_section: bytes = b"") -> Manifest:
         """Reads a message.
@@ -121,7 +132,7 @@ class Manifest:
             fragments=tuple(map(Fragment.from_proto, message.fragments)),
             version=message.version,
             timestamp_ns=message.timestamp.seconds * _NANOSECONDS + message.timestamp.nanos,
-            data_format=message.data_format.version or _inferred_format(message),
+            data_format=_format_of(message),
             max_fragment_id=(
                 message.max_fragment_id if message.HasField("max_fragment_id") else None
             ),
@@ -173,16 +184,27 @@ class Manifest:
         return replace(self, reader_flags=int(both), writer_flags=int(both | config))
 
 
-def _inferred_format(message: table_pb2.Manifest) -> str:
-    """The format of tables from before it was written down."""
-    for fragment in message.fragments:
-        for file in fragment.files:
-            numbers = (file.file_major_version, file.file_minor_version)
-            if numbers < (0, 3):
-                return "0.1"
-            return "2.0" if numbers == (0, 3) else f"{numbers[0]}.{numbers[1]}"
+def _format_of(message: table_pb2.Manifest) -> str:
+    """What is written down, or what all files are: release 0.16 wrote "0.1" for files of 2.0."""
+    written = message.data_format.version
+    if written not in ("", "0.1"):
+        return written
+    numbers = {
+        (file.file_major_version, file.file_minor_version)
+        for fragment in message.fragments
+        for file in fragment.files
+    }
+    formats = {_format_of_file(*pair) for pair in numbers}
+    if len(formats) == 1:
+        return formats.pop()
     is_v2 = message.writer_feature_flags & Feature.V2_FORMAT_DEPRECATED
-    return str(DEFAULT_VERSION) if is_v2 else "0.1"
+    return written or (str(DEFAULT_VERSION) if is_v2 else "0.1")
+
+
+def _format_of_file(major: int, minor: int) -> str:
+    if (major, minor) < (0, 3):
+        return "0.1"
+    return "2.0" if (major, minor) == (0, 3) else f"{major}.{minor}"
 
 
 def _is_lossy(message: table_pb2.Manifest) -> bool:

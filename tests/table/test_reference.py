@@ -244,7 +244,7 @@ HISTORICAL = Path(os.environ.get("PILUM_HISTORICAL_TABLES", ""))
         ("v0.15.0/v1_with_files.lance", 1, "0.1", 3),
         ("v0.15.0/v2_no_files.lance", 1, "2.1", 0),
         ("v0.15.0/v2_with_files.lance", 1, "2.0", 3),
-        ("v0.16.0/wrong_data_version_can_fix.lance", 2, "0.1", 3),
+        ("v0.16.0/wrong_data_version_can_fix.lance", 2, "2.0", 3),
         ("v0.16.0/wrong_data_version_no_fix.lance", 2, "0.1", 4),
         ("v0.20.0/old_btree_bitmap_indices.lance", 3, "2.0", 4),
         ("v0.27.1/pq_in_schema", 2, "2.0", 512),
