@@ -18,6 +18,7 @@ from pilum.errors import CorruptFileError, PilumError
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Source, Store
 from pilum.table.files import FragmentReader
+from pilum.table.session import Session
 
 __all__ = ["attempt"]
 
@@ -67,7 +68,7 @@ def _read(seed: Seed, data: bytes) -> None:
     store = _OneFile(data)
     num_rows = open_file(store.source("")).num_rows
     fragment = replace(seed.fragment, physical_rows=num_rows)
-    reader = FragmentReader(cast(Store, store), fragment)
+    reader = FragmentReader(Session(), cast(Store, store), fragment)
     for wanted in _asked(num_rows):
         for field in seed.schema.fields:
             for segment in reader.field(field).segments(wanted):

@@ -9,23 +9,17 @@ from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
-from google.protobuf.symbol_database import Default
 
 from pilum.container.footer import FOOTER_BYTES
-from pilum.format.pb import encodings21_pb2, file_pb2
+from pilum.format.pb import encodings20_pb2, encodings21_pb2, file_pb2
 
 __all__ = ["FileParts"]
 
 _FOOTER = "<QQQIIHH4s"
-_LAYOUTS: dict[str, Any] = {"PageLayout": encodings21_pb2.PageLayout}
-
-
-def _array_encoding() -> Any:
-    """The message of 2.0, where this library has it."""
-    try:
-        return Default().GetSymbol("pilum.pb.encodings20.ArrayEncoding")
-    except KeyError:
-        return None
+_LAYOUTS: dict[str, Any] = {
+    "PageLayout": encodings21_pb2.PageLayout,
+    "ArrayEncoding": encodings20_pb2.ArrayEncoding,
+}
 
 
 @dataclass
@@ -74,7 +68,7 @@ class FileParts:
     def change_layout(self, page: Any, change: Callable[[Message], None]) -> None:
         """Changes the description of a page, which is a message in a message in bytes."""
         wrapped = file_pb2.Any.FromString(page.encoding.direct.encoding)
-        kind = _LAYOUTS.get(wrapped.type_url.rpartition(".")[2]) or _array_encoding()
+        kind = _LAYOUTS.get(wrapped.type_url.rpartition(".")[2])
         if kind is None:
             return
         layout = kind.FromString(wrapped.value)

@@ -20,6 +20,7 @@ from fuzz.seeds import Seed, seeds
 __all__ = ["limit_memory"]
 
 _HEADROOM_BYTES = 768 * 2**20
+_REDUCE_SECONDS = 2
 
 
 def limit_memory() -> None:
@@ -70,11 +71,14 @@ def _reduced(seed: Seed, data: bytes, key: str) -> bytes:
         return data
     wrong = [at for at in range(len(data)) if data[at] != seed.data[at]]
     step = max(len(wrong) // 2, 1)
+    deadline = time.monotonic() + _REDUCE_SECONDS
     while wrong:
         for first in range(0, len(wrong), step):
             less = bytearray(data)
             for at in wrong[first : first + step]:
                 less[at] = seed.data[at]
+            if time.monotonic() > deadline:
+                return data
             if _kind(attempt(seed, bytes(less))) == key:
                 data = bytes(less)
         wrong = [at for at in wrong if data[at] != seed.data[at]]

@@ -10,7 +10,11 @@ from matrix.axes import CHANGED
 from matrix.record import Record
 from matrix.running import Cell, Ended
 
-__all__ = ["DEVIATIONS", "unexplained"]
+__all__ = ["DEVIATIONS", "REFUSALS", "unexplained"]
+
+
+REFUSALS = ("Unsupported", "InvalidInputError")
+"""How the names of the errors begin by which this library refuses types and values."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def unexplained(cell: Cell, ended: Ended, record: Record) -> str:
     if ended.who == "values":
         known = cell.kind in CHANGED
     elif ended.who.startswith("pilum"):
-        known = ended.text.startswith("Unsupported") and bool(plain.who)
+        known = ended.text.startswith(REFUSALS) and bool(plain.who)
     else:
         known = bool(plain.who)
     if known or any(_explains(deviation, cell, ended) for deviation in DEVIATIONS):

@@ -78,7 +78,7 @@ def _first_line(error: BaseException) -> str:
     line = re.sub(r",? ?/\S*\.rs(:\d+)*:?", "", line)
     line = re.sub(r"/\S*\.lance\b", "…", line)
     line = re.sub(r"Id\(\d+\)", "Id(…)", line)
-    line = re.sub(r"\d+ null value", "… null value", line)
+    line = re.sub(r"\d+ null", "… null", line)
     return line if len(line) <= _MOST else line[:_MOST] + " …"
 
 

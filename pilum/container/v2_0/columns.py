@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeVar
@@ -127,18 +128,25 @@ class Column:
     ) -> Plan[T]:
         """Reads from one page, and says so if that fails."""
         page = self._pages[number]
+        encoding = self._encoding(number)
+        with self._told(number):
+            return (yield from read(encoding, Items(page.buffers, page.num_items, rows)))
+
+    def _encoding(self, number: int) -> ArrayEncoding:
+        encoding = self._encodings[number]
+        if encoding is None:
+            with self._told(number):
+                encoding = array_encoding_of(self._pages[number].encoding)
+            self._encodings[number] = encoding
+        return encoding
+
+    @contextmanager
+    def _told(self, number: int) -> Iterator[None]:
+        """Adds to errors in which page they are."""
         try:
-            items = Items(page.buffers, page.num_items, rows)
-            return (yield from read(self._encoding(number), items))
+            yield
         except CorruptFileError as error:
             raise error.at(f"page {number}").at(f"column {self.index}").at(self.path) from None
         except UnsupportedFormatError as error:
             where = f"{self.path}, column {self.index}, page {number}"
             raise type(error)(f"{error}\n  {where}") from None
-
-    def _encoding(self, number: int) -> ArrayEncoding:
-        encoding = self._encodings[number]
-        if encoding is None:
-            encoding = array_encoding_of(self._pages[number].encoding)
-            self._encodings[number] = encoding
-        return encoding
