@@ -79,13 +79,17 @@ class _Layer:
         ]
 
 
-def ravel(chain: pa.Array) -> tuple[Levels, pa.Array]:
+def ravel(chain: pa.Array, num_layers: int | None = None) -> tuple[Levels, pa.Array]:
     """Splits a chain into levels and leaf values.
+
+    Args:
+        chain: The column.
+        num_layers: How many layers it has, if the leaf is a struct that is stored as one value.
 
     Returns:
         The levels, and the leaf array of `num_visible` values.
     """
-    layers, leaf = _peel(chain)
+    layers, leaf = _peel(chain, num_layers)
     codes = bytes(layer.code for layer in reversed(layers))
     nulls, empties, reps, max_def, max_visible = _number(layers)
     max_rep = max(reps)
@@ -114,12 +118,13 @@ def ravel(chain: pa.Array) -> tuple[Levels, pa.Array]:
     return levels, leaf
 
 
-def _peel(chain: pa.Array) -> tuple[list[_Layer], pa.Array]:
+def _peel(chain: pa.Array, num_layers: int | None) -> tuple[list[_Layer], pa.Array]:
     """Layers, outer-most first, and the leaf."""
     layers: list[_Layer] = []
     array, alive = chain, None
     while True:
-        if pt.is_struct(array.type) and array.type.num_fields:
+        is_leaf = len(layers) + 1 == num_layers
+        if pt.is_struct(array.type) and array.type.num_fields and not is_leaf:
             layers.append(_Layer(_validity(array), None, False))
             if array.null_count:
                 valid = validity_mask(array)

@@ -15,6 +15,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum import kernels
+from pilum.container.packed import unpack
 from pilum.encodings.base import Compressive, demand
 from pilum.encodings.compressive.constant import Constant
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
@@ -59,6 +60,8 @@ def _build(field: Field, leaves: Mapping[FieldId, Decoded], depth: int, length: 
             f"slots of field {field.name!r}: expected {length}, found {layer.length}"
         )
     if field.is_leaf:
+        if field.is_struct and field.children:
+            return _packed(field, first, layer)
         return _leaf(field.arrow_type, first, layer)
     demand(
         (layer.offsets is not None) == field.is_list, f"layer of field {field.name!r}: list or not"
@@ -81,6 +84,13 @@ def _array(
     return pa.Array.from_buffers(
         kind, layer.length, all_buffers, layer.null_count, children=children or None
     )
+
+
+def _packed(field: Field, decoded: Decoded, layer: Layer) -> pa.Array:
+    if decoded.num_values != layer.length and decoded.encoding is not None:
+        raise CorruptFileError(f"rows: expected {layer.length}, found {decoded.num_values}")
+    children = unpack(field, decoded.members or field.children, decoded, layer, _values)
+    return _array(field.arrow_type, layer, [], children)
 
 
 def _leaf(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from pilum.encodings.describe import describe_page
 from pilum.encodings.page import Candidate, EncodedPage, StoredPage
+from pilum.format.logical_types import width_bits
 from pilum.format.pb import encodings21_pb2 as pb
 
-__all__ = ["PageExplanation", "explain_page", "width_bits"]
+__all__ = ["PageExplanation", "explain_page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,3 @@ def explain_page(
         raw_bytes,
         encoded.candidates if encoded else (),
     )
-
-
-def width_bits(kind: pa.DataType) -> int | None:
-    """Bits of a value; None if they vary."""
-    if pt.is_fixed_size_list(kind):
-        items = width_bits(kind.value_type)
-        return None if items is None else items * int(kind.list_size)
-    if pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_fixed_size_binary(kind):
-        return int(kind.bit_width)
-    return None

@@ -8,7 +8,7 @@ that siblings of a struct meet without copying.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,11 +17,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.container.assemble import assemble
-from pilum.container.explain import PageExplanation, width_bits
+from pilum.container.explain import PageExplanation
+from pilum.container.packed import members_of
 from pilum.container.reader import Column, FileReader
 from pilum.container.segments import FieldReader, FilePart, Segment
 from pilum.encodings.page import Decoded
 from pilum.errors import CorruptFileError
+from pilum.format.logical_types import width_bits
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
 from pilum.storage.base import Plan, Source
@@ -33,10 +35,17 @@ _PAGE_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Where one leaf is stored."""
+    """Where one leaf is stored.
+
+    Attributes:
+        reader: Its file.
+        column: Its column.
+        members: Of packed structs, all members that the file has, in its order.
+    """
 
     reader: FileReader
     column: Column
+    members: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +58,7 @@ class LeafSegment(Segment):
 
     def plans(self) -> list[tuple[Source, Plan[Any]]]:
         """One plan per leaf."""
-        return [
-            (leaf.reader.source, _leaf_plan(leaf.column, self))
-            for leaf in self.field.leaves.values()
-        ]
+        return [(leaf.reader.source, _leaf_plan(leaf, self)) for leaf in self.field.leaves.values()]
 
     def build(self, results: Sequence[Any]) -> pa.Array:
         """The array of the rows."""
@@ -90,7 +96,8 @@ class LeafFieldReader(FieldReader):
             if part is not None:
                 assert isinstance(part.reader, FileReader)
                 column = part.reader.columns([part.columns[leaf.id]])[0]
-                leaves[leaf.id] = Leaf(part.reader, column)
+                members = members_of(leaf, part.reader.schema) if leaf.children else ()
+                leaves[leaf.id] = Leaf(part.reader, column, members)
         return cls(field, leaves, num_rows)
 
     @cached_property
@@ -142,9 +149,11 @@ def _memory_bytes(kind: pa.DataType, column: Column) -> float:
     return max(column.stored_bytes, column.num_values * width / 8)
 
 
-def _leaf_plan(column: Column, segment: LeafSegment) -> Plan[Decoded]:
+def _leaf_plan(leaf: Leaf, segment: LeafSegment) -> Plan[Decoded]:
+    column = leaf.column
     # Other leaves may have more pages than this one, so its only page may start before the segment.
     number = 0 if len(column.row_bounds) == 2 else column.page_at(segment.start)
     skip = segment.start - int(column.row_bounds[number])
     rows = segment.rows if skip == 0 else RowRanges(segment.rows.bounds + skip)
-    return column.read(number, rows)
+    decoded = yield from column.read(number, rows)
+    return replace(decoded, members=leaf.members) if leaf.members else decoded

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pilum.cache import CachePart
+from pilum.container.blobs import Sidecars
 from pilum.container.fields import LeafFieldReader
 from pilum.container.footer import version_of
 from pilum.container.legacy.fields import LegacyFieldReader
@@ -117,7 +118,11 @@ def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> Fiel
 
 
 def new_file(
-    sink: Sink, schema: Schema, version: FileVersion, options: FileOptions = _DEFAULTS
+    sink: Sink,
+    schema: Schema,
+    version: FileVersion,
+    options: FileOptions = _DEFAULTS,
+    sidecars: Sidecars | None = None,
 ) -> DataFileWriter:
     """Starts a file.
 
@@ -126,12 +131,15 @@ def new_file(
         schema: Its fields, with the ids of the table.
         version: Of the file.
         options: Sizes and encodings.
+        sidecars: The files beside it, for blobs of version 2.
 
     Raises:
         InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
         UnsupportedVersionError: If this library does not write the version.
         UnsupportedTypeError: If the version has no form for a field.
     """
+    if sidecars is not None and version.has_blobs_v2:
+        return FileWriter(sink, schema, version=version, options=options, sidecars=sidecars)
     return _family(version, "a new file").new(sink, schema, version, options)
 
 

@@ -5,7 +5,8 @@
     column metadata   one message per leaf column
     tables, footer    see `footer.py`
 
-Every leaf column collects rows of its own and becomes a page when about 8 MiB of them have come
+Payloads of blobs are written as they come, in front of the page that describes them. Every leaf
+column collects rows of its own and becomes a page when about 8 MiB of them have come
 together, so that columns have different pages and memory stays bounded. Pages are encoded in the
 pool of threads and written in order. Source: docs/format/container.md, "Writing".
 """
@@ -21,17 +22,21 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.body import FileBody
 from pilum.container.metadata import PageEntry, pack_column
 from pilum.container.options import FileOptions
+from pilum.container.storage import check_storage
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.page import EncodedPage, StoredPage
+from pilum.encodings.rows import encode_places, encode_rows
 from pilum.errors import (
     InvalidInputError,
     SchemaMismatchError,
     UnsupportedTypeError,
 )
+from pilum.format.blobs import described, in_files
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.parallel import num_threads, submit
@@ -111,6 +116,14 @@ class _ColumnWriter:
     def waiting_bytes(self) -> int:
         return self._waiting_bytes
 
+    def encode(self, chain: pa.Array, version: FileVersion) -> list[EncodedPage]:
+        """The pages of a chain that is due."""
+        if not (self.leaf.is_struct and self.leaf.children):
+            return encode_pages(chain, version, self.options)
+        is_v1_blob = len(self.leaf.children) == 2 and not self.leaf.is_packed
+        encode = encode_places if is_v1_blob else encode_rows
+        return encode(chain, len(self.path), version, self.options)
+
     def add(self, array: pa.Array) -> list[pa.Array]:
         """Takes rows of the top-level column; returns chains that are due, a page each."""
         chain = _chain(array, self.path)
@@ -144,10 +157,11 @@ class FileWriter:
         options: Sizes and encodings.
         on_page: Called with the fields from the column to the leaf, the place and the page, for
             each page that is written.
+        sidecars: Where larger blobs go; finished or aborted by the caller.
 
     Raises:
         InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
-        UnsupportedTypeError: If a field asks for a storage that is not supported.
+        UnsupportedTypeError: If a field asks for a storage that the version does not have.
     """
 
     def __init__(
@@ -158,12 +172,13 @@ class FileWriter:
         version: FileVersion = DEFAULT_VERSION,
         options: FileOptions = _DEFAULTS,
         on_page: OnPage | None = None,
+        sidecars: Sidecars | None = None,
     ) -> None:
         for field in schema.fields:
-            if special := field.special_storage:
-                raise UnsupportedTypeError(f"column {field.name!r}: {special} is not supported")
+            check_storage(field, version, has_sidecars=sidecars is not None)
         self._sink = sink
         self._body = FileBody(sink, options.buffer_alignment)
+        self._sidecars = sidecars
         self._schema = schema
         self._arrow = schema.arrow
         self._version = version
@@ -172,7 +187,7 @@ class FileWriter:
         page_bytes = options.page_bytes(len(schema.fields))
         self._columns = [
             [_ColumnWriter(path, page_bytes, options.encoding) for path in field.leaf_paths()]
-            for field in schema.fields
+            for field in described(schema).fields
         ]
         self._encoding: deque[tuple[_ColumnWriter, Future[list[EncodedPage]]]] = deque()
 
@@ -190,7 +205,7 @@ class FileWriter:
         if batch.schema.names != self._arrow.names:
             raise SchemaMismatchError(f"columns {batch.schema.names}; expected {self._arrow.names}")
         arrays = [
-            checked_storage(field, array)
+            place_blobs(field, checked_storage(field, array), self._write_payload, self._sidecars)
             for field, array in zip(self._schema.fields, batch.columns, strict=True)
         ]
         for columns, array in zip(self._columns, arrays, strict=True):
@@ -220,7 +235,7 @@ class FileWriter:
                 self._encode(column, chain)
         self._write_pages(keep=0)
         metadata = [pack_column(column.entries) for column in columns]
-        self._body.end(self._schema, self._num_rows, metadata, self._version)
+        self._body.end(in_files(self._schema), self._num_rows, metadata, self._version)
         self._sink.finish()
         return WrittenFile(
             self._num_rows,
@@ -237,7 +252,7 @@ class FileWriter:
         self._sink.abort()
 
     def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
-        future = submit(lambda: encode_pages(chain, self._version, column.options))
+        future = submit(lambda: column.encode(chain, self._version))
         self._encoding.append((column, future))
         self._write_pages(keep=num_threads())
 
@@ -254,6 +269,11 @@ class FileWriter:
         if self._on_page:
             self._on_page(column.path, stored, page)
         column.num_rows += page.num_rows
+
+    def _write_payload(self, data: object) -> int:
+        position = self._sink.position
+        self._sink.write(data)
+        return position
 
 
 def _chain(array: pa.Array, path: tuple[Field, ...]) -> pa.Array:

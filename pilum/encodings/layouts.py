@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pilum.encodings.page import Page, StoredPage
+from pilum.encodings.structural.blob import BlobPage
 from pilum.encodings.structural.constant import ConstantPage
 from pilum.encodings.structural.full_zip import FullZipPage
 from pilum.encodings.structural.mini_block import MiniBlockPage
@@ -19,6 +20,7 @@ _LAYOUTS: dict[str, Callable[[Any, StoredPage, FileVersion], Page]] = {
     "mini_block_layout": MiniBlockPage.from_proto,
     "full_zip_layout": FullZipPage.from_proto,
     "constant_layout": ConstantPage.from_proto,
+    "blob_layout": BlobPage.from_proto,
 }
 
 

@@ -20,6 +20,7 @@ from pilum.encodings.notation import encoding_text
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
+from pilum.format.schema import Field
 from pilum.storage.base import Plan, Ranges
 
 __all__ = [
@@ -80,6 +81,7 @@ class Decoded:
         num_values: Number of value slots.
         layers: Inner-most first.
         dictionary: What the values are indices into, if they are.
+        members: Of packed structs, all members that the file has, in its order.
     """
 
     encoding: Compressive | None
@@ -87,6 +89,7 @@ class Decoded:
     num_values: int
     layers: list[Layer]
     dictionary: DictionaryBlock | None = None
+    members: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

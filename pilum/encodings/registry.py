@@ -11,8 +11,10 @@ from pilum.encodings.compressive.fsst import Fsst
 from pilum.encodings.compressive.general import General
 from pilum.encodings.compressive.inline_bitpacking import InlineBitpacking
 from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
+from pilum.encodings.compressive.packed_struct import PackedStruct
 from pilum.encodings.compressive.rle import Rle
 from pilum.encodings.compressive.variable import Variable
+from pilum.encodings.compressive.variable_packed_struct import VariablePackedStruct
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
 
@@ -29,6 +31,8 @@ COMPRESSIVE: tuple[type[Compressive], ...] = (
     FixedSizeList,
     ByteStreamSplit,
     Constant,
+    PackedStruct,
+    VariablePackedStruct,
 )
 _BY_ARM = {encoding.arm: encoding for encoding in COMPRESSIVE}
 

@@ -17,7 +17,7 @@ import pyarrow.types as pt
 
 from pilum.errors import CorruptFileError, UnsupportedTypeError
 
-__all__ = ["arrow_of_leaf", "logical_type"]
+__all__ = ["arrow_of_leaf", "logical_type", "width_bits"]
 
 _PLAIN: dict[str, pa.DataType] = {
     "null": pa.null(),
@@ -130,3 +130,13 @@ def _positive(text: str) -> int:
     if not 0 < value < 2**31:
         raise ValueError(f"a size of {text}")
     return value
+
+
+def width_bits(kind: pa.DataType) -> int | None:
+    """Bits of a value; None if they vary."""
+    if pt.is_fixed_size_list(kind):
+        items = width_bits(kind.value_type)
+        return None if items is None else items * int(kind.list_size)
+    if pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_fixed_size_binary(kind):
+        return int(kind.bit_width)
+    return None

@@ -31,19 +31,19 @@ from pilum.format.extension import extension_metadata
 from pilum.format.logical_types import arrow_of_leaf, logical_type
 from pilum.format.pb import file_pb2
 
-__all__ = ["Field", "FieldId", "Schema"]
+__all__ = ["DESCRIPTOR_ID", "Field", "FieldId", "Schema"]
 
 FieldId = NewType("FieldId", int)
 
 _ROOT = -1
 _MAX_DEPTH = 100
 _EXTENSION_NAME = "ARROW:extension:name"
-_SPECIAL_STORAGE = {
-    "lance-encoding:packed",
-    "lance-encoding:blob",
-    ("packed", "true"),
-    (_EXTENSION_NAME, "lance.blob.v2"),
-}
+_PACKED = "lance-encoding:packed"
+_BLOB = "lance-encoding:blob"
+_BLOB_V2 = "lance.blob.v2"
+
+DESCRIPTOR_ID = FieldId(-1)
+"""What members of blob descriptors have for an id."""
 _PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 _PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 
@@ -98,21 +98,27 @@ class Field:
     @cached_property
     def is_leaf(self) -> bool:
         """Whether the field owns a column in files since 2.1."""
-        return not (self.is_struct and self.children) and not self.is_list
+        if self.is_struct and self.children:
+            return self.is_packed or self.blob_version > 0 or _BLOB in self.metadata
+        return not self.is_list
+
+    @cached_property
+    def is_packed(self) -> bool:
+        """Whether the members of a struct are stored side by side in one column."""
+        asked = _PACKED in self.metadata or self.metadata.get("packed", "").lower() == "true"
+        return self.is_struct and bool(self.children) and asked
+
+    @cached_property
+    def blob_version(self) -> int:
+        """1 or 2 for a column of blobs as users see it, 0 for any other."""
+        if self.is_struct:
+            return 2 if self.metadata.get(_EXTENSION_NAME) == _BLOB_V2 else 0
+        return 1 if _BLOB in self.metadata and self.logical_type == "large_binary" else 0
 
     @property
     def item(self) -> Field:
         """The item field of a list."""
         return self.children[0]
-
-    @property
-    def special_storage(self) -> str | None:
-        """What metadata ask for that files of this library do not have, of this field or below."""
-        for field in self.walk():
-            for key, value in field.metadata.items():
-                if key in _SPECIAL_STORAGE or (key, value.lower()) in _SPECIAL_STORAGE:
-                    return f"{key} = {value} (field {field.name!r})"
-        return None
 
     @cached_property
     def ids(self) -> tuple[FieldId, ...]:
@@ -127,7 +133,11 @@ class Field:
 
     def leaves(self) -> Iterator[Field]:
         """The fields that own columns, in column order."""
-        return (field for field in self.walk() if field.is_leaf)
+        if self.is_leaf:
+            yield self
+            return
+        for child in self.children:
+            yield from child.leaves()
 
     def leaf_paths(self) -> Iterator[tuple[Field, ...]]:
         """The way from the field to each of the fields that own columns, in column order."""
@@ -199,6 +209,14 @@ class Schema:
         """The Arrow schema."""
         return pa.schema([field.arrow for field in self.fields], dict(self.metadata) or None)
 
+    def find(self, field_id: FieldId) -> Field | None:
+        """The field with this id, at any depth."""
+        return self._by_id.get(field_id)
+
+    @cached_property
+    def _by_id(self) -> dict[FieldId, Field]:
+        return {field.id: field for field in self.walk()}
+
     @cached_property
     def names(self) -> list[str]:
         """Names of the top-level fields."""
@@ -264,8 +282,6 @@ class Schema:
             if "." in field.name:
                 raise InvalidInputError(f"column {field.name!r}: names must not contain a dot")
             fields.append(Field.from_arrow(field, ids))
-            if special := fields[-1].special_storage:
-                raise UnsupportedTypeError(f"column {field.name!r}: {special} is not supported")
         _check_unique(tuple(fields), "the schema")
         metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
         return cls(tuple(fields), metadata)
@@ -280,11 +296,17 @@ class Schema:
             CorruptFileError: If a parent is missing or the tree is too deep.
         """
         children: dict[int, list[file_pb2.Field]] = {_ROOT: []}
+        above = _ROOT
         for message in fields:
-            if message.parent_id not in children:
-                raise CorruptFileError(f"field {message.name!r}: no parent {message.parent_id}")
-            children[message.parent_id].append(message)
-            children.setdefault(message.id, [])
+            parent = message.parent_id
+            if message.id == DESCRIPTOR_ID:
+                parent = above  # members of blob descriptors have neither an id nor a parent
+            if parent not in children or (message.id == DESCRIPTOR_ID and parent == _ROOT):
+                raise CorruptFileError(f"field {message.name!r}: no parent {parent}")
+            children[parent].append(message)
+            if message.id != DESCRIPTOR_ID:
+                above = message.id
+                children.setdefault(above, [])
         tree = tuple(_from_proto(message, children, 0) for message in children[_ROOT])
         return cls(tree, _text(metadata or {}, "the schema"))
 
@@ -338,7 +360,8 @@ def _from_proto(
     metadata = _text(message.metadata, f"field {message.name!r}")
     if message.extension_name:
         metadata.setdefault(_EXTENSION_NAME, message.extension_name)
-    below = tuple(_from_proto(child, children, depth + 1) for child in children[message.id])
+    members = [] if message.id == DESCRIPTOR_ID else children[message.id]
+    below = tuple(_from_proto(child, children, depth + 1) for child in members)
     field = Field(
         message.name, FieldId(message.id), message.logical_type, message.nullable, metadata, below
     )
@@ -366,7 +389,7 @@ def _to_proto(field: Field, parent: int, messages: list[file_pb2.Field]) -> None
         )
     )
     for child in field.children:
-        _to_proto(child, field.id, messages)
+        _to_proto(child, _ROOT if child.id == DESCRIPTOR_ID else field.id, messages)
 
 
 def _encoding_hint(field: Field) -> file_pb2.Field.Encoding:

@@ -67,6 +67,16 @@ class FileVersion(Enum):
         """Whether a dictionary may be compressed as a whole."""
         return self is FileVersion.V2_2
 
+    @property
+    def has_variable_packed_structs(self) -> bool:
+        """Whether packed structs may have members of varying length."""
+        return self is not FileVersion.V2_1
+
+    @property
+    def has_blobs_v2(self) -> bool:
+        """Whether tables store blobs in their second form."""
+        return self is not FileVersion.V2_1
+
     @classmethod
     def from_numbers(cls, major: int, minor: int) -> FileVersion:
         """Returns the version with these numbers, of a footer or of a manifest.

@@ -28,9 +28,11 @@ from pilum._kernels import (
     fixed_costs,
     gather_bits,
     gather_bytes,
+    join_rows,
     look_up_strings,
     pack_block,
     ravel,
+    split_rows,
     unpack_linear,
     unravel,
 )
@@ -56,9 +58,11 @@ __all__ = [
     "fixed_costs",
     "gather_bits",
     "gather_bytes",
+    "join_rows",
     "look_up_strings",
     "pack_block",
     "ravel",
+    "split_rows",
     "unpack_linear",
     "unravel",
 ]

@@ -12,7 +12,7 @@ from itertools import repeat
 
 from pilum.container.open import field_reader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
-from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.errors import CorruptFileError
 from pilum.format.schema import Field, FieldId
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
@@ -46,13 +46,14 @@ class FragmentReader:
     """Reads fields of one fragment. Safe to use from several threads.
 
     Attributes:
+        store: Where the table is.
         fragment: Which one.
         num_rows: Its physical rows.
     """
 
     def __init__(self, session: Session, store: Store, fragment: Fragment) -> None:
         self._session = session
-        self._store = store
+        self.store = store
         self._files: dict[str, DataFileReader] = {}
         self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
         self.fragment = fragment
@@ -90,13 +91,15 @@ class FragmentReader:
         # The same columns may have another name or place in another version.
         if reader is None or (reader.field is not field and reader.field != field):
             reader = self._fields[field.ids] = self._make(field)
-            key = _key(self._store, self.fragment)
+            key = _key(self.store, self.fragment)
             self._session.metadata.resize(key, self, self.held_bytes)
         return reader
 
+    def file_of(self, field_id: FieldId) -> str | None:
+        """The data file that holds a leaf, as the manifest names it; None if none does."""
+        return next((file.path for file in self.fragment.files if field_id in file.fields), None)
+
     def _make(self, field: Field) -> FieldReader:
-        if special := field.special_storage:
-            raise UnsupportedFormatError(f"column {field.name!r}: {special} is not supported")
         return field_reader(field, self._parts(field), self.num_rows)
 
     @cached_property
@@ -121,7 +124,7 @@ class FragmentReader:
     def _open(self, file: DataFile) -> DataFileReader:
         reader = self._files.get(file.path)
         if reader is None:
-            reader = open_data_file(self._session, self._store, file)
+            reader = open_data_file(self._session, self.store, file)
             self._files[file.path] = reader
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pilum.container.fields import Leaf, LeafFieldReader
+from pilum.container.fields import LeafFieldReader
 from pilum.container.reader import FileReader
+from pilum.container.segments import FilePart
 from pilum.container.writer import FileWriter, WrittenFile
 from pilum.errors import CorruptFileError
+from pilum.format.blobs import described
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.storage.base import Fetched, Ranges
@@ -87,14 +89,11 @@ def write_table(
 def field_readers(reader: FileReader) -> Iterator[LeafFieldReader]:
     """Readers of the top-level fields."""
     index = 0
-    for field in reader.schema.fields:
+    for field in described(reader.schema).fields:
         leaves = list(field.leaves())
-        columns = reader.columns(range(index, index + len(leaves)))
+        columns = {leaf.id: index + number for number, leaf in enumerate(leaves)}
         index += len(leaves)
-        placed = {
-            leaf.id: Leaf(reader, column) for leaf, column in zip(leaves, columns, strict=True)
-        }
-        yield LeafFieldReader(field, placed, reader.num_rows)
+        yield LeafFieldReader.of(field, [FilePart(reader, columns)], reader.num_rows)
 
 
 def read_rows(reader: FileReader, rows: RowRanges) -> pa.Table:
@@ -103,7 +102,7 @@ def read_rows(reader: FileReader, rows: RowRanges) -> pa.Table:
     for field_reader in field_readers(reader):
         arrays = [segment.read() for segment in field_reader.segments(rows)]
         columns.append(pa.chunked_array(arrays, field_reader.field.arrow_type))
-    table = pa.Table.from_arrays(columns, schema=reader.schema.arrow)
+    table = pa.Table.from_arrays(columns, schema=described(reader.schema).arrow)
     table.validate(full=True)
     return table
 

@@ -33,6 +33,8 @@ class Case:
         encodings: Names that its descriptions hold.
         metadata: Of the field, to steer the writer.
         page_rows: Rows per page; None for one page.
+        version: Of the file.
+        reads: What it gives, if that is not what was written.
     """
 
     shows: str
@@ -40,6 +42,8 @@ class Case:
     encodings: tuple[str, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
     page_rows: int | None = None
+    version: str = "2.1"
+    reads: Callable[[], pa.Array] | None = None
 
 
 def compression(name: str, **more: str) -> dict[str, str]:
@@ -53,6 +57,9 @@ def texts(count: int, times: int) -> list[str]:
 
 
 NESTED: list[Any] = [[{"p": [1, 2]}, None, {"p": None}, {"p": []}], [], None, [{"p": [None, 3]}]]
+POINTS = pa.struct({"x": pa.int32(), "y": pa.float64()})
+TAGGED = pa.struct({"s": pa.string(), "v": pa.list_(pa.int16(), 2), "n": pa.uint8()})
+PLACES = pa.struct({"position": pa.uint64(), "size": pa.uint64()})
 CASES = {
     "flat": Case(
         "three integers as they are",
@@ -201,6 +208,28 @@ CASES = {
         ("constant_layout", "mini_block_layout"),
         page_rows=50,
     ),
+    "packed_structs": Case(
+        "members side by side, and a null struct",
+        lambda: pa.array([{"x": 1, "y": 0.5}, None, {"x": 3, "y": -2.0}], POINTS),
+        ("packed_struct",),
+        {"lance-encoding:packed": "true"},
+    ),
+    "packed_structs_of_strings": Case(
+        "members that vary in length, in full-zip pages of version 2.2",
+        lambda: pa.array(
+            [{"s": "a", "v": [1, None], "n": 7}, None, {"s": "", "v": [3, 4], "n": 8}], TAGGED
+        ),
+        ("full_zip_layout", "variable_packed_struct"),
+        {"lance-encoding:packed": "true"},
+        version="2.2",
+    ),
+    "blobs": Case(
+        "positions and sizes of blobs, one of them null and one empty",
+        lambda: pa.array([b"abc" * 100, None, b"", b"q" * 500], pa.large_binary()),
+        ("blob_layout", "packed_struct"),
+        {"lance-encoding:blob": "true"},
+        reads=lambda: pa.array([(0, 300), None, (0, 0), (320, 500)], PLACES),
+    ),
 }
 
 
@@ -214,7 +243,9 @@ def write(name: str, case: Case) -> None:
     values = case.values()
     schema = pa.schema([pa.field("values", values.type, metadata=dict(case.metadata) or None)])
     options = {} if case.page_rows is None else {"data_cache_bytes": 1}
-    with writers.LanceFileWriter(str(path_of(name)), schema, version="2.1", **options) as writer:
+    with writers.LanceFileWriter(
+        str(path_of(name)), schema, version=case.version, **options
+    ) as writer:
         for batch in pa.table([values], schema=schema).to_batches(max_chunksize=case.page_rows):
             writer.write_batch(copied(batch))
 
@@ -230,7 +261,7 @@ def copied(batch: pa.RecordBatch) -> pa.RecordBatch:
 def test_is_read(name: str, update_golden: bool) -> None:
     if update_golden and not path_of(name).exists():
         write(name, CASES[name])
-    expected = CASES[name].values()
+    expected = (CASES[name].reads or CASES[name].values)()
     reader = FileReader.open(MemorySource(path_of(name).read_bytes()))
     count = reader.num_rows
     assert read_rows(reader, RowRanges.of((0, count)))["values"].combine_chunks().equals(expected)

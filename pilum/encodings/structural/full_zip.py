@@ -27,6 +27,7 @@ from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBloc
 from pilum.encodings.base import Compressive, demand
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
+from pilum.encodings.compressive.variable_packed_struct import VariablePackedStruct
 from pilum.encodings.page import (
     Decoded,
     EncodedPage,
@@ -44,7 +45,7 @@ from pilum.format.version import FileVersion
 from pilum.levels import Levels
 from pilum.storage.base import Plan, Ranges
 
-__all__ = ["FullZipPage", "encode_full_zip"]
+__all__ = ["FullZipPage", "encode_full_zip", "value_parts"]
 
 _NO_VALIDITY_LAYER = bytes([1])
 
@@ -74,6 +75,8 @@ class FullZipPage(Page):
             CorruptFileError: If it contradicts the format.
         """
         values = compressive_of(layout.value_compression)
+        if isinstance(values, VariablePackedStruct):
+            values = values.with_offset_bits(layout.bits_per_offset)
         demand(
             layout.bits_rep <= 16 and layout.bits_def <= 16, "full-zip: levels wider than 16 bits"
         )
@@ -225,7 +228,7 @@ def encode_full_zip(
         buffers = (data, _index(starts))
     else:
         layout.bits_per_value = 8 * _stored_bytes(values)
-        parts = _parts(block)
+        parts = value_parts(block)
         if len(parts) == 1 and bits_rep + bits_def == 0:
             buffers = (parts[0][0],)
         else:
@@ -234,7 +237,7 @@ def encode_full_zip(
     return EncodedPage(num_rows, pb.PageLayout(full_zip_layout=layout), buffers)
 
 
-def _parts(block: FixedBlock | BitBlock | ListBlock) -> list[tuple[NDArray[np.uint8], int]]:
+def value_parts(block: FixedBlock | BitBlock | ListBlock) -> list[tuple[NDArray[np.uint8], int]]:
     """What one value consists of: bitmaps of items, then the items, with their widths in bytes."""
     if isinstance(block, FixedBlock):
         return [(block.data, block.bits // 8)]

@@ -147,31 +147,7 @@ impl<'a> Output<'a> {
 
     fn value(&mut self, bytes: &[u8]) -> Result<()> {
         self.num_values += 1;
-        match (&self.page.values, &mut self.values) {
-            (
-                Plan::FixedSizeList { validity, .. },
-                Values::Lists {
-                    validity: bitmaps,
-                    items,
-                },
-            ) => {
-                let mut rest = bytes;
-                for (&count, bitmap) in validity.iter().zip(bitmaps) {
-                    let (mask, after) = rest.split_at(count.div_ceil(8).min(rest.len()));
-                    bitmap.extend_from(mask, 0, count)?;
-                    rest = after;
-                }
-                if let Values::Fixed(out) = items.as_mut() {
-                    out.extend_from_slice(rest);
-                }
-                Ok(())
-            }
-            (_, Values::Fixed(out)) => {
-                out.extend_from_slice(bytes);
-                Ok(())
-            }
-            (plan, out) => append(plan, &[bytes], 1, std::slice::from_ref(&(0..1)), out),
-        }
+        append_fixed(&self.page.values, bytes, &mut self.values)
     }
 
     fn read_variable(&mut self, data: &[u8], plan: &Plan) -> Result<()> {
@@ -231,7 +207,37 @@ impl<'a> Output<'a> {
     }
 }
 
-fn length_bytes(plan: &Plan) -> Result<usize> {
+/// Appends one value of fixed width: of lists, the bitmaps of their items and then the items.
+pub(crate) fn append_fixed(plan: &Plan, bytes: &[u8], out: &mut Values) -> Result<()> {
+    match (plan, out) {
+        (
+            Plan::FixedSizeList { validity, .. },
+            Values::Lists {
+                validity: bitmaps,
+                items,
+            },
+        ) => {
+            let mut rest = bytes;
+            for (&count, bitmap) in validity.iter().zip(bitmaps) {
+                let (mask, after) = rest.split_at(count.div_ceil(8).min(rest.len()));
+                bitmap.extend_from(mask, 0, count)?;
+                rest = after;
+            }
+            if let Values::Fixed(out) = items.as_mut() {
+                out.extend_from_slice(rest);
+            }
+            Ok(())
+        }
+        (_, Values::Fixed(out)) => {
+            out.extend_from_slice(bytes);
+            Ok(())
+        }
+        (plan, out) => append(plan, &[bytes], 1, std::slice::from_ref(&(0..1)), out),
+    }
+}
+
+/// Bytes of the length in front of a value of varying width.
+pub(crate) fn length_bytes(plan: &Plan) -> Result<usize> {
     match plan {
         Plan::Variable {
             offset_bits: bits @ (32 | 64),
@@ -245,7 +251,8 @@ fn length_bytes(plan: &Plan) -> Result<usize> {
     }
 }
 
-fn append_value(plan: &Plan, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
+/// Appends the bytes of a value, decompressed.
+pub(crate) fn append_value(plan: &Plan, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
     match plan {
         Plan::Fsst { table, .. } => table.decompress(stored, out),
         Plan::General { scheme, inner } => {

@@ -18,6 +18,7 @@ pub mod levels;
 pub mod linear;
 pub mod mini_block;
 pub mod mini_block_writer;
+pub mod packed;
 pub mod ranges;
 pub mod ravel;
 pub mod rle;

@@ -7,6 +7,7 @@
 mod arrays;
 mod decoding;
 mod encoding;
+mod packed;
 mod pages20;
 mod plans;
 
@@ -30,6 +31,8 @@ mod _kernels {
     use crate::pages20::{
         adjusted_entries, compress_lz4, decompress_fsst, gather_bits, gather_bytes, unpack_linear,
     };
+    #[pymodule_export]
+    use crate::packed::{join_rows, split_rows};
     #[pymodule_export]
     use crate::plans::{Block, Plan};
 }

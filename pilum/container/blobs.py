@@ -1,0 +1,235 @@
+"""Payloads of blob columns on their way into files: they go ahead, descriptors take their place.
+
+    v1   the data file, at multiples of 64 bytes
+    v2   up to 64 KiB the same (*inline*), up to 4 MiB one behind the other in files beside it
+         (*packed*), larger ones each in a file of its own (*dedicated*)
+
+The thresholds are metadata of the field. Payloads are written as batches arrive, so that only
+descriptors wait to become a page. Source: docs/format/blobs.md, "Where payloads stand".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum.blocks import validity_mask
+from pilum.errors import InvalidInputError
+from pilum.format.blobs import DESCRIPTOR_V2, BlobKind, has_blobs
+from pilum.format.schema import Field
+
+__all__ = ["Sidecars", "map_blobs", "place_blobs"]
+
+_ALIGNMENT = 64
+_PAD = b"\x48"
+_LARGE_BYTES = 64 * 1024
+"""From this average on, payloads are written one by one instead of being copied together."""
+
+_INLINE_KEY = "lance-encoding:blob-inline-size-threshold"
+_DEDICATED_KEY = "lance-encoding:blob-dedicated-size-threshold"
+_PACK_KEY = "lance-encoding:blob-pack-file-size-threshold"
+_INLINE_BYTES = 64 * 1024
+_DEDICATED_BYTES = 4 * 1024 * 1024
+
+Write: TypeAlias = Callable[[Any], int]
+"""Appends a buffer to the data file; returns where it starts."""
+
+
+class Sidecars(Protocol):
+    """Files beside a data file, which hold payloads of blobs."""
+
+    def pack(self, data: Any, pack_bytes: int | None) -> tuple[int, int]:
+        """Appends payloads, one behind the other; returns the file's id and where they start."""
+        ...
+
+    def dedicate(self, data: Any) -> int:
+        """Writes one payload to a file of its own; returns its id."""
+        ...
+
+    def check_uri(self, uri: str, path: str) -> None:
+        """Refuses a URI that must not be referred to."""
+        ...
+
+
+def place_blobs(field: Field, array: pa.Array, write: Write, sidecars: Sidecars | None) -> pa.Array:
+    """Writes the payloads of a column and returns it with descriptors.
+
+    Args:
+        field: The column as users see it.
+        array: Its rows.
+        write: The data file.
+        sidecars: The files beside it, for blobs of version 2.
+
+    Raises:
+        InvalidInputError: If a blob has neither data nor a URI, or both.
+    """
+
+    def place(blob: Field, values: pa.Array) -> pa.Array:
+        if blob.blob_version == 1:
+            return _place_v1(values, write)
+        assert sidecars is not None
+        return _place_v2(blob, values, write, sidecars)
+
+    return map_blobs(field, array, place)
+
+
+def map_blobs(
+    field: Field, array: pa.Array, form: Callable[[Field, pa.Array], pa.Array]
+) -> pa.Array:
+    """An array with other values for blobs, at any depth.
+
+    Args:
+        field: The column as users see it.
+        array: Its rows, in any form.
+        form: From a field of blobs and its values to the new values.
+    """
+    if field.blob_version:
+        return form(field, array)
+    if not has_blobs(field):
+        return array
+    mask = array.is_null() if array.null_count else None
+    if field.is_struct:
+        children = [
+            map_blobs(child, array.field(index), form) for index, child in enumerate(field.children)
+        ]
+        fields = [
+            child.arrow.with_type(made.type)
+            for child, made in zip(field.children, children, strict=True)
+        ]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    items = map_blobs(field.item, array.values.slice(first, last - first), form)
+    offsets = pc.subtract(array.offsets, pa.scalar(first, array.offsets.type))
+    make = pa.large_list if pt.is_large_list(array.type) else pa.list_
+    kind = make(field.item.arrow.with_type(items.type))
+    return type(array).from_arrays(offsets, items, type=kind, mask=mask)
+
+
+def _place_v1(array: pa.Array, write: Write) -> pa.Array:
+    sizes = _sizes(array)
+    positions = np.zeros(len(array), dtype=np.uint64)
+    there = np.flatnonzero(sizes)
+    positions[there] = _write_aligned(array.take(pa.array(there)), write)
+    children = [pa.array(positions), pa.array(sizes.astype(np.uint64))]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, names=["position", "size"], mask=mask)
+
+
+def _sizes(array: pa.Array) -> NDArray[np.int64]:
+    return np.asarray(pc.binary_length(array).fill_null(0).to_numpy(), dtype=np.int64)
+
+
+def _write_aligned(array: pa.Array, write: Write) -> NDArray[np.uint64]:
+    """Writes payloads, each from a multiple of 64 bytes; returns where they start."""
+    sizes = _sizes(array)
+    if len(array) == 0:
+        return np.empty(0, dtype=np.uint64)
+    if sizes.mean() >= _LARGE_BYTES:
+        starts = []
+        for value in array:
+            payload = value.as_buffer()
+            starts.append(write(payload))
+            write(_PAD * (-len(payload) % _ALIGNMENT))
+        return np.array(starts, dtype=np.uint64)
+    fill = -sizes % _ALIGNMENT
+    ends = np.cumsum(np.concatenate(([0], fill)))
+    pads = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(fill), [None, pa.py_buffer(ends), pa.py_buffer(_PAD * ends[-1])]
+    )
+    start = write(_contiguous(pc.binary_join_element_wise(array, pads, pa.scalar(b"", array.type))))
+    return np.asarray(start + np.cumsum(sizes + fill) - (sizes + fill), dtype=np.uint64)
+
+
+def _contiguous(array: pa.Array) -> Any:
+    """The bytes of all values, one behind the other."""
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
+    return b"" if data is None else memoryview(data)[int(bounds[0]) : int(bounds[-1])]
+
+
+def _place_v2(field: Field, array: pa.Array, write: Write, sidecars: Sidecars) -> pa.Array:
+    data, uri = array.field("data"), array.field("uri")
+    alive = validity_mask(array)
+    _check_sources(field, data, uri, alive)
+    made = _Descriptors(len(array))
+    sizes = _sizes(data)
+    has_data = alive & validity_mask(data)
+    inline = sizes <= _threshold(field, _INLINE_KEY, _INLINE_BYTES)
+    large = sizes > _threshold(field, _DEDICATED_KEY, _DEDICATED_BYTES)
+    made.size[has_data] = sizes[has_data]
+    rows = np.flatnonzero(has_data & inline & ~large)
+    made.position[rows] = _write_aligned(data.take(pa.array(rows)), write)
+    pack_bytes = _threshold(field, _PACK_KEY, 0) or None
+    packed = np.flatnonzero(has_data & ~inline & ~large)
+    _pack(made, data, packed, sizes, sidecars, pack_bytes)
+    for row in np.flatnonzero(has_data & large).tolist():
+        made.kind[row] = BlobKind.DEDICATED
+        made.blob_id[row] = sidecars.dedicate(data[row].as_buffer())
+    outside = alive & validity_mask(uri)
+    for text in uri.filter(pa.array(outside)).unique().to_pylist():
+        sidecars.check_uri(text, field.name)
+    return made.array(array, uri, outside)
+
+
+def _pack(
+    made: _Descriptors,
+    data: pa.Array,
+    rows: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    sidecars: Sidecars,
+    pack_bytes: int | None,
+) -> None:
+    if len(rows) == 0:
+        return
+    made.kind[rows] = BlobKind.PACKED
+    number, start = sidecars.pack(_contiguous(data.take(pa.array(rows))), pack_bytes)
+    made.blob_id[rows] = number
+    made.position[rows] = start + np.cumsum(sizes[rows]) - sizes[rows]
+
+
+class _Descriptors:
+    """Members of descriptors, inline and empty at first."""
+
+    def __init__(self, count: int) -> None:
+        self.kind = np.zeros(count, dtype=np.uint8)
+        self.position = np.zeros(count, dtype=np.uint64)
+        self.size = np.zeros(count, dtype=np.uint64)
+        self.blob_id = np.zeros(count, dtype=np.uint32)
+
+    def array(self, given: pa.Array, uri: pa.Array, outside: NDArray[np.bool_]) -> pa.Array:
+        """The descriptors, those of URIs included."""
+        self.kind[outside] = BlobKind.EXTERNAL
+        for name, member in (("position", self.position), ("size", self.size)):
+            if given.type.get_field_index(name) >= 0:
+                asked = given.field(name).fill_null(0).to_numpy()
+                member[outside] = asked[outside]
+        uris = pc.if_else(pa.array(outside), uri.fill_null(""), "")
+        children = [pa.array(self.kind), pa.array(self.position), pa.array(self.size)]
+        children += [pa.array(self.blob_id), uris]
+        fields = [member.arrow for member in DESCRIPTOR_V2]
+        mask = given.is_null() if given.null_count else None
+        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+def _check_sources(field: Field, data: pa.Array, uri: pa.Array, alive: NDArray[np.bool_]) -> None:
+    wrong = alive & (validity_mask(data) == validity_mask(uri))
+    if wrong.any():
+        raise InvalidInputError(
+            f"column {field.name!r}, row {int(wrong.argmax())} of a batch: a blob must have either "
+            "data or a uri"
+        )
+
+
+def _threshold(field: Field, key: str, default: int) -> int:
+    text = field.metadata.get(key)
+    if text is None:
+        return default
+    if not text.isdigit():
+        raise InvalidInputError(f"column {field.name!r}: {key} = {text!r} is not a size in bytes")
+    return int(text)

@@ -1,0 +1,56 @@
+"""Which storage fields may ask for in their metadata, checked before anything is written."""
+
+from __future__ import annotations
+
+from pilum.encodings.rows import check_members
+from pilum.errors import UnsupportedTypeError
+from pilum.format.schema import Field
+from pilum.format.version import FileVersion
+
+__all__ = ["check_storage"]
+
+_BLOB = "lance-encoding:blob"
+
+
+def check_storage(field: Field, version: FileVersion, *, has_sidecars: bool) -> None:
+    """Refuses packed structs and blobs that a file cannot hold.
+
+    Args:
+        field: A top-level field.
+        version: Of the file.
+        has_sidecars: Whether blobs may stand beside the file.
+
+    Raises:
+        UnsupportedTypeError: If there is such a field; the text names it.
+    """
+    _check(field, version, has_sidecars, field.name, in_list=False)
+
+
+def _check(
+    field: Field, version: FileVersion, has_sidecars: bool, path: str, *, in_list: bool
+) -> None:
+    if field.is_packed:
+        _check_packed(field, version, path)
+        return
+    if field.blob_version == 1 and in_list:
+        raise UnsupportedTypeError(f"column {path!r}: files cannot hold lists of such blobs")
+    if field.blob_version == 2 and not (version.has_blobs_v2 and has_sidecars):
+        raise UnsupportedTypeError(
+            f"column {path!r}: blobs of version 2 need a table of file version 2.2"
+        )
+    if field.blob_version == 0 and _BLOB in field.metadata:
+        raise UnsupportedTypeError(
+            f"column {path!r}: blobs must be large_binary, not {field.logical_type}"
+        )
+    if field.blob_version:
+        return
+    for child in field.children:
+        below = f"{path}.{child.name}"
+        _check(child, version, has_sidecars, below, in_list=in_list or field.is_list)
+
+
+def _check_packed(field: Field, version: FileVersion, path: str) -> None:
+    for child in field.children:
+        if child.blob_version:
+            raise UnsupportedTypeError(f"column {path}.{child.name}: a blob in a packed struct")
+    check_members(field.arrow_type, version, path)

@@ -1,0 +1,123 @@
+"""The forms of a blob column.
+
+    v1  users write    large_binary with the metadata lance-encoding:blob
+        files hold     struct<position, size>
+    v2  users write    struct<data, uri[, position, size]>, extension type lance.blob.v2
+        files hold     struct<kind, position, size, blob_id, blob_uri>
+
+The manifest has the first form, scans give the second (*descriptors*), and where payloads are
+asked for, plain large_binary. Version 2 needs file version 2.2, where tables store both forms as
+v2. Source: docs/format/blobs.md, "Descriptors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import IntEnum
+
+from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
+
+__all__ = [
+    "BLOB_V2",
+    "DESCRIPTOR_V2",
+    "BlobKind",
+    "described",
+    "has_blobs",
+    "in_files",
+    "materialized",
+    "stored_members",
+]
+
+BLOB_V2 = "lance.blob.v2"
+
+_BLOB = "lance-encoding:blob"
+_EXTENSION_NAME = "ARROW:extension:name"
+_EXTENSION_METADATA = "ARROW:extension:metadata"
+
+
+class BlobKind(IntEnum):
+    """Where the payload of a v2 blob stands."""
+
+    INLINE = 0
+    PACKED = 1
+    DEDICATED = 2
+    EXTERNAL = 3
+    MANAGED = 4
+
+
+def _member(name: str, logical_type: str, *, nullable: bool = False) -> Field:
+    return Field(name, DESCRIPTOR_ID, logical_type, nullable)
+
+
+_DESCRIPTOR_V1 = (
+    _member("position", "uint64", nullable=True),
+    _member("size", "uint64", nullable=True),
+)
+DESCRIPTOR_V2 = (
+    _member("kind", "uint8"),
+    _member("position", "uint64"),
+    _member("size", "uint64"),
+    _member("blob_id", "uint32"),
+    _member("blob_uri", "string"),
+)
+
+
+def has_blobs(field: Field) -> bool:
+    """Whether a field, or one below it, is a column of blobs as users see it."""
+    if field.is_packed:
+        return False
+    return field.blob_version > 0 or any(has_blobs(child) for child in field.children)
+
+
+def described(schema: Schema) -> Schema:
+    """The schema with descriptors for blobs: what files hold and scans give."""
+    return _mapped(schema, _described)
+
+
+def materialized(schema: Schema) -> Schema:
+    """The schema with plain binary for blobs."""
+    return _mapped(schema, _materialized)
+
+
+def in_files(schema: Schema) -> Schema:
+    """The schema as a data file names it: v1 as users see it, v2 as descriptors."""
+    return _mapped(schema, lambda field: _described(field) if field.blob_version == 2 else field)
+
+
+def stored_members(field: Field) -> tuple[Field, ...]:
+    """All members of a descriptor, of which `field` may have only some."""
+    names = {member.name for member in field.children}
+    known = {member.name for member in _DESCRIPTOR_V1}
+    is_v1 = names <= known and "lance-encoding:packed" not in field.metadata
+    return _DESCRIPTOR_V1 if is_v1 else DESCRIPTOR_V2
+
+
+def _mapped(schema: Schema, form: Callable[[Field], Field]) -> Schema:
+    fields = tuple(_walk(field, form) for field in schema.fields)
+    same = all(new is old for new, old in zip(fields, schema.fields, strict=True))
+    return schema if same else Schema(fields, schema.metadata)
+
+
+def _walk(field: Field, form: Callable[[Field], Field]) -> Field:
+    if field.blob_version:
+        return form(field)
+    if field.is_packed:
+        return field
+    children = tuple(_walk(child, form) for child in field.children)
+    same = all(new is old for new, old in zip(children, field.children, strict=True))
+    return field if same else replace(field, children=children)
+
+
+def _described(field: Field) -> Field:
+    if field.blob_version == 1:
+        return replace(field, logical_type="struct", children=_DESCRIPTOR_V1)
+    dropped = (_EXTENSION_NAME, _EXTENSION_METADATA)
+    metadata = {key: value for key, value in field.metadata.items() if key not in dropped}
+    metadata |= {_BLOB: "true", "lance-encoding:packed": "true"}
+    return replace(field, metadata=metadata, children=DESCRIPTOR_V2)
+
+
+def _materialized(field: Field) -> Field:
+    metadata = {key: value for key, value in field.metadata.items() if key != _EXTENSION_NAME}
+    return replace(field, logical_type="large_binary", metadata=metadata, children=())
