@@ -1,5 +1,6 @@
 """The Lance columnar file and table format in Python."""
 
+from pilum.blob import Blob, BlobArray, BlobColumn, BlobFile, blob_array, blob_field
 from pilum.dataset.explain import Explanation, explain
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
@@ -10,6 +11,10 @@ from pilum.encodings.options import EncodingOptions
 from pilum.table.session import Session
 
 __all__ = [
+    "Blob",
+    "BlobArray",
+    "BlobColumn",
+    "BlobFile",
     "EncodingOptions",
     "Explanation",
     "FragmentMetadata",
@@ -19,6 +24,8 @@ __all__ = [
     "LanceScanner",
     "Session",
     "Transaction",
+    "blob_array",
+    "blob_field",
     "dataset",
     "explain",
     "write_dataset",

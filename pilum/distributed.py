@@ -39,6 +39,7 @@ from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.scan import ScanOptions, scan
+from pilum.table.sidecars import delete_data_file
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
 from pilum.table.write import WriteOptions, write_fragments
@@ -338,5 +339,5 @@ def abort_parts(job: WriteJob) -> int:
         return 0
     names = [entry.name for entry in store.list(_DATA) if entry.name.startswith(job.uuid)]
     for name in names:
-        store.delete(f"{_DATA}/{name}")
+        delete_data_file(store, name)
     return len(names)

@@ -44,8 +44,10 @@ Write: TypeAlias = Callable[[Any], int]
 class Sidecars(Protocol):
     """Files beside a data file, which hold payloads of blobs."""
 
-    def pack(self, data: Any, pack_bytes: int | None) -> tuple[int, int]:
-        """Appends payloads, one behind the other; returns the file's id and where they start."""
+    def pack(
+        self, data: memoryview, sizes: NDArray[np.int64], max_bytes: int | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Appends payloads, one behind the other; returns file and position of each."""
         ...
 
     def dedicate(self, data: Any) -> int:
@@ -99,7 +101,7 @@ def map_blobs(
             map_blobs(child, array.field(index), form) for index, child in enumerate(field.children)
         ]
         fields = [
-            child.arrow.with_type(made.type)
+            pa.field(child.name, made.type, child.nullable)
             for child, made in zip(field.children, children, strict=True)
         ]
         return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
@@ -107,7 +109,7 @@ def map_blobs(
     items = map_blobs(field.item, array.values.slice(first, last - first), form)
     offsets = pc.subtract(array.offsets, pa.scalar(first, array.offsets.type))
     make = pa.large_list if pt.is_large_list(array.type) else pa.list_
-    kind = make(field.item.arrow.with_type(items.type))
+    kind = make(pa.field(field.item.name, items.type, field.item.nullable))
     return type(array).from_arrays(offsets, items, type=kind, mask=mask)
 
 
@@ -146,11 +148,11 @@ def _write_aligned(array: pa.Array, write: Write) -> NDArray[np.uint64]:
     return np.asarray(start + np.cumsum(sizes + fill) - (sizes + fill), dtype=np.uint64)
 
 
-def _contiguous(array: pa.Array) -> Any:
+def _contiguous(array: pa.Array) -> memoryview:
     """The bytes of all values, one behind the other."""
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
-    return b"" if data is None else memoryview(data)[int(bounds[0]) : int(bounds[-1])]
+    return memoryview(b"") if data is None else memoryview(data)[int(bounds[0]) : int(bounds[-1])]
 
 
 def _place_v2(field: Field, array: pa.Array, write: Write, sidecars: Sidecars) -> pa.Array:
@@ -165,9 +167,9 @@ def _place_v2(field: Field, array: pa.Array, write: Write, sidecars: Sidecars) -
     made.size[has_data] = sizes[has_data]
     rows = np.flatnonzero(has_data & inline & ~large)
     made.position[rows] = _write_aligned(data.take(pa.array(rows)), write)
-    pack_bytes = _threshold(field, _PACK_KEY, 0) or None
+    max_bytes = _threshold(field, _PACK_KEY, 0) or None
     packed = np.flatnonzero(has_data & ~inline & ~large)
-    _pack(made, data, packed, sizes, sidecars, pack_bytes)
+    _pack(made, data, packed, sizes, sidecars, max_bytes)
     for row in np.flatnonzero(has_data & large).tolist():
         made.kind[row] = BlobKind.DEDICATED
         made.blob_id[row] = sidecars.dedicate(data[row].as_buffer())
@@ -183,14 +185,14 @@ def _pack(
     rows: NDArray[np.int64],
     sizes: NDArray[np.int64],
     sidecars: Sidecars,
-    pack_bytes: int | None,
+    max_bytes: int | None,
 ) -> None:
     if len(rows) == 0:
         return
     made.kind[rows] = BlobKind.PACKED
-    number, start = sidecars.pack(_contiguous(data.take(pa.array(rows))), pack_bytes)
-    made.blob_id[rows] = number
-    made.position[rows] = start + np.cumsum(sizes[rows]) - sizes[rows]
+    data = data.take(pa.array(rows))
+    placed = sidecars.pack(_contiguous(data), sizes[rows], max_bytes)
+    made.blob_id[rows], made.position[rows] = placed
 
 
 class _Descriptors:

@@ -12,9 +12,9 @@ from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location
 from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.operations import Transaction
-from pilum.dataset.options import Columns, Filter, positions, project, request
+from pilum.dataset.options import BlobHandling, Columns, Filter, positions, project, request
 from pilum.dataset.scanner import LanceScanner
-from pilum.dataset.transactions import WriteRequest, write_transaction
+from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transaction
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.storage.open import open_store
@@ -80,10 +80,11 @@ class LanceFragment:
         offset: int | None = None,
         with_row_id: bool = False,
         with_row_address: bool = False,
+        blob_handling: BlobHandling | None = None,
     ) -> LanceScanner:
         """Describes a scan of the fragment. The arguments are those of `LanceDataset.scanner`."""
         wanted = request(
-            self.schema,
+            self._snapshot,
             columns=columns,
             filter=filter,
             limit=limit,
@@ -91,6 +92,7 @@ class LanceFragment:
             batch_size=batch_size,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
             fragment_ids=[self.fragment_id],
         )
         return LanceScanner(self._snapshot, wanted)
@@ -103,6 +105,7 @@ class LanceFragment:
         offset: int | None = None,
         with_row_id: bool = False,
         with_row_address: bool = False,
+        blob_handling: BlobHandling | None = None,
     ) -> pa.Table:
         """Reads rows into memory. The arguments are those of `LanceDataset.scanner`."""
         return self.scanner(
@@ -112,6 +115,7 @@ class LanceFragment:
             offset=offset,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
         ).to_table()
 
     def to_batches(
@@ -124,6 +128,7 @@ class LanceFragment:
         offset: int | None = None,
         with_row_id: bool = False,
         with_row_address: bool = False,
+        blob_handling: BlobHandling | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Reads rows batch by batch. The arguments are those of `LanceDataset.scanner`."""
         return self.scanner(
@@ -134,6 +139,7 @@ class LanceFragment:
             offset=offset,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
         ).to_batches()
 
     def take(self, indices: Any, columns: Columns | None = None) -> pa.Table:
@@ -144,7 +150,7 @@ class LanceFragment:
         """
         rows = positions(indices, self.physical_rows).astype(np.uint64)
         addresses = rows + np.uint64(self.fragment_id << _ADDRESS_SHIFT)
-        names, projection = project(columns, self.schema)
+        names, projection = project(columns, self._snapshot.described.arrow)
         table = take_addresses(self._snapshot, addresses, names)
         return projection.table(table) if projection else table
 
@@ -177,6 +183,8 @@ def write_fragments(
     encoding_options: EncodingOptions = ...,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    external_blob_mode: Literal["reference", "ingest"] = "reference",
+    allow_external_blob_outside_bases: bool = False,
 ) -> list[FragmentMetadata]: ...
 
 
@@ -197,6 +205,8 @@ def write_fragments(
     encoding_options: EncodingOptions = ...,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    external_blob_mode: Literal["reference", "ingest"] = "reference",
+    allow_external_blob_outside_bases: bool = False,
 ) -> Transaction: ...
 
 
@@ -216,6 +226,8 @@ def write_fragments(
     encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    external_blob_mode: Literal["reference", "ingest"] = "reference",
+    allow_external_blob_outside_bases: bool = False,
 ) -> list[FragmentMetadata] | Transaction:
     """Writes data files without committing them; no reader sees them before `LanceDataset.commit`.
 
@@ -235,6 +247,9 @@ def write_fragments(
         encoding_options: What is asked of the encodings.
         data_storage_version: File version; None for that of the table.
         storage_options: Settings of the store.
+        external_blob_mode: Whether blobs that are given by URI stay references or are read and
+            stored.
+        allow_external_blob_outside_bases: Whether references may lead out of the table.
 
     Raises:
         SchemaMismatchError: If the data does not fit the table that it is to be appended to.
@@ -245,7 +260,12 @@ def write_fragments(
         data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
     )
     wanted = WriteRequest(
-        mode, max_rows_per_file, max_bytes_per_file, data_storage_version, layout=layout
+        mode,
+        max_rows_per_file,
+        max_bytes_per_file,
+        data_storage_version,
+        layout=layout,
+        blobs=BlobRequest(external_blob_mode, allow_external_blob_outside_bases),
     )
     written = write_transaction(open_store(location, storage_options), data, schema, wanted)
     transaction = Transaction.from_table(written)

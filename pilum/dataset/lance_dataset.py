@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location
+from pilum.dataset.blobs import Blobs
 from pilum.dataset.reading import Reading
-from pilum.dataset.transactions import WriteRequest, properties_of, publish, write_transaction
+from pilum.dataset.transactions import (
+    BlobRequest,
+    WriteRequest,
+    properties_of,
+    publish,
+    write_transaction,
+)
 from pilum.dataset.versions import Versions, moment
 from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
@@ -26,7 +33,7 @@ __all__ = ["LanceDataset", "dataset", "write_dataset"]
 _DEFAULTS = WriteOptions()
 
 
-class LanceDataset(Reading, Writing, Versions):
+class LanceDataset(Reading, Blobs, Writing, Versions):
     """One version of a table.
 
     What it gives never changes, whatever others write meanwhile; `checkout_latest` and `insert`
@@ -92,6 +99,9 @@ def write_dataset(
     data_storage_version: str | None = None,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
+    external_blob_mode: Literal["reference", "ingest"] = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    blob_pack_file_size_threshold: int | None = None,
 ) -> LanceDataset:
     """Writes rows as one new version of a table.
 
@@ -117,6 +127,11 @@ def write_dataset(
         data_storage_version: File version of a new or overwritten table, such as "2.1".
         commit_message: A note for readers of the history.
         transaction_properties: More notes.
+        external_blob_mode: Whether blobs that are given by URI stay references or are read and
+            stored.
+        allow_external_blob_outside_bases: Whether references may lead out of the table.
+        blob_pack_file_size_threshold: A file in which blobs are packed is closed at this size;
+            1 GiB if None.
 
     Returns:
         The dataset at the new version.
@@ -139,6 +154,9 @@ def write_dataset(
         properties_of(commit_message, transaction_properties),
         FileOptions(
             data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
+        ),
+        BlobRequest(
+            external_blob_mode, allow_external_blob_outside_bases, blob_pack_file_size_threshold
         ),
     )
     snapshot = publish(store, write_transaction(store, data_obj, schema, wanted))

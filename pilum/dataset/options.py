@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundProjection, bind, bind_projection
+from pilum.format.blobs import materialized
 from pilum.table.scan import ScanOptions, scan_schema
 from pilum.table.snapshot import Snapshot
 
 __all__ = [
+    "BlobHandling",
     "Columns",
     "Filter",
     "Projection",
@@ -37,6 +39,15 @@ Columns: TypeAlias = Sequence[str] | Mapping[str, str]
 Filter: TypeAlias = "str | pc.Expression"
 """SQL, or an expression of pyarrow.compute."""
 
+BlobHandling: TypeAlias = Literal["all_binary", "blobs_descriptions", "all_descriptions"]
+"""What scans give of blobs."""
+
+_BLOB_HANDLING: dict[str | None, bool] = {
+    None: False,
+    "all_binary": True,
+    "blobs_descriptions": False,
+    "all_descriptions": False,
+}
 _ROW_ID = "_rowid"
 _ROW_ADDRESS = "_rowaddr"
 
@@ -102,7 +113,7 @@ class ScanRequest:
 
 
 def request(
-    schema: pa.Schema,
+    snapshot: Snapshot,
     *,
     columns: Columns | None,
     filter: Filter | None,
@@ -112,8 +123,11 @@ def request(
     with_row_id: bool | None,
     with_row_address: bool | None,
     fragment_ids: Iterable[int] | None = None,
+    blob_handling: BlobHandling | None = None,
 ) -> ScanRequest:
-    """Checks keywords and binds them to a schema.
+    """Checks keywords and binds them to a version.
+
+    Filters see descriptors of blobs, whatever the scan gives.
 
     Raises:
         ColumnNotFoundError: If a column is named that does not exist.
@@ -121,20 +135,29 @@ def request(
         InvalidInputError: For any other argument that makes no sense.
     """
     options = ScanOptions(
-        filter=None if filter is None else bind(filter, schema),
+        filter=None if filter is None else bind(filter, snapshot.described.arrow),
         limit=None if limit is None else require_count("limit", limit),
         offset=0 if offset is None else require_count("offset", offset),
         batch_size=None if batch_size is None else require_count("batch_size", batch_size, 1),
         with_row_id=bool(with_row_id),
         with_row_address=bool(with_row_address),
         fragment_ids=None if fragment_ids is None else tuple(fragment_ids),
+        with_payloads=_wants_payloads(blob_handling),
     )
-    names, projection = project(columns, schema)
+    shown = materialized(snapshot.schema) if options.with_payloads else snapshot.described
+    names, projection = project(columns, shown.arrow)
     if projection:
         meta = {_ROW_ID: options.with_row_id, _ROW_ADDRESS: options.with_row_address}
         kept = tuple(name for name, wanted in meta.items() if wanted)
         projection = replace(projection, kept=kept)
     return ScanRequest(replace(options, columns=names), projection)
+
+
+def _wants_payloads(blob_handling: str | None) -> bool:
+    if blob_handling not in _BLOB_HANDLING:
+        known = ", ".join(name for name in _BLOB_HANDLING if name)
+        raise InvalidInputError(f"blob_handling: expected one of {known}, found {blob_handling!r}")
+    return _BLOB_HANDLING[blob_handling]
 
 
 def project(

@@ -10,7 +10,15 @@ import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.fragment import LanceFragment
-from pilum.dataset.options import Columns, Filter, positions, project, request, require_count
+from pilum.dataset.options import (
+    BlobHandling,
+    Columns,
+    Filter,
+    positions,
+    project,
+    request,
+    require_count,
+)
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
@@ -35,6 +43,7 @@ class Reading(DatasetBase):
         fragments: Iterable[LanceFragment] | None = None,
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
+        blob_handling: BlobHandling | None = None,
     ) -> LanceScanner:
         """Describes a scan; nothing is read yet.
 
@@ -50,6 +59,8 @@ class Reading(DatasetBase):
             fragments: Only these; all if None.
             with_row_id: Adds the column `_rowid`, uint64.
             with_row_address: Adds the column `_rowaddr`, uint64.
+            blob_handling: "all_binary" gives blobs as their bytes; by default ("blobs_descriptions"
+                or "all_descriptions") they are structs that say where the bytes are.
 
         Raises:
             ColumnNotFoundError: If a column is named that does not exist.
@@ -57,7 +68,7 @@ class Reading(DatasetBase):
             InvalidInputError: For any other argument that makes no sense.
         """
         wanted = request(
-            self.schema,
+            self._snapshot,
             columns=columns,
             filter=filter,
             limit=limit,
@@ -65,6 +76,7 @@ class Reading(DatasetBase):
             batch_size=batch_size,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
             fragment_ids=None if fragments is None else [item.fragment_id for item in fragments],
         )
         return LanceScanner(self._snapshot, wanted)
@@ -80,6 +92,7 @@ class Reading(DatasetBase):
         scan_in_order: bool | None = None,
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
+        blob_handling: BlobHandling | None = None,
     ) -> pa.Table:
         """Reads rows into memory. The arguments are those of `scanner`."""
         return self.scanner(
@@ -91,6 +104,7 @@ class Reading(DatasetBase):
             scan_in_order=scan_in_order,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
         ).to_table()
 
     def to_batches(
@@ -104,6 +118,7 @@ class Reading(DatasetBase):
         scan_in_order: bool | None = None,
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
+        blob_handling: BlobHandling | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Reads rows batch by batch, with bounded memory. The arguments are those of `scanner`."""
         return self.scanner(
@@ -115,6 +130,7 @@ class Reading(DatasetBase):
             scan_in_order=scan_in_order,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
         ).to_batches()
 
     def to_pandas(
@@ -128,6 +144,7 @@ class Reading(DatasetBase):
         scan_in_order: bool | None = None,
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
+        blob_handling: BlobHandling | None = None,
         **kwargs: Any,
     ) -> Any:
         """Reads rows into a pandas.DataFrame.
@@ -143,6 +160,7 @@ class Reading(DatasetBase):
             scan_in_order=scan_in_order,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
         )
         return table.to_pandas(**kwargs)
 
@@ -175,7 +193,7 @@ class Reading(DatasetBase):
             InvalidInputError: If an index is negative or beyond the last row.
         """
         rows = positions(indices, self._snapshot.num_rows)
-        names, projection = project(columns, self.schema)
+        names, projection = project(columns, self._snapshot.described.arrow)
         table = take(self._snapshot, rows, names)
         return projection.table(table) if projection else table
 
@@ -203,7 +221,9 @@ class Reading(DatasetBase):
 
     def count_rows(self, filter: Filter | None = None) -> int:
         """Counts rows; without a filter no data is read."""
-        return count_rows(self._snapshot, None if filter is None else bind(filter, self.schema))
+        return count_rows(
+            self._snapshot, None if filter is None else bind(filter, self._snapshot.described.arrow)
+        )
 
     def get_fragments(self) -> list[LanceFragment]:
         """The fragments, in scan order."""

@@ -7,8 +7,7 @@ check arguments ─▶ write data files ─▶ one commit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,19 +25,52 @@ from pilum.errors import (
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
 from pilum.table.align import align, new_schema
+from pilum.table.blob_inputs import ingested_batches, with_blobs_v2
 from pilum.table.commit import commit
-from pilum.table.names import data_path
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
+from pilum.table.sidecars import delete_data_file
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
-from pilum.table.write import WriteOptions, write_fragments
+from pilum.table.write import WriteOptions, require_storage, write_fragments
 
-__all__ = ["WriteRequest", "properties_of", "publish", "write_transaction"]
+__all__ = ["BlobRequest", "WriteRequest", "properties_of", "publish", "write_transaction"]
 
 _MODES = ("create", "append", "overwrite")
 _COMMIT_MESSAGE = "__lance_commit_message"
 _COMMIT_ATTEMPTS = 20
+_DEFAULTS = WriteOptions()
+
+
+@dataclass(frozen=True)
+class BlobRequest:
+    """How to write blobs.
+
+    Attributes:
+        external: "reference" keeps URIs, "ingest" stores what is there.
+        allow_uris: Whether references may lead out of the table.
+        pack_bytes: Size at which a file of several blobs is closed; None for the default.
+    """
+
+    external: str = "reference"
+    allow_uris: bool = False
+    pack_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.external not in {"reference", "ingest"}:
+            raise InvalidInputError(
+                f"external_blob_mode: expected reference or ingest, found {self.external!r}"
+            )
+        if self.external == "ingest" and self.allow_uris:
+            raise InvalidInputError(
+                "allow_external_blob_outside_bases: there are no references with "
+                "external_blob_mode='ingest'"
+            )
+
+    @property
+    def ingests(self) -> bool:
+        """Whether URIs are read."""
+        return self.external == "ingest"
 
 
 @dataclass(frozen=True)
@@ -53,6 +85,7 @@ class WriteRequest:
             default of this library for a new one.
         properties: Of the transaction.
         layout: Sizes and encodings within the files.
+        blobs: How to write blobs.
     """
 
     mode: str
@@ -61,6 +94,7 @@ class WriteRequest:
     data_storage_version: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     layout: FileOptions = field(default_factory=FileOptions)
+    blobs: BlobRequest = BlobRequest()
 
 
 def properties_of(
@@ -103,12 +137,19 @@ def write_transaction(
         max_bytes_per_file=request.max_bytes_per_file,
         version=version,
         layout=request.layout,
+        pack_bytes=request.blobs.pack_bytes or _DEFAULTS.pack_bytes,
+        allow_uris=request.blobs.allow_uris,
     )
     reader = to_reader(data, schema)
+    if version.has_blobs_v2:
+        reader = with_blobs_v2(reader)
     appends = request.mode == "append" and snapshot is not None
     table_schema = snapshot.schema if snapshot and appends else new_schema(reader.schema)
+    require_storage(table_schema, version)
     alignment = align(reader.schema, table_schema)
-    batches = (alignment.batch(batch) for batch in reader)
+    batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
+    if request.blobs.ingests:
+        batches = ingested_batches(alignment.schema, batches)
     fragments = write_fragments(store, alignment.schema, batches, options)
     operation = (
         Append(fragments)
@@ -163,5 +204,4 @@ def _file_version(snapshot: Snapshot | None, request: WriteRequest) -> FileVersi
 def _discard(store: Store, transaction: Transaction) -> None:
     fragments = getattr(transaction.operation, "fragments", ())
     for file in (file for fragment in fragments for file in fragment.files):
-        with suppress(OSError):
-            store.delete(data_path(file.path))
+        delete_data_file(store, file.path)

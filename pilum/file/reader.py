@@ -15,11 +15,13 @@ from pilum.dataset.base import Location
 from pilum.dataset.options import positions, require_count
 from pilum.errors import InvalidInputError
 from pilum.file.metadata import LanceFileMetadata, LanceFileStatistics, describe, measure
+from pilum.format.blobs import described
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
 from pilum.storage.base import Store
 from pilum.storage.open import open_object
-from pilum.table.columns import ScanColumn, scan_columns
+from pilum.table.blobs import materialize
+from pilum.table.columns import scan_columns
 from pilum.table.windows import Window, batches, read_ahead, rows_of_window
 
 __all__ = ["LanceFileReader", "ReaderResults"]
@@ -53,10 +55,16 @@ class _FileRows:
 
     id = 0
 
-    def __init__(self, reader: DataFileReader) -> None:
+    def __init__(self, store: Store, name: str, reader: DataFileReader) -> None:
+        self.store = store
+        self._name = name
         self._reader = reader
         self._columns = reader.field_columns()
         self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
+
+    def file_of(self, field_id: FieldId) -> str:
+        """The file itself, for blobs."""
+        return self._name
 
     def field(self, field: Field) -> FieldReader:
         reader = self._fields.get(field.ids)
@@ -106,7 +114,7 @@ class LanceFileReader:
         self._store = store
         self._name = name
         self._reader = open_file(store.source(name))
-        self._rows = _FileRows(self._reader)
+        self._rows = _FileRows(store, name, self._reader)
         schema = self._reader.schema
         self._schema = schema if columns is None else schema.project(columns)
 
@@ -210,17 +218,21 @@ class LanceFileReader:
         size = require_count("batch_size", batch_size, 1)
         require_count("batch_readahead", batch_readahead, 0)
         schema = self._schema.arrow
-        columns = scan_columns(self._schema, self._schema.names)
-        tables = self._tables(rows, columns, size, schema)
+        tables = self._tables(rows, size, schema)
         return ReaderResults(pa.RecordBatchReader.from_batches(schema, batches(tables, size)))
 
-    def _tables(
-        self, rows: RowRanges, columns: list[ScanColumn], size: int, schema: pa.Schema
-    ) -> Iterator[pa.Table]:
+    def _tables(self, rows: RowRanges, size: int, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The rows, with payloads in place of descriptors of blobs."""
+        stored, names = described(self._schema), self._schema.names
+        columns = scan_columns(stored, names)
         fields = [self._rows.field(column.field) for column in columns if column.field]
-        windows = self._windows(rows, rows_of_window(fields, size))
-        for _, pending in read_ahead(windows, columns):
-            yield pending.table(schema)
+        if stored is self._schema:
+            windows = self._windows(rows, rows_of_window(fields, size))
+            yield from (pending.table(schema) for _, pending in read_ahead(windows, columns))
+            return
+        given = scan_columns(self._schema, names)
+        for _, pending in read_ahead(self._windows(rows, size), columns):
+            yield materialize(self._rows, given, pending.table(stored.arrow), schema)
 
     def _windows(self, rows: RowRanges, limit: int) -> Iterable[Window]:
         """Cuts rows into windows of at most `limit` rows."""

@@ -33,7 +33,6 @@ BLOB_V2 = "lance.blob.v2"
 
 _BLOB = "lance-encoding:blob"
 _EXTENSION_NAME = "ARROW:extension:name"
-_EXTENSION_METADATA = "ARROW:extension:metadata"
 
 
 class BlobKind(IntEnum):
@@ -112,9 +111,7 @@ def _walk(field: Field, form: Callable[[Field], Field]) -> Field:
 def _described(field: Field) -> Field:
     if field.blob_version == 1:
         return replace(field, logical_type="struct", children=_DESCRIPTOR_V1)
-    dropped = (_EXTENSION_NAME, _EXTENSION_METADATA)
-    metadata = {key: value for key, value in field.metadata.items() if key not in dropped}
-    metadata |= {_BLOB: "true", "lance-encoding:packed": "true"}
+    metadata = {_BLOB: "true", "lance-encoding:packed": "true"}
     return replace(field, metadata=metadata, children=DESCRIPTOR_V2)
 
 

@@ -70,12 +70,12 @@ class FileVersion(Enum):
     @property
     def has_variable_packed_structs(self) -> bool:
         """Whether packed structs may have members of varying length."""
-        return self is not FileVersion.V2_1
+        return self is FileVersion.V2_2
 
     @property
     def has_blobs_v2(self) -> bool:
         """Whether tables store blobs in their second form."""
-        return self is not FileVersion.V2_1
+        return self is FileVersion.V2_2
 
     @classmethod
     def from_numbers(cls, major: int, minor: int) -> FileVersion:

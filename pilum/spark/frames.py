@@ -78,7 +78,7 @@ def read(
     options = Options.parse(texts)
     snapshot = open_snapshot(options)
     if filter is not None:
-        bind(filter, snapshot.schema.arrow)  # what is wrong with it is better told here
+        bind(filter, snapshot.described.arrow)  # what is wrong with it is better told here
     seen = scan_schema(snapshot, ScanOptions(columns=options.columns))
     texts = {key: text for key, text in texts.items() if key not in {"asOf", "columns"}}
     texts["version"] = str(snapshot.manifest.version)

@@ -114,7 +114,7 @@ class PilumReader(DataSourceReader):
         self.filter: BoundFilter | None = None
         self._schema = schema
         self._options = options
-        self._table = snapshot.schema.arrow
+        self._table = snapshot.described.arrow
         _check_schema(schema, snapshot, options)
         self._push(None)
         if options.pushdown and hasattr(DataSourceReader, "pushFilters"):

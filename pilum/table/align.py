@@ -22,6 +22,7 @@ import pyarrow.types as pt
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.logical_types import logical_type
 from pilum.format.schema import Field, Schema
+from pilum.table.blob_inputs import blob_field
 
 __all__ = ["Alignment", "align", "new_schema"]
 
@@ -108,6 +109,8 @@ def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
     path = prefix + field.name
     arrow = _storage(incoming.type)
     _require_type(arrow, field, path)
+    if field.blob_version == 2:
+        return blob_field(arrow, field, path)
     if field.is_struct:
         members = [arrow.field(index) for index in range(arrow.num_fields)]
         return replace(field, children=_matched(members, field.children, f"{path}."))

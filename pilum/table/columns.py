@@ -29,12 +29,14 @@ class ScanColumn:
     Attributes:
         name: As it is asked for and given.
         field: The top-level field to read, with only the wanted members; None for row ids.
+        leaf: What is given of it: the field itself or one of its members.
         arrow: Of the values given.
     """
 
     def __init__(self, schema: Schema, name: str) -> None:
         self.name = name
         self.field: Field | None = None
+        self.leaf: Field | None = None
         self._members: list[str] = []
         self.arrow = pa.field(name, pa.uint64())
         if name in (ROW_ID, ROW_ADDRESS) and name not in schema.names:
@@ -46,6 +48,7 @@ class ScanColumn:
         for _ in self._members:
             member = member.children[0]
             nullable = nullable or member.nullable
+        self.leaf = member
         self.arrow = member.arrow.with_name(name).with_nullable(nullable)
 
     def pick(self, array: pa.Array) -> pa.Array:

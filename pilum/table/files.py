@@ -96,8 +96,11 @@ class FragmentReader:
         return reader
 
     def file_of(self, field_id: FieldId) -> str | None:
-        """The data file that holds a leaf, as the manifest names it; None if none does."""
-        return next((file.path for file in self.fragment.files if field_id in file.fields), None)
+        """Path of the data file that holds a leaf; None if none does."""
+        for file in self.fragment.files:
+            if field_id in file.fields:
+                return data_path(file.path)
+        return None
 
     def _make(self, field: Field) -> FieldReader:
         return field_reader(field, self._parts(field), self.num_rows)

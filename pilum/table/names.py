@@ -6,6 +6,7 @@
     _versions/latest_version_hint.json        {"version":3}, for stores that list in no order
     _transactions/2-{uuid}.txn                what the commit that read version 2 changed
     data/{24 binary digits}{26 hex digits}.lance
+    data/{the same}/{32 binary digits}.blob    payloads of blobs of the file beside it
 
 A table keeps the naming scheme that it began with. Source: docs/format/table.md, "Files".
 """
@@ -31,6 +32,8 @@ __all__ = [
     "is_detached",
     "manifest_names",
     "new_data_file_name",
+    "sidecar_folder",
+    "sidecar_path",
     "transaction_file_name",
     "transaction_path",
 ]
@@ -114,6 +117,16 @@ def transaction_path(file_name: str) -> str:
 def data_path(file_path: str) -> str:
     """Path of a data file, below the root of the table; `file_path` is as in `DataFile.path`."""
     return f"{DATA_FOLDER}/{file_path}"
+
+
+def sidecar_folder(file_path: str) -> str:
+    """Folder of the files beside a data file; `file_path` is as in `DataFile.path`."""
+    return f"{DATA_FOLDER}/{file_path.removesuffix('.lance')}"
+
+
+def sidecar_path(file_path: str, blob_id: int) -> str:
+    """Path of a file beside a data file: the bits of its number, lowest first."""
+    return f"{sidecar_folder(file_path)}/{f'{blob_id:032b}'[::-1]}.blob"
 
 
 def new_data_file_name(prefix: str | None = None) -> str:

@@ -18,12 +18,14 @@ import pyarrow as pa
 
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter
+from pilum.format.blobs import materialized
 from pilum.format.rows import RowRanges
+from pilum.table.blobs import materialize
 from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
 from pilum.table.files import FragmentReader
 from pilum.table.skip import rows_to_test
 from pilum.table.snapshot import Snapshot
-from pilum.table.windows import Pending, Window, batches, read_ahead, rows_of_window
+from pilum.table.windows import Pending, RowSource, Window, batches, read_ahead, rows_of_window
 
 __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
 
@@ -48,6 +50,7 @@ class ScanOptions:
         with_row_address: Whether to add `_rowaddr` behind the columns.
         fragment_ids: Only these fragments.
         row_range: Only these physical rows (first, behind the last) of the one fragment.
+        with_payloads: Whether columns of blobs give their payloads; else descriptors.
     """
 
     columns: tuple[str, ...] | None = None
@@ -59,6 +62,7 @@ class ScanOptions:
     with_row_address: bool = False
     fragment_ids: tuple[int, ...] | None = None
     row_range: tuple[int, int] | None = None
+    with_payloads: bool = False
 
 
 def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
@@ -67,7 +71,8 @@ def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
     Raises:
         ColumnNotFoundError: If a column does not exist.
     """
-    return _arrow(snapshot, _columns(snapshot, options))
+    schema = materialized(snapshot.schema) if options.with_payloads else snapshot.described
+    return _arrow(snapshot, scan_columns(schema, _names(snapshot, options)))
 
 
 def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
@@ -112,10 +117,14 @@ def count_rows(snapshot: Snapshot, filter: BoundFilter | None = None) -> int:
 
 
 def _columns(snapshot: Snapshot, options: ScanOptions) -> list[ScanColumn]:
+    return scan_columns(snapshot.described, _names(snapshot, options))
+
+
+def _names(snapshot: Snapshot, options: ScanOptions) -> tuple[str, ...]:
     names = tuple(snapshot.schema.names) if options.columns is None else options.columns
     extra = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
     added = (name for name, wanted in extra if wanted and name not in names)
-    return scan_columns(snapshot.schema, (*names, *added))
+    return (*names, *added)
 
 
 def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
@@ -124,33 +133,44 @@ def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
 
 def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
     """The rows of a scan, a table per window, none of them empty."""
+    if not options.with_payloads:
+        yield from (table for _, table in _given_rows(snapshot, options))
+        return
+    schema = scan_schema(snapshot, options)
+    columns = scan_columns(snapshot.schema, schema.names)
+    for fragment, table in _given_rows(snapshot, options):
+        assert isinstance(fragment, FragmentReader)
+        yield materialize(fragment, columns, table, schema)
+
+
+def _given_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowSource, pa.Table]]:
     if options.filter is None:
         yield from _all_rows(snapshot, options)
         return
     skip, left = options.offset, options.limit
-    for table in _matching_rows(snapshot, options, options.filter) if left != 0 else ():
+    for fragment, table in _matching_rows(snapshot, options, options.filter) if left != 0 else ():
         wanted = table.slice(skip, left)
         skip -= min(skip, table.num_rows)
         if wanted.num_rows:
-            yield wanted
+            yield fragment, wanted
         if left is not None:
             left -= wanted.num_rows
             if left == 0:
                 return
 
 
-def _all_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
+def _all_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowSource, pa.Table]]:
     columns = _columns(snapshot, options)
     schema = _arrow(snapshot, columns)
-    for _, pending in read_ahead(_windows(snapshot, options, columns), columns):
-        yield pending.table(schema)
+    for window, pending in read_ahead(_windows(snapshot, options, columns), columns):
+        yield window.source, pending.table(schema)
 
 
 def _matching_rows(
     snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
-) -> Iterator[pa.Table]:
+) -> Iterator[tuple[RowSource, pa.Table]]:
     columns = _columns(snapshot, options)
-    tested = scan_columns(snapshot.schema, filter.columns or (ROW_ID,))
+    tested = scan_columns(snapshot.described, filter.columns or (ROW_ID,))
     schema, tested_schema = _arrow(snapshot, columns), _arrow(snapshot, tested)
     at_hand = {column.name for column in tested}
     others = [column for column in columns if column.name not in at_hand]
@@ -164,7 +184,8 @@ def _matching_rows(
         table = _filtered(table, mask)
         if others:
             table = _side_by_side(table, _others(window, others, others_schema, mask, matches))
-        yield pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
+        found = pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
+        yield window.source, found
 
 
 def _others(
@@ -213,7 +234,8 @@ def _windows(
     size = options.batch_size or _BATCH_ROWS
     for fragment, wanted in _wanted_rows(snapshot, options):
         fields = [fragment.field(column.field) for column in columns if column.field]
-        full = rows_of_window(fields, size)
+        # The size of payloads is not known before they are read.
+        full = size if options.with_payloads else rows_of_window(fields, size)
         # A limit behind a filter may be reached soon; so begin with little and double it.
         impatient = options.filter is not None and options.limit is not None
         rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
@@ -233,7 +255,7 @@ def _wanted_rows(
     for fragment, start, stop in _row_ranges(snapshot, options):
         rows = RowRanges.of((start, stop))
         if options.filter is not None:
-            rows = rows_to_test(fragment, snapshot.schema, options.filter, start, stop)
+            rows = rows_to_test(fragment, snapshot.described, options.filter, start, stop)
         if len(rows.bounds):
             yield fragment, rows
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from pilum.errors import DatasetNotFoundError, VersionNotFoundError
+from pilum.format.blobs import described
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.table.counted import with_counted_rows
@@ -86,6 +88,11 @@ class Snapshot:
     def schema(self) -> Schema:
         """The columns."""
         return self.manifest.schema
+
+    @cached_property
+    def described(self) -> Schema:
+        """The columns as scans give them: with descriptors for blobs."""
+        return described(self.manifest.schema)
 
     @property
     def num_rows(self) -> int:

@@ -23,7 +23,7 @@ from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["take", "take_addresses"]
+__all__ = ["addresses_of", "take", "take_addresses"]
 
 _SHIFT = np.uint64(32)
 _ROW_MASK = np.uint64(0xFFFF_FFFF)
@@ -50,6 +50,15 @@ def take(
         ColumnNotFoundError: If a column does not exist.
         CorruptFileError: If a file is damaged.
     """
+    return take_addresses(snapshot, addresses_of(snapshot, rows), columns)
+
+
+def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Addresses of rows by their position in scan order.
+
+    Raises:
+        InvalidInputError: If a position does not exist.
+    """
     fragments = snapshot.manifest.fragments
     bounds = np.cumsum([0, *(fragment.physical_rows for fragment in fragments)], dtype=np.int64)
     rows = np.asarray(rows, dtype=np.int64)
@@ -59,12 +68,10 @@ def take(
             f"row {int(rows[wrong.argmax()])} of a table with {int(bounds[-1])} rows"
         )
     if len(fragments) == 1:
-        places = rows.astype(np.uint64) + (np.uint64(fragments[0].id) << _SHIFT)
-    else:
-        number = np.searchsorted(bounds, rows, side="right") - 1
-        ids = np.array([fragment.id for fragment in fragments], dtype=np.uint64)
-        places = (ids[number] << _SHIFT) + (rows - bounds[number]).astype(np.uint64)
-    return take_addresses(snapshot, places, columns)
+        return rows.astype(np.uint64) + (np.uint64(fragments[0].id) << _SHIFT)
+    number = np.searchsorted(bounds, rows, side="right") - 1
+    ids = np.array([fragment.id for fragment in fragments], dtype=np.uint64)
+    return (ids[number] << _SHIFT) + (rows - bounds[number]).astype(np.uint64)
 
 
 def take_addresses(
@@ -101,10 +108,10 @@ def take_addresses(
 def _projection(snapshot: Snapshot, columns: Iterable[str] | None) -> tuple[list[str], Schema]:
     """Names of the columns of the result, and the fields to read for them."""
     if columns is None:
-        return snapshot.schema.names, snapshot.schema
+        return snapshot.described.names, snapshot.described
     wanted = list(columns)
     meta = {name for name in (ROW_ID, ROW_ADDRESS) if name not in snapshot.schema.names}
-    schema = snapshot.schema.project([name for name in wanted if name not in meta])
+    schema = snapshot.described.project([name for name in wanted if name not in meta])
     tops = set(schema.names)
     names = dict.fromkeys(
         name if name in meta or name in tops else name.split(".")[0] for name in wanted

@@ -19,15 +19,18 @@ import pyarrow as pa
 
 from pilum.container.open import new_file
 from pilum.container.options import FileOptions
+from pilum.container.storage import check_storage
 from pilum.container.writer import DataFileWriter
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, UnsupportedTypeError
+from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
 from pilum.table.fragment import DataFile, Fragment, FragmentId
 from pilum.table.names import data_path, new_data_file_name
+from pilum.table.sidecars import SidecarFiles, delete_data_file
 
-__all__ = ["WriteOptions", "write_fragments"]
+__all__ = ["WriteOptions", "require_storage", "write_fragments"]
 
 _LAYOUT = FileOptions()
 _PREFIX = re.compile(r"[A-Za-z0-9_-]+")
@@ -43,6 +46,9 @@ class WriteOptions:
         version: File version to write.
         layout: Sizes and encodings within the files.
         file_name_prefix: Put in front of the names of the files, to tell whose they are.
+        pack_bytes: A file beside the data file, in which blobs are packed, gets no further ones
+            when it has grown to this size.
+        allow_uris: Whether blobs may refer to places outside of the table.
     """
 
     max_rows_per_file: int = 1024 * 1024
@@ -50,9 +56,11 @@ class WriteOptions:
     version: FileVersion = DEFAULT_VERSION
     layout: FileOptions = _LAYOUT
     file_name_prefix: str | None = None
+    pack_bytes: int = 1 << 30
+    allow_uris: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_rows_per_file", "max_bytes_per_file"):
+        for name in ("max_rows_per_file", "max_bytes_per_file", "pack_bytes"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name}: expected at least 1, found {getattr(self, name)}")
         if self.file_name_prefix is not None and not _PREFIX.fullmatch(self.file_name_prefix):
@@ -93,6 +101,21 @@ def write_fragments(
         raise
 
 
+def require_storage(schema: Schema, version: FileVersion) -> None:
+    """Refuses fields that no file of the version can hold, before there is any.
+
+    Raises:
+        UnsupportedTypeError: If there is such a field; the text names it.
+    """
+    for field in schema.fields:
+        if version in {FileVersion.V2_1, FileVersion.V2_2}:
+            check_storage(field, version, has_sidecars=True)
+        elif has_blobs(field):
+            raise UnsupportedTypeError(
+                f"column {field.name!r}: blobs are written since file version 2.1, not {version}"
+            )
+
+
 class _RollingWriter:
     """One file after the other."""
 
@@ -103,6 +126,7 @@ class _RollingWriter:
         self._names: list[str] = []
         self._fragments: list[Fragment] = []
         self._file: DataFileWriter | None = None
+        self._sidecars: SidecarFiles | None = None
         self._num_rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -128,9 +152,11 @@ class _RollingWriter:
         with suppress(OSError):
             if self._file:
                 self._file.abort()
+        with suppress(OSError):
+            if self._sidecars:
+                self._sidecars.abort()
         for name in self._names:
-            with suppress(OSError):
-                self._store.delete(data_path(name))
+            delete_data_file(self._store, name)
 
     def _open(self) -> DataFileWriter:
         name = new_data_file_name(self._options.file_name_prefix)
@@ -138,12 +164,20 @@ class _RollingWriter:
         sink = self._store.sink(data_path(name))
         try:
             options = self._options
-            self._file = new_file(sink, self._schema, options.version, options.layout)
+            self._sidecars = self._new_sidecars(name)
+            self._file = new_file(
+                sink, self._schema, options.version, options.layout, self._sidecars
+            )
         except BaseException:
             sink.abort()
             raise
         self._num_rows = 0
         return self._file
+
+    def _new_sidecars(self, name: str) -> SidecarFiles | None:
+        if not any(map(has_blobs, self._schema.fields)):
+            return None
+        return SidecarFiles(self._store, name, self._options.pack_bytes, self._options.allow_uris)
 
     def _is_full(self, file: DataFileWriter) -> bool:
         return (
@@ -152,6 +186,8 @@ class _RollingWriter:
         )
 
     def _close(self, file: DataFileWriter) -> None:
+        if self._sidecars:
+            self._sidecars.finish()
         written = file.finish()
         self._schema = written.schema or self._schema
         self._file = None

@@ -1,4 +1,4 @@
-"""Packed structs, which own one column: what we wrote the reference reads, and the other way. S4.7."""
+"""Packed structs, which own one column: each reads what the other wrote. S4.7."""
 
 from __future__ import annotations
 

@@ -61,8 +61,10 @@ class LegacyWriter:
 
     def __init__(self, sink: Sink, schema: Schema, rows_per_group: int) -> None:
         for field in schema.fields:
-            if special := field.special_storage:
-                raise UnsupportedTypeError(f"column {field.name!r}: {special} is not supported")
+            if any(inner.is_packed or inner.blob_version for inner in field.walk()):
+                raise UnsupportedTypeError(
+                    f"column {field.name!r}: legacy files hold no packed structs and no blobs"
+                )
             require_type(field, field.name)
         self._sink = _Buffered(sink)
         self._schema = schema

@@ -1,0 +1,134 @@
+"""Blobs of a dataset: as files, as bytes, and by ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.options import positions
+from pilum.errors import InvalidInputError
+from pilum.table.blobs import BlobPlace, blob_places, read_places
+from pilum.table.take import addresses_of
+
+__all__ = ["Blobs"]
+
+_SELECTORS = ("ids", "addresses", "indices")
+
+
+class Blobs(DatasetBase):
+    """Chapter of `LanceDataset`: blobs."""
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Any = None,
+        addresses: Any = None,
+        indices: Any = None,
+        *,
+        buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
+    ) -> list[BlobFile | None]:
+        """Opens blobs as files; their bytes are read when they are asked for.
+
+        Args:
+            blob_column: Name of the column, or dotted path to a member of structs.
+            ids: Rows by id; exactly one of the three must be given.
+            addresses: Rows by address.
+            indices: Rows by position.
+            buffer_size: How far reading in sequence reads ahead, bytes; 0 to read no more than
+                what is asked for.
+
+        Returns:
+            One file per row, in the order asked for; None for null.
+
+        Raises:
+            ColumnNotFoundError: If there is no such column.
+            InvalidInputError: If it does not hold blobs, or a row does not exist.
+            CorruptFileError: If a descriptor makes no sense.
+        """
+        rows = self._addresses(ids=ids, addresses=addresses, indices=indices)
+        if buffer_size < 0:
+            raise InvalidInputError(f"buffer_size: expected at least 0, found {buffer_size}")
+        places = blob_places(self._snapshot, blob_column, rows)
+        return [None if place is None else BlobFile(place, buffer_size) for place in places]
+
+    def read_blobs(
+        self, blob_column: str, ids: Any = None, addresses: Any = None, indices: Any = None
+    ) -> list[tuple[int, bytes | None]]:
+        """Reads blobs whole, with one request per file that they stand in.
+
+        Args:
+            blob_column: Name of the column, or dotted path to a member of structs.
+            ids: Rows by id; exactly one of the three must be given.
+            addresses: Rows by address.
+            indices: Rows by position.
+
+        Returns:
+            Address and bytes of each row, in the order asked for; None for null.
+
+        Raises:
+            As `take_blobs`.
+        """
+        rows = self._addresses(ids=ids, addresses=addresses, indices=indices)
+        found = read_places(blob_places(self._snapshot, blob_column, rows))
+        return list(zip(rows.tolist(), found, strict=True))
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: Literal["ids", "addresses", "indices"],
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Reads parts of blobs, with one request per file that they stand in.
+
+        Args:
+            blob_column: Name of the column, or dotted path to a member of structs.
+            requests: Row, offset in its blob and number of bytes of each part.
+            selector: What a row is named by.
+
+        Returns:
+            Number of the request, address of the row and bytes; None for parts of null.
+
+        Raises:
+            As `take_blobs`; InvalidInputError also if a part leaves its blob.
+        """
+        if selector not in _SELECTORS:
+            raise InvalidInputError(
+                f"selector: expected one of {', '.join(_SELECTORS)}, found {selector!r}"
+            )
+        wanted = list(requests)
+        rows = self._addresses(**{selector: [row for row, _, _ in wanted]})
+        places = blob_places(self._snapshot, blob_column, rows)
+        parts = [
+            _part(place, offset, length)
+            for place, (_, offset, length) in zip(places, wanted, strict=True)
+        ]
+        found = read_places(parts)
+        return list(zip(range(len(wanted)), rows.tolist(), found, strict=True))
+
+    def _addresses(
+        self, *, ids: Any = None, addresses: Any = None, indices: Any = None
+    ) -> NDArray[np.uint64]:
+        given = [item for item in (ids, addresses, indices) if item is not None]
+        if len(given) != 1:
+            raise InvalidInputError("pass exactly one of ids, addresses and indices")
+        if indices is not None:
+            rows = positions(indices, self._snapshot.num_rows)
+            return addresses_of(self._snapshot, rows) if len(rows) else rows.astype(np.uint64)
+        # Ids are addresses as long as tables with stable row ids are not read.
+        return positions(given[0], 1 << 63).astype(np.uint64)
+
+
+def _part(place: BlobPlace | None, offset: int, length: int) -> BlobPlace | None:
+    if offset < 0 or length < 0:
+        raise InvalidInputError(f"a part of a blob: {length} bytes from {offset}")
+    if place is None:
+        return None
+    if offset + length > place.size:
+        raise InvalidInputError(f"{length} bytes from {offset} of a blob of {place.size}")
+    return BlobPlace(place.store, place.path, place.position + offset, length)
