@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from interop.comparison import assert_same
 
 import pilum
+from pilum.errors import UnsupportedTypeError
 
 lance: Any = pytest.importorskip("lance", reason="the reference implementation is not installed")
 
@@ -164,3 +165,20 @@ def test_forms_mix_when_appended(tmp_path: Path) -> None:
         expected = lance.dataset(path).to_table(blob_handling="all_binary")
         assert_same(pilum.dataset(path).to_table(blob_handling="all_binary"), expected)
         assert expected.num_rows == first.num_rows + 2 * second.num_rows
+
+
+def test_blobs_of_version_2_0_are_read(tmp_path: Path) -> None:
+    values = [b"abc" * 100, None, b"", b"q" * 5000]
+    path = str(tmp_path / "t")
+    lance.write_dataset(table_of(values, _PLAIN), path, data_storage_version="2.0")
+    found, expected = pilum.dataset(path), lance.dataset(path)
+    for handling in _HANDLING:
+        assert_same(
+            found.to_table(blob_handling=handling), expected.to_table(blob_handling=handling)
+        )
+    rows = [3, 1, 0, 2]
+    assert_same(found.take(rows), expected.take(rows))
+    assert found.read_blobs("b", indices=rows) == expected.read_blobs("b", indices=rows)
+    assert found.to_table(["b.size"])["b.size"].to_pylist() == [300, 0, 0, 5000]
+    with pytest.raises(UnsupportedTypeError, match=r"2\.1"):
+        pilum.write_dataset(table_of(values, _PLAIN), path, mode="append")

@@ -29,8 +29,9 @@ from pilum.encodings.v2_0.fixed_width import bits_of
 from pilum.encodings.v2_0.list import List
 from pilum.encodings.v2_0.packed_struct import PackedStruct, packed_bytes
 from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.blobs import stored_members
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, FieldId
+from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
 from pilum.storage.base import Plan, gather
 
 __all__ = ["Node", "node_of", "struct_array"]
@@ -251,6 +252,8 @@ def node_of(field: Field, file: PagedFileReader, columns: Mapping[FieldId, int])
 
 def _stored_type(field: Field, file: PagedFileReader) -> pa.DataType:
     """The type of a packed struct with all its members, under the names of the table."""
+    if DESCRIPTOR_ID in field.ids:
+        return pa.struct([(member.name, member.arrow_type) for member in stored_members(field)])
     names = {child.id: child.name for child in field.children}
     for stored in file.schema.walk():
         if stored.id == field.id:
