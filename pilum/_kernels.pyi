@@ -108,7 +108,7 @@ def encode_full_zip_strings(
     num_entries: int,
 ) -> tuple[Bytes, NDArray[np.uint64]]: ...
 def split_rows(
-    members: Sequence[Plan], validity: Bytes | None, offsets: Offsets, data: Bytes
+    members: Sequence[Plan], offsets: Offsets, data: Bytes
 ) -> list[list[NDArray[np.generic]]]: ...
 def join_rows(
     members: Sequence[tuple[Bytes, int] | tuple[Offsets, Bytes]],

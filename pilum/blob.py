@@ -251,6 +251,8 @@ class _RawBlob(io.RawIOBase):
     def _read(self, size: int) -> NDArray[np.uint8]:
         count = max(min(size, self._place.size - self._position), 0)
         source = self._open()
+        if count == 0:
+            return np.empty(0, dtype=np.uint8)
         fetched = source.read(Ranges.of((self._place.position + self._position, count)))
         self._position += count
         return fetched[0]

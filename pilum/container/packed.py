@@ -56,7 +56,7 @@ def unpack(
         columns = _split_fixed(encoding, stored, decoded.buffers[0])
     else:
         assert isinstance(encoding, VariablePackedStruct)
-        columns = _split_variable(encoding, stored, decoded.buffers, layer)
+        columns = _split_variable(encoding, stored, decoded.buffers)
     slots = Layer(layer.length, None, 0, None)
     arrays = []
     for child in field.children:
@@ -108,13 +108,12 @@ def _split_variable(
     encoding: VariablePackedStruct,
     stored: tuple[Field, ...],
     buffers: list[NDArray[Any]],
-    layer: Layer,
 ) -> _Columns:
     _demand_members(len(encoding.members), stored)
     for member, field in zip(encoding.members, stored, strict=True):
         _demand_width(member, field)
     plans = [member.plan() for member in encoding.members]
-    split = kernels.split_rows(plans, layer.validity, *buffers)
+    split = kernels.split_rows(plans, *buffers)
     return {
         _key(field): (member, made)
         for field, member, made in zip(stored, encoding.members, split, strict=True)

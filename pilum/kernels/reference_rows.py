@@ -28,13 +28,11 @@ def _stored(member: Member, value: bytes) -> bytes:
     return value if member.width else len(value).to_bytes(member.length_bytes, "little") + value
 
 
-def split_rows(
-    members: Sequence[Member], rows: Sequence[bytes], is_valid: Sequence[bool]
-) -> list[list[bytes]]:
-    """The values of each row; zeros or nothing for members of null rows."""
+def split_rows(members: Sequence[Member], rows: Sequence[bytes]) -> list[list[bytes]]:
+    """The values of each row; zeros or nothing for members of rows without bytes."""
     return [
-        _values(members, row) if valid else [bytes(member.width) for member in members]
-        for row, valid in zip(rows, is_valid, strict=True)
+        _values(members, row) if row else [bytes(member.width) for member in members]
+        for row in rows
     ]
 
 

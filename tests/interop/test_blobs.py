@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from interop.comparison import assert_same
 
 import pilum
 from pilum.errors import UnsupportedTypeError
+from pilum.file import LanceFileReader, LanceFileWriter
 
 lance: Any = pytest.importorskip("lance", reason="the reference implementation is not installed")
 
@@ -182,3 +184,19 @@ def test_blobs_of_version_2_0_are_read(tmp_path: Path) -> None:
     assert found.to_table(["b.size"])["b.size"].to_pylist() == [300, 0, 0, 5000]
     with pytest.raises(UnsupportedTypeError, match=r"2\.1"):
         pilum.write_dataset(table_of(values, _PLAIN), path, mode="append")
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_single_files_give_payloads(tmp_path: Path, version: str) -> None:
+    values = [b"abc" * 100, None, b"", b"q" * 70_000]
+    table = table_of(values, _PLAIN)
+    files = importlib.import_module("lance.file")
+    theirs, ours = str(tmp_path / "theirs.lance"), str(tmp_path / "ours.lance")
+    with files.LanceFileWriter(theirs, table.schema, version=version) as writer:
+        writer.write_batch(table)
+    assert_same(LanceFileReader(theirs).read_all().to_table(), table)
+    if version != "2.0":
+        with LanceFileWriter(ours, table.schema, version=version) as writer:
+            writer.write_batch(table)
+        assert_same(files.LanceFileReader(ours).read_all().to_table(), table)
+        assert_same(LanceFileReader(ours).read_all().to_table(), table)

@@ -68,9 +68,9 @@ def test_rows_are_joined_and_split_as_their_twin_does(
     expected = join_rows(members, rows)
     assert data.tobytes() == b"".join(expected)
     assert starts.tolist() == offsets_of(expected).tolist()
-    split = kernels.split_rows([plan_of(m) for m in members], bitmap(rows), starts, data)
+    split = kernels.split_rows([plan_of(m) for m in members], starts, data)
     found = [values_of(m, buffers) for m, buffers in zip(members, split, strict=True)]
-    twin = split_rows(members, expected, [row is not None for row in rows])
+    twin = split_rows(members, expected)
     assert found == [list(values) for values in zip(*twin, strict=True)]
 
 
@@ -80,11 +80,11 @@ def test_damaged_rows_are_refused(
 ) -> None:
     members, rows = struct
     stored = [row for row in join_rows(members, rows) if row]
-    if not stored:
+    if not stored or len(stored[0]) < 2:
         return
     row = stored[0]
-    cut = data.draw(st.integers(0, len(row) - 1))
+    cut = data.draw(st.integers(1, len(row) - 1))
     for damaged in (row[:cut], row + b"\0"):
         offsets = np.array([0, len(damaged)])
         with pytest.raises(CorruptFileError):
-            kernels.split_rows([plan_of(m) for m in members], None, offsets, as_bytes(damaged))
+            kernels.split_rows([plan_of(m) for m in members], offsets, as_bytes(damaged))

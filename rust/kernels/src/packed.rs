@@ -4,7 +4,7 @@
 //!     fixed    value bytes (fixed-size lists: bitmaps of their items, then the items)
 //!     varying  u32 or u64 length, bytes
 //!
-//! Rows that are null have no bytes.
+//! Rows that are null, or below a null, have no bytes; all others have some.
 
 use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, ensure, part, size, u32_at, u64_at};
@@ -12,13 +12,8 @@ use crate::full_zip::{append_fixed, append_value, length_bytes};
 use crate::mini_block_writer::OffsetsIn;
 use crate::values::{Plan, Values};
 
-/// Splits rows into one output per member. Members of null rows are zeros, or empty.
-pub fn split(
-    members: &[Plan],
-    validity: Option<&[u8]>,
-    offsets: OffsetsIn<'_>,
-    data: &[u8],
-) -> Result<Vec<Values>> {
+/// Splits rows into one output per member. Members of rows without bytes are zeros, or empty.
+pub fn split(members: &[Plan], offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Vec<Values>> {
     let count = offsets.count();
     let columns: Result<Vec<_>> = members
         .iter()
@@ -26,11 +21,11 @@ pub fn split(
         .collect();
     let mut columns = columns?;
     for row in 0..count {
-        if validity.is_some_and(|bits| !bit(bits, row)) {
+        let mut rest = row_of(offsets, data, row)?;
+        if rest.is_empty() {
             columns.iter_mut().try_for_each(Column::skip)?;
             continue;
         }
-        let mut rest = row_of(offsets, data, row)?;
         for column in &mut columns {
             rest = column.read(rest)?;
         }
@@ -188,7 +183,7 @@ mod tests {
             Plan::Variable { offset_bits: 32 },
             Plan::Flat { bits: 8 },
         ];
-        let back = split(&plans, Some(&[1]), OffsetsIn::Large(&ends), &rows).unwrap();
+        let back = split(&plans, OffsetsIn::Large(&ends), &rows).unwrap();
         let [
             Values::Fixed(x),
             Values::Variable { data, .. },
@@ -203,6 +198,6 @@ mod tests {
             (b"s".as_slice(), [1, 0].as_slice())
         );
         let cut = OffsetsIn::Small(&[0, 9]);
-        assert!(split(&plans, None, cut, &rows).is_err());
+        assert!(split(&plans, cut, &rows).is_err());
     }
 }

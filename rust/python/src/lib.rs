@@ -28,11 +28,11 @@ mod _kernels {
         encode_full_zip_strings, encode_levels, encode_mini_block, fixed_costs, pack_block, ravel,
     };
     #[pymodule_export]
+    use crate::packed::{join_rows, split_rows};
+    #[pymodule_export]
     use crate::pages20::{
         adjusted_entries, compress_lz4, decompress_fsst, gather_bits, gather_bytes, unpack_linear,
     };
-    #[pymodule_export]
-    use crate::packed::{join_rows, split_rows};
     #[pymodule_export]
     use crate::plans::{Block, Plan};
 }

@@ -17,15 +17,13 @@ type Rows<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
 pub fn split_rows<'py>(
     py: Python<'py>,
     members: Vec<PyRef<'py, Plan>>,
-    validity: Option<Bytes<'py>>,
     offsets: OffsetsArg<'py>,
     data: Bytes<'py>,
 ) -> PyResult<Bound<'py, PyList>> {
     let plans: Vec<_> = members.iter().map(|plan| plan.0.clone()).collect();
-    let validity = validity.as_ref().map(slice).transpose()?;
     let (offsets, data) = (offsets.view()?, slice(&data)?);
     let made = py
-        .detach(|| packed::split(&plans, validity, offsets, data))
+        .detach(|| packed::split(&plans, offsets, data))
         .map_err(|error| corrupt(py, &error))?;
     let out = PyList::empty(py);
     for values in made {
