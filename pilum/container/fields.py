@@ -31,6 +31,7 @@ from pilum.storage.base import Plan, Source
 __all__ = ["Leaf", "LeafFieldReader"]
 
 _PAGE_BYTES = 8 * 1024 * 1024
+_NARROW_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +145,10 @@ def _memory_bytes(kind: pa.DataType, column: Column) -> float:
     """About the bytes of all values of a leaf: zeros are stored in next to none."""
     width = width_bits(kind)
     if width is None:
-        # Writers cut pages by the size of their values, whatever these shrink to.
-        return max(column.stored_bytes, (column.num_pages - 1) * _PAGE_BYTES)
+        # Writers cut pages by the size of their values, whatever these shrink to; only values that
+        # are stored at length are longer than the others.
+        full = (column.num_pages - 1) * _PAGE_BYTES
+        return max(column.stored_bytes, min(full, column.num_values * _NARROW_BYTES))
     return max(column.stored_bytes, column.num_values * width / 8)
 
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pilum.cache import CachePart
 from pilum.container.blobs import Sidecars
@@ -49,6 +49,21 @@ class _Family:
     new: Callable[[Sink, Schema, FileVersion, FileOptions], DataFileWriter]
 
 
+def _new_2_0(
+    sink: Sink, schema: Schema, version: FileVersion, options: FileOptions
+) -> DataFileWriter:
+    general = replace(options.encoding, compression=None, compression_level=None)
+    replace(options, encoding=general).refuse(version, "encoding")
+    return PagedFileWriter(sink, schema, options)
+
+
+def _new_legacy(
+    sink: Sink, schema: Schema, version: FileVersion, options: FileOptions
+) -> DataFileWriter:
+    options.refuse(version, "data_cache_bytes", "max_page_bytes", "buffer_alignment", "encoding")
+    return LegacyWriter(sink, schema, options.max_rows_per_group)
+
+
 _DEFAULTS = FileOptions()
 _SINCE_2_1 = _Family(
     FileReader.open,
@@ -60,12 +75,12 @@ _SINCE_2_1 = _Family(
 _V2_0 = _Family(
     PagedFileReader.open,
     PagedFieldReader.of,
-    lambda sink, schema, version, options: PagedFileWriter(sink, schema, options),
+    _new_2_0,
 )
 _LEGACY = _Family(
     lambda source, tail, cache: LegacyFile.open(source, tail),
     LegacyFieldReader.of,
-    lambda sink, schema, version, options: LegacyWriter(sink, schema, options.max_rows_per_group),
+    _new_legacy,
 )
 _FAMILIES: dict[FileVersion, _Family] = {
     FileVersion.LEGACY: _LEGACY,
@@ -134,7 +149,8 @@ def new_file(
         sidecars: The files beside it, for blobs of version 2.
 
     Raises:
-        InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
+        InvalidInputError: If the metadata of a field ask for an encoding that does not exist, or
+            the options for what the version does not have.
         UnsupportedVersionError: If this library does not write the version.
         UnsupportedTypeError: If the version has no form for a field.
     """

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
+from pilum.format.version import FileVersion
 
 __all__ = ["MAX_ALIGNMENT", "FileOptions"]
 
@@ -48,6 +49,19 @@ class FileOptions:
                 f"buffer_alignment: expected a power of two from 64 to {MAX_ALIGNMENT}, found "
                 f"{self.buffer_alignment!r}"
             )
+
+    def refuse(self, version: FileVersion, *names: str) -> None:
+        """Fails if something is asked for that files of a version do not have.
+
+        Raises:
+            InvalidInputError: If one of the attributes in `names` is not the default.
+        """
+        for name in names:
+            if getattr(self, name) != getattr(FileOptions(), name):
+                told = "encoding_options" if name == "encoding" else name
+                raise InvalidInputError(
+                    f"{told}: files of version {version} have no {getattr(self, name)!r}"
+                )
 
     def page_bytes(self, num_columns: int) -> int:
         """Bytes in memory at which the rows of a leaf column become a page.

@@ -12,6 +12,7 @@ from pilum.container.open import new_file
 from pilum.container.options import FileOptions
 from pilum.container.writer import DataFileWriter
 from pilum.dataset.base import Location
+from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
@@ -19,6 +20,9 @@ from pilum.storage.open import open_object
 from pilum.table.align import Alignment, align, new_schema
 
 __all__ = ["LanceFileWriter"]
+
+
+_DEFAULTS = FileOptions()
 
 
 class LanceFileWriter:
@@ -40,24 +44,29 @@ class LanceFileWriter:
         version: str | None = None,
         storage_options: Mapping[str, str] | None = None,
         max_page_bytes: int | None = None,
+        buffer_alignment: int = _DEFAULTS.buffer_alignment,
+        encoding_options: EncodingOptions = _DEFAULTS.encoding,
     ) -> None:
         """Starts a file.
 
         Args:
             path: A local path or a `file://` URI; a file that is there is replaced.
             schema: The columns; None for those of the first batch.
-            data_cache_bytes: Bytes of rows that wait to become pages, for all top-level columns
-                together; 8 MiB for each if None.
+            data_cache_bytes: Bytes of rows that wait to become pages, for all columns together; a
+                page is about 8 MiB if None.
             version: File version such as "2.1"; the default version if None.
             storage_options: Settings of the store.
             max_page_bytes: A page never has more bytes in memory, but always a row.
+            buffer_alignment: Where buffers begin, bytes; 4096 suits direct I/O.
+            encoding_options: What is asked of the encodings, where the metadata of a field do not
+                say otherwise.
 
         Raises:
-            InvalidInputError: If there is no such version, or a size is not one.
+            InvalidInputError: If there is no such version, or an option makes no sense.
             UnsupportedVersionError: If this library does not write it.
             UnsupportedTypeError: If the version has no form for a column.
         """
-        options = FileOptions(data_cache_bytes=data_cache_bytes, max_page_bytes=max_page_bytes)
+        options = FileOptions(data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options)
         self._start(*open_object(path, storage_options), schema, version, options)
 
     @classmethod

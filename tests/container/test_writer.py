@@ -11,6 +11,7 @@ from container.files import MemorySink, MemorySource, read_table, write_table
 
 from pilum.container.footer import FOOTER_BYTES, Footer
 from pilum.container.metadata import PageEntry
+from pilum.container.options import FileOptions
 from pilum.container.reader import FileReader
 from pilum.container.writer import FileWriter
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
@@ -209,3 +210,20 @@ def test_bytes_written_grow_with_what_waits() -> None:
     assert writer.bytes_written() == 8000
     writer.finish()
     assert writer.bytes_written() > 0
+
+
+@pytest.mark.checklist("S0.1")
+@pytest.mark.parametrize("alignment", [64, 512, 4096])
+def test_buffers_begin_where_asked(alignment: int) -> None:
+    """For direct I/O at multiples of 4,096 bytes."""
+    table = pa.table({"a": range(5000), "b": ["x" * (i % 9) for i in range(5000)]})
+    schema = Schema.from_arrow(table.schema)
+    options = FileOptions(buffer_alignment=alignment, max_page_bytes=9000)
+    sink = MemorySink()
+    writer = FileWriter(sink, schema, options=options)
+    for batch in table.to_batches():
+        writer.write_batch(batch)
+    writer.finish()
+    pages = [stored for column in pages_of(bytes(sink.data)) for stored, _ in column]
+    assert len(pages) > 6
+    assert all(at % alignment == 0 for stored in pages for at, size in stored.buffers if size)

@@ -1,4 +1,4 @@
-"""S4.10: what may be asked of the encodings, and where."""
+"""What may be asked of the encodings, and where."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 import pilum
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
+
+pytestmark = pytest.mark.checklist("S4.10")
 
 ALLOWED = [
     ("compression", "ZSTD", "zstd"),
@@ -104,3 +106,24 @@ def test_layouts_that_make_no_sense(tmp_path: Path, asked: dict[str, Any]) -> No
     [name] = asked
     with pytest.raises(InvalidInputError, match=f"^{name}: expected "):
         pilum.write_dataset(pa.table({"a": [1]}), tmp_path / "t", **asked)
+
+
+@pytest.mark.parametrize(
+    ("version", "asked"),
+    [
+        ("2.0", {"encoding_options": EncodingOptions(bss="on")}),
+        ("2.0", {"encoding_options": EncodingOptions(minichunk_size=100)}),
+        ("legacy", {"encoding_options": EncodingOptions(compression="zstd")}),
+        ("legacy", {"buffer_alignment": 4096}),
+        ("legacy", {"data_cache_bytes": 100}),
+        ("legacy", {"max_page_bytes": 100}),
+    ],
+    ids=str,
+)
+def test_what_older_versions_do_not_have(
+    tmp_path: Path, version: str, asked: dict[str, Any]
+) -> None:
+    [name] = asked
+    rows = pa.table({"a": [1]})
+    with pytest.raises(InvalidInputError, match=f"^{name}: files of version "):
+        pilum.write_dataset(rows, tmp_path / "t", data_storage_version=version, **asked)

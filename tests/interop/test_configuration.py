@@ -1,4 +1,4 @@
-"""S4.10: what field metadata and write options ask for, read by the reference, and how large it is.
+"""What field metadata and write options ask for, read by the reference, and how large it is.
 
 The reference reads the same metadata, so that its file with them is what ours is compared with.
 """
@@ -18,7 +18,7 @@ import pilum
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 
-pytestmark = pytest.mark.reference
+pytestmark = [pytest.mark.reference, pytest.mark.checklist("S4.10")]
 
 ROWS = 60_000
 MARGIN = 1.05
@@ -138,10 +138,11 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.checklist("S4.1")
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("asked", OPTIONS, ids=str)
 def test_options_of_a_write(tmp_path: Path, asked: dict[str, Any], version: str) -> None:
-    """S4.1: chunks of any size that may be asked for, also above 32 KiB and 4,096 values."""
+    """Chunks of any size that may be asked for, also above 32 KiB and 4,096 values."""
     table = _all_shapes(15_000)
     options = pilum.EncodingOptions(**asked)
     pilum.write_dataset(table, tmp_path, data_storage_version=version, encoding_options=options)
@@ -158,6 +159,7 @@ def _all_shapes(rows: int) -> pa.Table:
     )
 
 
+@pytest.mark.checklist("S0.1", "S1.1")
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize(
     "layout",
@@ -171,7 +173,7 @@ def _all_shapes(rows: int) -> pa.Table:
     ids=str,
 )
 def test_sizes_of_pages_and_alignment(tmp_path: Path, layout: dict[str, Any], version: str) -> None:
-    """S0.1, S1.1: pages of any size, buffers at any distance."""
+    """Pages of any size, buffers at any distance."""
     rows = 100 if layout.get("data_cache_bytes") == 1 else 2000
     table = _all_shapes(rows)
     pilum.write_dataset(table, tmp_path, data_storage_version=version, **layout)

@@ -149,10 +149,11 @@ SHAPES: dict[str, Callable[[], pa.Array]] = {
 }
 
 
+@pytest.mark.checklist("S4.9")
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_file_is_much_larger(tmp_path: Path, shape: str, version: str) -> None:
-    """S4.9: what the writer chooses by itself."""
+    """What the writer chooses by itself."""
     table = pa.table({"c": SHAPES[shape]()})
     pilum.write_dataset(table, tmp_path / "ours", data_storage_version=version)
     lance.write_dataset(table, str(tmp_path / "theirs"), data_storage_version=version)
