@@ -18,6 +18,7 @@ from pilum.file.metadata import LanceFileMetadata, LanceFileStatistics, describe
 from pilum.format.blobs import described
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
+from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.storage.open import open_object
 from pilum.table.blobs import materialize
@@ -223,7 +224,9 @@ class LanceFileReader:
 
     def _tables(self, rows: RowRanges, size: int, schema: pa.Schema) -> Iterator[pa.Table]:
         """The rows, with payloads in place of descriptors of blobs."""
-        stored, names = described(self._schema), self._schema.names
+        is_legacy = self._reader.version is FileVersion.LEGACY
+        stored = self._schema if is_legacy else described(self._schema)
+        names = self._schema.names
         columns = scan_columns(stored, names)
         fields = [self._rows.field(column.field) for column in columns if column.field]
         if stored is self._schema:

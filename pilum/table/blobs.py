@@ -130,12 +130,17 @@ def blob_column(snapshot: Snapshot, name: str) -> Field:
     Raises:
         ColumnNotFoundError: If there is no such column.
         InvalidInputError: If it does not hold blobs, or within lists.
+        UnsupportedFormatError: If the table has legacy files.
     """
     field = snapshot.schema.project([name]).fields[0]
     for _ in range(0 if field.name == name else name.count(".")):
         field = field.children[0]
     if not field.blob_version:
         raise InvalidInputError(f"column {name!r} does not hold blobs")
+    if snapshot.described is snapshot.schema:
+        raise UnsupportedFormatError(
+            f"column {name!r}: files of version 0.1 keep blobs among the values; scan or take them"
+        )
     return field
 
 

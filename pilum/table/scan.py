@@ -133,7 +133,7 @@ def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
 
 def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
     """The rows of a scan, a table per window, none of them empty."""
-    if not options.with_payloads:
+    if not options.with_payloads or snapshot.described is snapshot.schema:
         yield from (table for _, table in _given_rows(snapshot, options))
         return
     schema = scan_schema(snapshot, options)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pilum.errors import DatasetNotFoundError, VersionNotFoundError
 from pilum.format.blobs import described
 from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.counted import with_counted_rows
 from pilum.table.features import require_readable
@@ -91,7 +92,12 @@ class Snapshot:
 
     @cached_property
     def described(self) -> Schema:
-        """The columns as scans give them: with descriptors for blobs."""
+        """The columns as scans give them: with descriptors for blobs.
+
+        Legacy files keep blobs as they are.
+        """
+        if self.manifest.data_version is FileVersion.LEGACY:
+            return self.manifest.schema
         return described(self.manifest.schema)
 
     @property

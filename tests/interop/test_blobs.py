@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from interop.comparison import assert_same
 
 import pilum
-from pilum.errors import UnsupportedTypeError
+from pilum.errors import UnsupportedFormatError, UnsupportedTypeError
 from pilum.file import LanceFileReader, LanceFileWriter
 
 lance: Any = pytest.importorskip("lance", reason="the reference implementation is not installed")
@@ -200,3 +200,14 @@ def test_single_files_give_payloads(tmp_path: Path, version: str) -> None:
             writer.write_batch(table)
         assert_same(files.LanceFileReader(ours).read_all().to_table(), table)
         assert_same(LanceFileReader(ours).read_all().to_table(), table)
+
+
+def test_legacy_tables_keep_blobs_as_they_are(tmp_path: Path) -> None:
+    table, path = table_of([b"x", None, b"yz"], _PLAIN), str(tmp_path / "t")
+    lance.write_dataset(table, path, data_storage_version="0.1")
+    found = pilum.dataset(path)
+    for handling in _HANDLING:
+        assert_same(found.to_table(blob_handling=handling), table)
+    assert_same(found.take([2, 0]), table.take([2, 0]))
+    with pytest.raises(UnsupportedFormatError, match=r"0\.1"):
+        found.read_blobs("b", indices=[0])
