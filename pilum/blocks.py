@@ -28,6 +28,7 @@ __all__ = [
     "StringBlock",
     "ValueBlock",
     "block_of",
+    "list_items",
     "validity_mask",
 ]
 
@@ -197,6 +198,13 @@ def validity_mask(array: pa.Array) -> NDArray[np.bool_]:
     view = _bytes(bitmap)[array.offset // 8 : (array.offset + len(array) + 7) // 8]
     bits = np.unpackbits(view, count=first + len(array), bitorder="little")
     return bits[first:].view(np.bool_)
+
+
+def list_items(array: pa.Array) -> pa.Array:
+    """Items of all lists that are not null; entries, if it is an array of maps."""
+    if pt.is_map(array.type):
+        array = array.cast(pa.list_(array.type.field(0)))
+    return array.flatten()
 
 
 def _strings(array: pa.Array, width: np.dtype[Any]) -> StringBlock:

@@ -12,6 +12,9 @@ inner-most first, and level 0 is "valid" or "goes on", as the format has it:
     5     list with empties         empty
     6     list with both            null, then empty
 
+A fixed-size list of structs is an item layer that has no repetition: all its elements carry the
+levels of their list, and the layers around it are repeated for each of them.
+
 Source: docs/format/encodings-2.1.md, "Levels".
 """
 
@@ -89,12 +92,11 @@ def ravel(chain: pa.Array, num_layers: int | None = None) -> tuple[Levels, pa.Ar
     Returns:
         The levels, and the leaf array of `num_visible` values.
     """
-    layers, leaf = _peel(chain, num_layers)
+    layers, leaf, count = _peel(chain, num_layers)
     codes = bytes(layer.code for layer in reversed(layers))
     nulls, empties, reps, max_def, max_visible = _number(layers)
     max_rep = max(reps)
     if max_rep == 0 and max_def == 0:
-        count = len(chain)
         return Levels(codes, _NO_LEVELS, _NO_LEVELS, count, count, 0, 0, 0), leaf
     steps = [
         (
@@ -104,7 +106,7 @@ def ravel(chain: pa.Array, num_layers: int | None = None) -> tuple[Levels, pa.Ar
         )
         for i, layer in enumerate(layers)
     ]
-    rep, def_, visible = kernels.ravel(steps, len(chain))
+    rep, def_, visible = kernels.ravel(steps, count)
     levels = Levels(
         codes,
         rep if max_rep else _NO_LEVELS,
@@ -118,10 +120,10 @@ def ravel(chain: pa.Array, num_layers: int | None = None) -> tuple[Levels, pa.Ar
     return levels, leaf
 
 
-def _peel(chain: pa.Array, num_layers: int | None) -> tuple[list[_Layer], pa.Array]:
-    """Layers, outer-most first, and the leaf."""
+def _peel(chain: pa.Array, num_layers: int | None) -> tuple[list[_Layer], pa.Array, int]:
+    """Layers, outer-most first, the leaf, and the slots of the outer-most layer."""
     layers: list[_Layer] = []
-    array, alive = chain, None
+    array, alive, count = chain, None, len(chain)
     while True:
         is_leaf = len(layers) + 1 == num_layers
         if pt.is_struct(array.type) and array.type.num_fields and not is_leaf:
@@ -130,13 +132,32 @@ def _peel(chain: pa.Array, num_layers: int | None) -> tuple[list[_Layer], pa.Arr
                 valid = validity_mask(array)
                 alive = valid if alive is None else alive & valid
             array = array.field(0)
+        elif pt.is_fixed_size_list(array.type) and pt.is_struct(array.type.value_type):
+            size = array.type.list_size
+            layers.append(_Layer(_validity(array), None, False))
+            if array.null_count:
+                valid = validity_mask(array)
+                alive = valid if alive is None else alive & valid
+            layers = [_repeated(layer, count, size) for layer in layers]
+            alive = None if alive is None else np.repeat(alive, size)
+            array = array.values.slice(array.offset * size, len(array) * size)
+            count *= size
         elif pt.is_list(array.type) or pt.is_large_list(array.type):
             layer, array = _peel_list(array, alive)
             layers.append(layer)
             alive = None
         else:
             layers.append(_Layer(_validity(array), None, False))
-            return layers, array
+            return layers, array, count
+
+
+def _repeated(layer: _Layer, length: int, times: int) -> _Layer:
+    """The layer with each of its slots several times."""
+    if layer.validity is None:
+        return layer
+    bitmap, first = layer.validity
+    bits = np.unpackbits(bitmap, count=first + length, bitorder="little")[first:]
+    return _Layer((np.packbits(np.repeat(bits, times), bitorder="little"), 0), None, False)
 
 
 def _peel_list(array: pa.Array, alive: NDArray[np.bool_] | None) -> tuple[_Layer, pa.Array]:

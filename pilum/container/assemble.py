@@ -7,6 +7,7 @@ the first of its leaves that the file has; a member without a column is null.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.page import Decoded, DictionaryBlock, Layer
 from pilum.errors import CorruptFileError
+from pilum.format.paths import LeafPath
 from pilum.format.schema import Field, FieldId
 
 __all__ = ["assemble"]
@@ -45,7 +47,31 @@ def assemble(field: Field, leaves: Mapping[FieldId, Decoded], num_rows: int) -> 
     Raises:
         CorruptFileError: If the leaves contradict each other or their types.
     """
+    if field.has_struct_lists:
+        paths = {path[-1].id: path for path in field.leaf_paths()}
+        leaves = {leaf: _per_list(decoded, paths[leaf]) for leaf, decoded in leaves.items()}
     return _build(field, leaves, 0, num_rows)
+
+
+def _per_list(decoded: Decoded, path: LeafPath) -> Decoded:
+    """The leaf with one slot per fixed-size list of structs in the layers from there outward."""
+    found = len(decoded.layers)
+    demand(found == len(path), f"layers of field {path[0].name!r}: {found}, not {len(path)}")
+    stride, layers = 1, []
+    for field, layer in zip(reversed(path), decoded.layers, strict=True):
+        stride *= field.list_size or 1
+        layers.append(_every(layer, stride) if stride > 1 else layer)
+    return replace(decoded, layers=layers)
+
+
+def _every(layer: Layer, stride: int) -> Layer:
+    """The first of every `stride` slots: the elements of a list say the same of all around it."""
+    length, rest = divmod(layer.length, stride)
+    demand(rest == 0 and layer.offsets is None, f"{layer.length} slots in lists of {stride}")
+    if layer.validity is None:
+        return Layer(length, None, 0, None)
+    bits = np.unpackbits(layer.validity, count=layer.length, bitorder="little")[::stride]
+    return Layer(length, np.packbits(bits, bitorder="little"), length - int(bits.sum()), None)
 
 
 def _build(field: Field, leaves: Mapping[FieldId, Decoded], depth: int, length: int) -> pa.Array:
@@ -66,11 +92,17 @@ def _build(field: Field, leaves: Mapping[FieldId, Decoded], depth: int, length: 
     demand(
         (layer.offsets is not None) == field.is_list, f"layer of field {field.name!r}: list or not"
     )
+    if field.list_size is not None:
+        items = _build(field.item, leaves, depth + 1, length * field.list_size)
+        return _array(field.arrow_type, layer, [], [items])
     if not field.is_list:
         children = [_build(child, leaves, depth + 1, length) for child in field.children]
         return _array(field.arrow_type, layer, [], children)
     assert layer.offsets is not None
     items = _build(field.item, leaves, depth + 1, int(layer.offsets[-1]))
+    if field.is_map:
+        valid = items.null_count == 0 and items.field(0).null_count == 0
+        demand(valid, f"entries of map {field.name!r}: null, or keys that are")
     large = pt.is_large_list(field.arrow_type)
     offsets: NDArray[Any] = layer.offsets.astype(np.int64) if large else layer.offsets
     return _array(field.arrow_type, layer, [offsets], [items])
@@ -100,6 +132,8 @@ def _leaf(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
         return pa.nulls(layer.length, kind)
     if decoded.num_values != layer.length:
         raise CorruptFileError(f"values: expected {layer.length}, found {decoded.num_values}")
+    if pt.is_dictionary(kind):
+        return _dictionary(kind, decoded, layer)
     if decoded.dictionary is not None:
         return _look_up(kind, decoded, decoded.dictionary, layer)
     return _values(kind, decoded.encoding, decoded.buffers, layer)
@@ -168,33 +202,54 @@ def _items_layer(length: int, mask: NDArray[np.uint8] | None) -> Layer:
     return Layer(length, mask, length - valid, None)
 
 
+def _dictionary(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
+    """A dictionary array: the dictionary of its page, and keys as wide as the type wants them."""
+    if decoded.dictionary is None:
+        values = _values(kind.value_type, decoded.encoding, decoded.buffers, layer)
+        return values.dictionary_encode().cast(kind)
+    if layer.length == 0:
+        return pa.nulls(0, kind)
+    dictionary = decoded.dictionary
+    numbers = _numbers(decoded, dictionary, layer)
+    key = np.dtype(kind.index_type.to_pandas_dtype())
+    inside = int(numbers.max()) <= np.iinfo(key).max
+    demand(inside, f"dictionary indices that are no {kind.index_type}")
+    keys = _array(kind.index_type, layer, [numbers.astype(key, copy=False)], [])
+    return pa.DictionaryArray.from_arrays(keys, _entries(kind.value_type, dictionary))
+
+
 def _look_up(
     kind: pa.DataType, decoded: Decoded, dictionary: DictionaryBlock, layer: Layer
 ) -> pa.Array:
     """Values by their index in the dictionary."""
-    demand(len(decoded.buffers) == 1, "dictionary indices that are not numbers")
     if layer.length == 0:
         return pa.nulls(0, kind)
-    width = len(decoded.buffers[0]) // layer.length
-    demand(width in (1, 2, 4, 8), f"dictionary indices of {width} bytes")
     if kind.id in _OFFSET_BYTES:
         demand(len(dictionary.buffers) == 2, "a dictionary of strings that holds something else")
         strings = kernels.look_up_strings(
-            decoded.buffers[0], width, layer.validity, *dictionary.buffers
+            decoded.buffers[0], _index_bytes(decoded, layer), layer.validity, *dictionary.buffers
         )
         return _values(kind, None, strings, layer)
-    return _take(kind, decoded.buffers[0], width, dictionary, layer)
+    numbers = _numbers(decoded, dictionary, layer)
+    indices = _array(pa.from_numpy_dtype(numbers.dtype), layer, [numbers], [])
+    return _entries(kind, dictionary).take(indices)
 
 
-def _take(
-    kind: pa.DataType,
-    indices: NDArray[np.uint8],
-    width: int,
-    dictionary: DictionaryBlock,
-    layer: Layer,
-) -> pa.Array:
-    numbers = indices.view(f"u{width}")
+def _entries(kind: pa.DataType, dictionary: DictionaryBlock) -> pa.Array:
+    return _values(kind, None, dictionary.buffers, Layer(dictionary.num_values, None, 0, None))
+
+
+def _numbers(decoded: Decoded, dictionary: DictionaryBlock, layer: Layer) -> NDArray[Any]:
+    """Indices into the dictionary, unsigned."""
+    width = _index_bytes(decoded, layer)
+    numbers: NDArray[Any] = decoded.buffers[0].view(f"u{width}")
     inside = int(numbers.max()) < dictionary.num_values
     demand(inside, f"dictionary indices beyond its {dictionary.num_values} values")
-    values = _values(kind, None, dictionary.buffers, Layer(dictionary.num_values, None, 0, None))
-    return values.take(_array(pa.from_numpy_dtype(numbers.dtype), layer, [indices], []))
+    return numbers
+
+
+def _index_bytes(decoded: Decoded, layer: Layer) -> int:
+    demand(len(decoded.buffers) == 1, "dictionary indices that are not numbers")
+    width = len(decoded.buffers[0]) // layer.length
+    demand(width in (1, 2, 4, 8), f"dictionary indices of {width} bytes")
+    return width

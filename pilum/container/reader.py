@@ -24,6 +24,7 @@ from pilum.encodings.base import demand
 from pilum.encodings.layouts import page_of
 from pilum.encodings.page import Decoded, Page, StoredPage
 from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.paths import LeafPath, elements_per_row
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.schema import FieldId, Schema
@@ -49,6 +50,7 @@ class Column:
         path: Of the file, for messages.
         index: Number of the column in the file.
         row_bounds: int64, shape (pages + 1,), first row of each page and the end.
+        elements: So many elements of the pages are one row.
     """
 
     def __init__(
@@ -58,15 +60,19 @@ class Column:
         version: FileVersion,
         entries: list[PageEntry],
         lookups: CachePart,
+        elements: int = 1,
     ) -> None:
         self.path = path
         self.index = index
+        self.elements = elements
         self._lookups = lookups
         self._version = version
         self._entries = entries
         self._pages: list[Page | None] = [None] * len(entries)
         ends = [stored.first_row + stored.num_rows for stored, _ in entries]
-        self.row_bounds: NDArray[np.int64] = np.array([0, *ends], dtype=np.int64)
+        bounds: NDArray[np.int64] = np.array([0, *ends], dtype=np.int64)
+        demand(bool((bounds % elements == 0).all()), f"pages: not {elements} elements per row")
+        self.row_bounds: NDArray[np.int64] = bounds // elements
 
     @property
     def num_rows(self) -> int:
@@ -112,6 +118,8 @@ class Column:
             CorruptFileError: If the page is damaged; the text says where.
             UnsupportedFormatError: If it is stored in a way that is not supported.
         """
+        if self.elements > 1:
+            rows = RowRanges(rows.bounds * self.elements)
         try:
             return (yield from self._page(number).read(rows))
         except CorruptFileError as error:
@@ -289,10 +297,17 @@ class FileReader:
         found = yield from self._tail.all_at(places)
         return [data.tobytes() for data in found]
 
+    @cached_property
+    def _paths(self) -> list[LeafPath]:
+        """The way to the leaf of each column."""
+        return [path for field in self.schema.fields for path in field.leaf_paths()]
+
     def _parse(self, index: int, data: bytes) -> Column:
         try:
             pages = parse_column(data, self.source.size)
-            column = Column(self.source.path, index, self.version, pages, self._lookups)
+            elements = elements_per_row(self._paths[index]) if index < len(self._paths) else 1
+            path, lookups = self.source.path, self._lookups
+            column = Column(path, index, self.version, pages, lookups, elements)
         except CorruptFileError as error:
             raise error.at(f"column {index}").at(self.source.path) from None
         if column.num_rows != self.num_rows:

@@ -22,12 +22,15 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.blocks import list_items
 from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.body import FileBody
 from pilum.container.metadata import PageEntry, pack_column
 from pilum.container.options import FileOptions
 from pilum.container.storage import check_storage
+from pilum.container.waiting import Waiting
 from pilum.encodings.choose import encode_pages
+from pilum.encodings.dictionary_arrays import without_null_values
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.page import EncodedPage, StoredPage
 from pilum.encodings.rows import encode_places, encode_rows
@@ -37,6 +40,7 @@ from pilum.errors import (
     UnsupportedTypeError,
 )
 from pilum.format.blobs import described, in_files
+from pilum.format.paths import LeafPath, elements_per_row, require_storable
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.parallel import num_threads, submit
@@ -101,20 +105,15 @@ class DataFileWriter(Protocol):
 class _ColumnWriter:
     """Rows of one leaf column that wait to become a page."""
 
-    def __init__(self, path: tuple[Field, ...], page_bytes: int, defaults: EncodingOptions) -> None:
+    def __init__(self, path: LeafPath, page_bytes: int, defaults: EncodingOptions) -> None:
         self.path = path
         self.leaf = path[-1]
+        self.elements = elements_per_row(path)
         fields = [(field.name, field.metadata) for field in path]
         self.options = EncodingOptions.of_field(fields, defaults)
-        self._page_bytes = page_bytes
+        self.waiting = Waiting(page_bytes)
         self.entries: list[PageEntry] = []
         self.num_rows = 0
-        self._waiting: list[pa.Array] = []
-        self._waiting_bytes = 0
-
-    @property
-    def waiting_bytes(self) -> int:
-        return self._waiting_bytes
 
     def encode(self, chain: pa.Array, version: FileVersion) -> list[EncodedPage]:
         """The pages of a chain that is due."""
@@ -126,25 +125,7 @@ class _ColumnWriter:
 
     def add(self, array: pa.Array) -> list[pa.Array]:
         """Takes rows of the top-level column; returns chains that are due, a page each."""
-        chain = _chain(array, self.path)
-        due: list[pa.Array] = []
-        while len(chain):
-            room = max(self._page_bytes - self._waiting_bytes, 0)
-            size = chain.nbytes
-            rows = len(chain) if size <= room else max(int(room / size * len(chain)), 1)
-            piece, chain = chain.slice(0, rows), chain.slice(rows)
-            self._waiting.append(piece)
-            self._waiting_bytes += piece.nbytes
-            if self._waiting_bytes >= self._page_bytes or len(chain):
-                due.extend(self.flush())
-        return due
-
-    def flush(self) -> list[pa.Array]:
-        """Returns the chain of all that waits, if anything does."""
-        if not self._waiting:
-            return []
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        return [waiting[0] if len(waiting) == 1 else pa.concat_arrays(waiting)]
+        return self.waiting.add(_chain(array, self.path))
 
 
 class FileWriter:
@@ -161,7 +142,7 @@ class FileWriter:
 
     Raises:
         InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
-        UnsupportedTypeError: If a field asks for a storage that the version does not have.
+        UnsupportedTypeError: If files of the version cannot hold a field.
     """
 
     def __init__(
@@ -176,6 +157,7 @@ class FileWriter:
     ) -> None:
         for field in schema.fields:
             check_storage(field, version, has_sidecars=sidecars is not None)
+        require_storable(schema, version)
         self._sink = sink
         self._body = FileBody(sink, options.buffer_alignment)
         self._sidecars = sidecars
@@ -224,14 +206,14 @@ class FileWriter:
 
     def bytes_written(self) -> int:
         """Bytes in the file, and those that wait to be encoded."""
-        waiting = sum(column.waiting_bytes for columns in self._columns for column in columns)
+        waiting = sum(column.waiting.num_bytes for columns in self._columns for column in columns)
         return self._sink.position + waiting
 
     def finish(self) -> WrittenFile:
         """Writes what is left and the end of the file, and finishes the sink."""
         columns = [column for group in self._columns for column in group]
         for column in columns:
-            for chain in column.flush():
+            for chain in column.waiting.flush():
                 self._encode(column, chain)
         self._write_pages(keep=0)
         metadata = [pack_column(column.entries) for column in columns]
@@ -264,7 +246,8 @@ class FileWriter:
 
     def _write_page(self, column: _ColumnWriter, page: EncodedPage) -> None:
         buffers = tuple(self._body.buffer(buffer) for buffer in page.buffers)
-        stored = StoredPage(column.num_rows, page.num_rows, buffers)
+        # Fixed-size lists of structs make the length of a page one of elements, not its start.
+        stored = StoredPage(column.num_rows, page.num_rows * column.elements, buffers)
         column.entries.append((stored, page.layout))
         if self._on_page:
             self._on_page(column.path, stored, page)
@@ -276,10 +259,10 @@ class FileWriter:
         return position
 
 
-def _chain(array: pa.Array, path: tuple[Field, ...]) -> pa.Array:
+def _chain(array: pa.Array, path: LeafPath) -> pa.Array:
     """The array with only the members on a path."""
     if len(path) == 1:
-        return array
+        return without_null_values(array) if pt.is_dictionary(array.type) else array
     if pt.is_struct(array.type):
         index = array.type.get_field_index(path[1].name)
         child = _chain(array.field(index), path[1:])
@@ -290,6 +273,11 @@ def _chain(array: pa.Array, path: tuple[Field, ...]) -> pa.Array:
         return pa.Array.from_buffers(
             kind, len(array), [validity], array.null_count, children=[child]
         )
+    if pt.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        items = array.values.slice(array.offset * size, len(array) * size)
+        mask = array.is_null() if array.null_count else None
+        return pa.FixedSizeListArray.from_arrays(_chain(items, path[1:]), size, mask=mask)
     first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
     items = _chain(array.values.slice(first, last - first), path[1:])
     # Arrow makes no list with a mask from offsets that are a slice.
@@ -358,8 +346,8 @@ def _check_nulls(field: Field, array: pa.Array, path: str) -> None:
         raise InvalidInputError(
             f"column {path!r} is not nullable, but holds {array.null_count} nulls"
         )
-    if field.is_list:
-        _check_nulls(field.item, array.flatten(), f"{path}.{field.item.name}")
+    if field.is_list or field.list_size is not None:
+        _check_nulls(field.item, list_items(array), f"{path}.{field.item.name}")
     elif field.is_struct:
         valid = array.drop_null() if array.null_count else array
         for index, child in enumerate(field.children):

@@ -23,6 +23,7 @@ from pilum.encodings.candidates import Choice, smallest
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.general import General
 from pilum.encodings.dictionary import choose_dictionary
+from pilum.encodings.dictionary_arrays import dictionary_choice
 from pilum.encodings.fixed import choose_fixed, compressed_fixed, list_encoding
 from pilum.encodings.level_budget import levels_fit_chunks, split_rows
 from pilum.encodings.options import EncodingOptions
@@ -70,12 +71,14 @@ def encode_pages(
     """
     levels, leaf = ravel(chain)
     rows = _Rows(levels, len(chain), version, options)
-    if _is_without_values(leaf):
+    if _is_without_values(leaf, levels):
         return [_constant(rows)]
     too_many_levels = not levels_fit_chunks(levels, options.minichunk_values)
     if too_many_levels and rows.num_rows > 1:
         pieces = split_rows(chain, levels)
         return [page for piece in pieces for page in encode_pages(piece, version, options)]
+    if pt.is_dictionary(leaf.type):
+        return [_mini_block(dictionary_choice(leaf, version, options), rows)]
     block = block_of(leaf)
     if version.has_scalar_pages and (scalar := scalar_of(leaf, block, levels)):
         page = encode_constant(levels, rows.num_rows, version, scalar)
@@ -88,10 +91,11 @@ def encode_pages(
     return [replace(page, raw_bytes=block.raw_bytes)]
 
 
-def _is_without_values(leaf: pa.Array) -> bool:
-    return bool(leaf.null_count == len(leaf)) or (
-        pt.is_struct(leaf.type) and leaf.type.num_fields == 0
-    )
+def _is_without_values(leaf: pa.Array, levels: Levels) -> bool:
+    """Whether no value is valid: null itself, or below a null."""
+    if leaf.null_count == len(leaf) or (pt.is_struct(leaf.type) and leaf.type.num_fields == 0):
+        return True
+    return levels.max_def > 0 and bool(levels.def_.all())
 
 
 def _constant(rows: _Rows) -> EncodedPage:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pilum import kernels
-from pilum.blocks import FixedBlock, StringBlock, ValueBlock, block_of
+from pilum.blocks import BitBlock, FixedBlock, StringBlock, ValueBlock, block_of
 from pilum.encodings.candidates import Choice
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.general import General
@@ -24,7 +24,7 @@ from pilum.encodings.page import Candidate
 from pilum.encodings.structural.mini_block import PageDictionary, join_strings
 from pilum.format.version import FileVersion
 
-__all__ = ["choose_dictionary"]
+__all__ = ["choose_dictionary", "dictionary_of"]
 
 _MIN_VALUES = 100
 _MAX_VALUES = 100_000
@@ -55,7 +55,7 @@ def choose_dictionary(
     encoded = pc.dictionary_encode(leaf)
     if len(encoded.dictionary) > most:
         return _no(f"more than {most} different values")
-    dictionary = _dictionary_of(block_of(encoded.dictionary), version, options)
+    dictionary = dictionary_of(block_of(encoded.dictionary), version, options)
     indices = block_of(encoded.indices)
     assert isinstance(indices, FixedBlock)
     choice = choose_fixed(indices, options)
@@ -95,15 +95,17 @@ def _repeats(leaf: pa.Array, most: int) -> bool:
     return ratio < 0.98 and ratio * len(leaf) <= most
 
 
-def _dictionary_of(
+def dictionary_of(
     values: ValueBlock, version: FileVersion, options: EncodingOptions
 ) -> PageDictionary:
-    """The smallest block of the values that the version has."""
+    """The smallest block of the values that the version has; they are no lists."""
     if isinstance(values, StringBlock):
         plain = PageDictionary(
             Variable(values.offset_bits), join_strings(values), values.num_values
         )
         return _compressed(plain, version, options)
+    if isinstance(values, BitBlock):
+        return _compressed(_bitmap(values), version, options)
     assert isinstance(values, FixedBlock)
     plain = PageDictionary(Flat(values.bits), values.data.tobytes(), values.num_values)
     made = [plain, _compressed(plain, version, options)]
@@ -112,6 +114,12 @@ def _dictionary_of(
         encoding = OutOfLineBitpacking(values.bits, width)
         made.append(PageDictionary(encoding, packed.tobytes(), values.num_values))
     return min(made, key=lambda dictionary: len(dictionary.data))
+
+
+def _bitmap(values: BitBlock) -> PageDictionary:
+    bits = np.unpackbits(values.data, count=values.first + values.num_values, bitorder="little")
+    data = np.packbits(bits[values.first :], bitorder="little").tobytes()
+    return PageDictionary(Flat(1), data, values.num_values)
 
 
 def _compressed(

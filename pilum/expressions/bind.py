@@ -73,7 +73,10 @@ def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
         ColumnNotFoundError: If it names a column that the schema does not have.
         FilterError: If it does not parse or its types do not fit.
     """
-    node, arrow = _bind_sql(text, _with_meta(schema))
+    everything = _with_meta(schema)
+    node, arrow = _bind_sql(text, everything)
+    if isinstance(node, Column):
+        arrow = _Binder(everything).column(node).type
     return BoundProjection(references(node), arrow, node)
 
 
@@ -116,12 +119,20 @@ class _Binder:
         """Binds a node and all below it."""
         return _fold(self._rules[type(node)](node))
 
-    def _column(self, node: Column) -> Typed:
+    def column(self, node: Column) -> Typed:
+        """Finds a column, with the type that it is stored with."""
         index = self._find(node)
         field = self._schema.field(index)
         for depth, name in enumerate(node.path[1:], 1):
             field = _member(field, name, ".".join(node.path[:depth]))
         return Typed(Column((self._schema.names[index], *node.path[1:])), field.type)
+
+    def _column(self, node: Column) -> Typed:
+        """A column in an expression, where it is its values, not their dictionary."""
+        found = self.column(node)
+        if not pt.is_dictionary(found.type):
+            return found
+        return Typed(found.node, found.type.value_type)
 
     def _find(self, node: Column) -> int:
         name, names = node.path[0], self._schema.names

@@ -38,7 +38,7 @@ from pilum.expressions.nodes import (
     walk,
 )
 
-__all__ = ["evaluate", "to_array", "to_mask"]
+__all__ = ["evaluate", "read_column", "to_array", "to_mask"]
 
 _COMPARE: dict[str, Callable[..., Datum]] = {
     "=": pc.equal,
@@ -92,7 +92,12 @@ def to_mask(result: Datum, num_rows: int) -> pa.BooleanArray:
     return pc.fill_null(to_array(result.cast(pa.bool_()), num_rows), False)
 
 
-def _column(node: Column, batch: pa.RecordBatch) -> Datum:
+def read_column(node: Column, batch: pa.RecordBatch) -> pa.Array:
+    """A column of a batch as it is.
+
+    Raises:
+        FilterError: If the batch does not have it.
+    """
     names = batch.schema.names
     for depth in range(len(node.path), 0, -1):
         name = ".".join(node.path[:depth])
@@ -101,6 +106,11 @@ def _column(node: Column, batch: pa.RecordBatch) -> Datum:
             column = batch.column(names.index(name))
             return pc.struct_field(column, members) if members else column
     raise FilterError(f"the batch has no column {'.'.join(node.path)!r}; it has {names}")
+
+
+def _column(node: Column, batch: pa.RecordBatch) -> Datum:
+    column = read_column(node, batch)
+    return pc.dictionary_decode(column) if pt.is_dictionary(column.type) else column
 
 
 def _constant(node: Constant, batch: pa.RecordBatch) -> Datum:

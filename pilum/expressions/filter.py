@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.expressions.evaluate import evaluate, to_array, to_mask
-from pilum.expressions.nodes import Expression
+from pilum.expressions.evaluate import evaluate, read_column, to_array, to_mask
+from pilum.expressions.nodes import Column, Expression
 from pilum.expressions.prune import Zones, may_match
 
 __all__ = ["BoundFilter", "BoundProjection", "SqlFilter"]
@@ -91,4 +91,6 @@ class BoundProjection:
         Raises:
             FilterError: If a value overflows, is divided by zero or does not fit a cast.
         """
+        if isinstance(self.node, Column):
+            return read_column(self.node, batch)
         return to_array(evaluate(self.node, batch), batch.num_rows)

@@ -48,7 +48,7 @@ _ACCEPTS: dict[Kind, Callable[[pa.DataType], bool]] = {
     Kind.NUMBER: is_number,
     Kind.FLOAT: pt.is_floating,
     Kind.DATE: lambda arrow: bool(pt.is_date(arrow) or pt.is_timestamp(arrow)),
-    Kind.LIST: lambda arrow: bool(pt.is_list(arrow) or pt.is_large_list(arrow)),
+    Kind.LIST: lambda arrow: bool(pt.is_list(arrow) or pt.is_large_list(arrow) or pt.is_map(arrow)),
     Kind.CONSTANT_TEXT: is_text,
     Kind.ANY: lambda arrow: True,
 }
@@ -150,6 +150,12 @@ def _null_if(value: Datum, other: Datum) -> Datum:
     return pc.if_else(pc.fill_null(same, False), pa.scalar(None, value.type), value)
 
 
+def _list_length(lists: Datum) -> Datum:
+    if pt.is_map(lists.type):
+        lists = lists.cast(pa.list_(lists.type.field(0)))
+    return pc.list_value_length(lists)
+
+
 def _date_part(part: pa.Scalar, moment: Datum) -> Datum:
     name = _option(part).lower()
     if name not in _DATE_PARTS:
@@ -173,7 +179,7 @@ _COALESCE = Function(pc.coalesce, (Kind.ANY, Kind.ANY), variadic=True, optional=
 _REGEXP = Function(_regexp, (Kind.TEXT, Kind.CONSTANT_TEXT, Kind.CONSTANT_TEXT), optional=1)
 _LENGTH = Function(_length, (Kind.TEXT_OR_BINARY,))
 _POWER = Function(pc.power_checked, (Kind.NUMBER, Kind.NUMBER), aligned=True)
-_LIST_LENGTH = Function(pc.list_value_length, (Kind.LIST,))
+_LIST_LENGTH = Function(_list_length, (Kind.LIST,))
 
 FUNCTIONS: dict[str, Function] = {
     "lower": Function(pc.utf8_lower, _TEXT),

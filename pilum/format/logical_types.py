@@ -2,10 +2,12 @@
 
     int32   halffloat   string   large_binary   date32:day   timestamp:us:UTC   timestamp:ms:-
     decimal:128:10:2    fixed_size_binary:16    fixed_size_list:float:128     struct    list
-    list.struct (a list whose items are structs)
+    list.struct (a list whose items are structs)      map      fixed_size_list:struct:2
+    dict:string:int32:false (a dictionary: its values, its keys, and never "ordered")
 
-Nested types (struct, list) name only their own level: the children are fields of their own. A
-fixed-size list of a primitive is one name. Source: docs/format/container.md, "Logical types".
+Nested types (struct, list, map, fixed-size list of structs) name only their own level: the children
+are fields of their own. A fixed-size list of a primitive and a dictionary are one name. Source:
+docs/format/container.md, "Logical types".
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import pyarrow.types as pt
 
 from pilum.errors import CorruptFileError, UnsupportedTypeError
 
-__all__ = ["arrow_of_leaf", "logical_type", "width_bits"]
+__all__ = ["arrow_of_leaf", "logical_type", "struct_list_size", "width_bits"]
 
 _PLAIN: dict[str, pa.DataType] = {
     "null": pa.null(),
@@ -48,6 +50,8 @@ _PLAIN: dict[str, pa.DataType] = {
     "duration:us": pa.duration("us"),
     "duration:ns": pa.duration("ns"),
 }
+_KEYS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
+_STRUCT_LIST = "fixed_size_list:struct:"
 _NAMES = {arrow: name for name, arrow in _PLAIN.items()} | {
     pa.string_view(): "string",
     pa.binary_view(): "binary",
@@ -75,14 +79,43 @@ def logical_type(arrow: pa.DataType) -> str:
         _require_bytes(arrow, arrow.byte_width)
         return f"fixed_size_binary:{arrow.byte_width}"
     if pt.is_fixed_size_list(arrow):
-        item = arrow
-        _require_bytes(arrow, arrow.list_size)
-        while pt.is_fixed_size_list(item):
-            item = item.value_type
-        if not pt.is_primitive(item) and not pt.is_decimal(item) and not _is_fixed_binary(item):
-            raise UnsupportedTypeError(f"files cannot hold fixed-size lists of {item}")
-        return f"fixed_size_list:{logical_type(arrow.value_type)}:{arrow.list_size}"
+        return _fixed_size_list(arrow)
+    if pt.is_map(arrow):
+        return _map(arrow)
+    if pt.is_dictionary(arrow):
+        return _dictionary(arrow)
     raise UnsupportedTypeError(f"the Lance format has no name for the Arrow type {arrow}")
+
+
+def _fixed_size_list(arrow: pa.DataType) -> str:
+    _require_bytes(arrow, arrow.list_size)
+    item = arrow.value_type
+    if pt.is_struct(item):
+        return f"{_STRUCT_LIST}{arrow.list_size}"
+    while pt.is_fixed_size_list(item):
+        item = item.value_type
+    if not pt.is_primitive(item) and not pt.is_decimal(item) and not _is_fixed_binary(item):
+        raise UnsupportedTypeError(
+            f"files of no version can hold fixed-size lists of {item}; use a list"
+        )
+    return f"fixed_size_list:{logical_type(arrow.value_type)}:{arrow.list_size}"
+
+
+def _map(arrow: pa.DataType) -> str:
+    if arrow.keys_sorted:
+        raise UnsupportedTypeError("files cannot hold that the keys of a map are sorted")
+    return "map"
+
+
+def _dictionary(arrow: pa.DataType) -> str:
+    """Values are of the types that have a name without parameters; their order is not kept."""
+    values = _NAMES.get(arrow.value_type)
+    if values is None or values == "null" or ":" in values:
+        raise UnsupportedTypeError(
+            f"files of no version can hold a dictionary of {arrow.value_type}; "
+            "decode the dictionary first"
+        )
+    return f"dict:{values}:{arrow.index_type}:false"
 
 
 def _require_bytes(arrow: pa.DataType, size: int) -> None:
@@ -115,6 +148,8 @@ def arrow_of_leaf(name: str) -> pa.DataType:
             return make(int(precision), int(scale))
         if kind == "fixed_size_binary":
             return pa.binary(_positive(rest))
+        if kind == "dict":
+            return _arrow_of_dictionary(rest)
         if kind == "fixed_size_list":
             item, _, size = rest.rpartition(":")
             return pa.list_(arrow_of_leaf(item), _positive(size))
@@ -123,6 +158,27 @@ def arrow_of_leaf(name: str) -> pa.DataType:
     except (ValueError, KeyError) as error:
         raise CorruptFileError(f"logical type {name!r}: {error}") from error
     raise UnsupportedTypeError(f"unknown logical type {name!r}")
+
+
+def _arrow_of_dictionary(text: str) -> pa.DataType:
+    values, keys, _ = text.rsplit(":", 2)
+    if keys not in _KEYS:
+        raise ValueError(f"keys of type {keys}")
+    return pa.dictionary(_PLAIN[keys], arrow_of_leaf(values))
+
+
+def struct_list_size(name: str) -> int | None:
+    """Items of each list, for the logical type of fixed-size lists of structs; else None.
+
+    Raises:
+        CorruptFileError: For a size that is not positive.
+    """
+    if not name.startswith(_STRUCT_LIST):
+        return None
+    try:
+        return _positive(name.removeprefix(_STRUCT_LIST))
+    except ValueError as error:
+        raise CorruptFileError(f"logical type {name!r}: {error}") from error
 
 
 def _positive(text: str) -> int:

@@ -28,7 +28,7 @@ from pilum.errors import (
     UnsupportedTypeError,
 )
 from pilum.format.extension import extension_metadata
-from pilum.format.logical_types import arrow_of_leaf, logical_type
+from pilum.format.logical_types import arrow_of_leaf, logical_type, struct_list_size
 from pilum.format.pb import file_pb2
 
 __all__ = ["DESCRIPTOR_ID", "Field", "FieldId", "Schema"]
@@ -37,6 +37,7 @@ FieldId = NewType("FieldId", int)
 
 _ROOT = -1
 _MAX_DEPTH = 100
+_LISTS = frozenset({"list", "large_list", "list.struct", "large_list.struct"})
 _EXTENSION_NAME = "ARROW:extension:name"
 _PACKED = "lance-encoding:packed"
 _BLOB = "lance-encoding:blob"
@@ -58,7 +59,8 @@ class Field:
         logical_type: See `pilum.format.logical_types`.
         nullable: Whether nulls are allowed.
         metadata: Arrow field metadata.
-        children: Members of a struct, or the one item of a list.
+        children: Members of a struct, or the one item of a list. The item of a map is the struct
+            of its entries, which has two members: key and value.
         dictionary: Values of a dictionary field in a legacy table, None if they are not known.
     """
 
@@ -75,6 +77,11 @@ class Field:
         """The Arrow type of the field with all that is below it."""
         if self.is_struct:
             return pa.struct([child.arrow for child in self.children])
+        if self.is_map:
+            key, value = self.item.children
+            return pa.map_(key.arrow.with_nullable(False), value.arrow)
+        if self.list_size is not None:
+            return pa.list_(self.item.arrow, self.list_size)
         if self.is_list:
             make = pa.large_list if self.logical_type.startswith("large_") else pa.list_
             return make(self.item.arrow)
@@ -92,15 +99,30 @@ class Field:
 
     @cached_property
     def is_list(self) -> bool:
-        """Whether the one child is the item of a variable-size list."""
-        return self.logical_type in {"list", "large_list", "list.struct", "large_list.struct"}
+        """Whether the one child is the item of a variable-size list; a map is one of entries."""
+        return self.is_map or self.logical_type in _LISTS
+
+    @cached_property
+    def is_map(self) -> bool:
+        """Whether this is a map."""
+        return self.logical_type == "map"
+
+    @cached_property
+    def list_size(self) -> int | None:
+        """Items per list, for fixed-size lists of structs; those of values are leaves."""
+        return struct_list_size(self.logical_type)
+
+    @cached_property
+    def has_struct_lists(self) -> bool:
+        """Whether there are fixed-size lists of structs in it."""
+        return any(field.list_size is not None for field in self.walk())
 
     @cached_property
     def is_leaf(self) -> bool:
         """Whether the field owns a column in files since 2.1."""
         if self.is_struct and self.children:
             return self.is_packed or self.blob_version > 0 or _BLOB in self.metadata
-        return not self.is_list
+        return not self.is_list and self.list_size is None
 
     @cached_property
     def is_packed(self) -> bool:
@@ -117,7 +139,7 @@ class Field:
 
     @property
     def item(self) -> Field:
-        """The item field of a list."""
+        """The item field of a list or map."""
         return self.children[0]
 
     @cached_property
@@ -159,7 +181,7 @@ class Field:
             if not path:
                 return self
             wanted.setdefault(path[0], []).append(path[1:])
-        by_name = {child.name: child for child in self.children}
+        by_name = {child.name: child for child in self.children} if self.is_struct else {}
         if unknown := [name for name in wanted if name not in by_name]:
             raise ColumnNotFoundError(
                 f"field {self.name!r} has no member {unknown[0]!r}; it has {sorted(by_name)}"
@@ -188,8 +210,10 @@ class Field:
         children: tuple[Field, ...] = ()
         if pt.is_struct(arrow):
             children = tuple(cls.from_arrow(member, ids, f"{path}.") for member in arrow)
-        elif pt.is_list(arrow) or pt.is_large_list(arrow):
+        elif pt.is_list(arrow) or pt.is_large_list(arrow) or _is_struct_list(arrow):
             children = (cls.from_arrow(arrow.value_field, ids, f"{path}."),)
+        elif pt.is_map(arrow):
+            children = (cls.from_arrow(arrow.field(0), ids, f"{path}."),)
         try:
             name = logical_type(arrow)
         except UnsupportedTypeError as error:
@@ -322,6 +346,10 @@ class Schema:
         return {key: value.encode() for key, value in self.metadata.items()}
 
 
+def _is_struct_list(arrow: pa.DataType) -> bool:
+    return bool(pt.is_fixed_size_list(arrow) and pt.is_struct(arrow.value_type))
+
+
 def _metadata(field: pa.Field) -> dict[str, str]:
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
     if isinstance(field.type, pa.BaseExtensionType) and _EXTENSION_NAME not in metadata:
@@ -365,8 +393,10 @@ def _from_proto(
     field = Field(
         message.name, FieldId(message.id), message.logical_type, message.nullable, metadata, below
     )
-    if field.is_list and len(below) != 1:
+    if (field.is_list or field.list_size is not None) and len(below) != 1:
         raise CorruptFileError(f"field {field.name!r}: a list with {len(below)} item fields")
+    if field.is_map and not (field.item.is_struct and len(field.item.children) == 2):
+        raise CorruptFileError(f"field {field.name!r}: a map without keys and values")
     return field
 
 
@@ -381,6 +411,7 @@ def _to_proto(field: Field, parent: int, messages: list[file_pb2.Field]) -> None
             logical_type=field.logical_type,
             nullable=field.nullable,
             encoding=_encoding_hint(field),
+            dictionary=file_pb2.Dictionary() if field.logical_type.startswith("dict:") else None,
             extension_name=metadata.get(_EXTENSION_NAME, ""),
             metadata={key: value.encode() for key, value in metadata.items()},
             unenforced_primary_key=_PRIMARY_KEY_POSITION in metadata
@@ -398,4 +429,6 @@ def _encoding_hint(field: Field) -> file_pb2.Field.Encoding:
         return file_pb2.Field.NONE
     if field.logical_type in {"string", "large_string", "binary", "large_binary"}:
         return file_pb2.Field.VAR_BINARY
+    if field.logical_type.startswith("dict:"):
+        return file_pb2.Field.DICTIONARY
     return file_pb2.Field.PLAIN

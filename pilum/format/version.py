@@ -77,6 +77,11 @@ class FileVersion(Enum):
         """Whether tables store blobs in their second form."""
         return self is FileVersion.V2_2
 
+    @property
+    def has_maps(self) -> bool:
+        """Whether files may hold maps and fixed-size lists of structs."""
+        return self.value >= (2, 2)
+
     @classmethod
     def from_numbers(cls, major: int, minor: int) -> FileVersion:
         """Returns the version with these numbers, of a footer or of a manifest.

@@ -6,8 +6,9 @@
 
 Columns come in any order, and nullable ones may be missing at any depth. Types must be the same;
 only what the format does not store may differ: views and their plain types, extension types and
-their storage, the name of a list's item, and whether nulls are declared (that there are none where
-the table forbids them is checked in the values).
+their storage, the name of a list's item or of a map's key and value, whether a dictionary is
+ordered, and whether nulls are declared (that there are none where the table forbids them is checked
+in the values).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.blocks import list_items
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.logical_types import logical_type
 from pilum.format.schema import Field, Schema
@@ -114,7 +116,11 @@ def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
     if field.is_struct:
         members = [arrow.field(index) for index in range(arrow.num_fields)]
         return replace(field, children=_matched(members, field.children, f"{path}."))
-    if field.is_list:
+    if field.is_map:
+        pairs = zip((arrow.key_field, arrow.item_field), field.item.children, strict=True)
+        matched = tuple(_matched_field(item, child, f"{path}.") for item, child in pairs)
+        return replace(field, children=(replace(field.item, children=matched),))
+    if field.is_list or field.list_size is not None:
         item = _matched_field(arrow.value_field, field.item, f"{path}.")
         return replace(field, children=(item,))
     return field
@@ -170,6 +176,16 @@ def _without_views(arrow: pa.DataType) -> pa.DataType:
         make = pa.list_ if pt.is_list(arrow) else pa.large_list
         item = arrow.value_field
         return make(item.with_type(_without_views(item.type)))
+    if pt.is_fixed_size_list(arrow):
+        item = arrow.value_field
+        return pa.list_(item.with_type(_without_views(item.type)), arrow.list_size)
+    if pt.is_map(arrow):
+        key, item = arrow.key_field, arrow.item_field
+        return pa.map_(
+            key.with_type(_without_views(key.type)), item.with_type(_without_views(item.type))
+        )
+    if pt.is_dictionary(arrow):
+        return pa.dictionary(arrow.index_type, _without_views(arrow.value_type), arrow.ordered)
     return arrow
 
 
@@ -184,5 +200,5 @@ def _forbidden_nulls(
     if field.is_struct:
         for member, child in zip(column.flatten(), field.children, strict=True):
             yield from _forbidden_nulls(member, child, column.null_count, f"{path}.{child.name}")
-    elif field.is_list:
-        yield from _forbidden_nulls(column.flatten(), field.item, 0, f"{path}.{field.item.name}")
+    elif field.is_list or field.list_size is not None:
+        yield from _forbidden_nulls(list_items(column), field.item, 0, f"{path}.{field.item.name}")

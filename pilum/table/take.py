@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.container.segments import FieldReader, Segment, read_segments
+from pilum.encodings.dictionary_arrays import join_arrays, wide_enough_keys
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
@@ -102,7 +103,10 @@ def take_addresses(
     ]
     arrow = _arrow(names, schema)
     table = pa.concat_tables(tables) if tables else arrow.empty_table()
-    return table if back is None else table.take(pa.array(back))
+    if back is None:
+        return table
+    with wide_enough_keys("rows of several pages"):
+        return table.take(pa.array(back))
 
 
 def _projection(snapshot: Snapshot, columns: Iterable[str] | None) -> tuple[list[str], Schema]:
@@ -174,8 +178,8 @@ def _read_fields(fields: list[FieldReader], rows: RowRanges) -> list[pa.Array]:
     else:
         parts = _read_in_threads(segments)
     return [
-        array[0] if len(array) == 1 else pa.concat_arrays(array) if array else field.empty()
-        for array, field in zip(parts, fields, strict=True)
+        join_arrays(arrays, f"column {field.field.name!r}") if arrays else field.empty()
+        for arrays, field in zip(parts, fields, strict=True)
     ]
 
 

@@ -17,6 +17,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from pilum.container.segments import FieldReader, Segment, read_segments
+from pilum.encodings.dictionary_arrays import join_arrays
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
 from pilum.parallel import submit
@@ -133,7 +134,7 @@ def batches(tables: Iterable[pa.Table], batch_size: int) -> Iterator[pa.RecordBa
 
 def _batch(table: pa.Table) -> pa.RecordBatch:
     arrays = [
-        column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-        for column in table.columns
+        join_arrays(column.chunks, f"column {name!r}")
+        for name, column in zip(table.schema.names, table.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)

@@ -23,6 +23,7 @@ from pilum.container.storage import check_storage
 from pilum.container.writer import DataFileWriter
 from pilum.errors import InvalidInputError, UnsupportedTypeError
 from pilum.format.blobs import has_blobs
+from pilum.format.paths import require_storable
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
@@ -89,9 +90,12 @@ def write_fragments(
 
     Raises:
         SchemaMismatchError: If a batch does not have the schema.
+        UnsupportedTypeError: If files of the version cannot hold a field.
         OSError: If the store failed. Whatever is raised, no file is left.
     """
-    writer = _RollingWriter(store, schema, options or WriteOptions())
+    options = options or WriteOptions()
+    require_storable(schema, options.version)
+    writer = _RollingWriter(store, schema, options)
     try:
         for batch in batches:
             writer.write(batch)

@@ -24,8 +24,9 @@ from container.files import MemorySource, read_rows, write_table
 from pilum.container.reader import FileReader
 from pilum.errors import PilumError, UnsupportedTypeError
 from pilum.format.rows import RowRanges
+from pilum.format.version import FileVersion
 
-__all__ = ["MEMORY_BYTES", "attempt", "columns", "limit_memory"]
+__all__ = ["MEMORY_BYTES", "attempt", "columns", "limit_memory", "newer_columns"]
 
 MEMORY_BYTES = 3 * 2**30
 """Address space of the process: threads and libraries take the first gigabyte."""
@@ -64,6 +65,30 @@ def columns() -> dict[str, pa.Array]:
             [{"a": i % 99, "b": [{"c": str(i)}, None]} if i % 5 else None for i in range(count)],
             pa.struct([("a", pa.int8()), ("b", pa.list_(pa.struct([("c", pa.string())])))]),
         ),
+    }
+
+
+@cache
+def newer_columns() -> dict[str, pa.Array]:
+    """Small columns of the types that version 2.2 brings, and dictionaries."""
+    count = 40
+    keys = pa.array([i % 4 if i % 5 else None for i in range(count)], pa.int8())
+    point = pa.struct([("x", pa.int32()), ("s", pa.string())])
+    return {
+        "maps": pa.array(
+            [[("a", i), ("b", None)][: i % 3] if i % 7 else None for i in range(count)],
+            pa.map_(pa.string(), pa.int64()),
+        ),
+        "vectors of structs": pa.array(
+            [[{"x": i, "s": "a"}, None] if i % 3 else None for i in range(count)],
+            pa.list_(point, 2),
+        ),
+        "dictionaries": pa.DictionaryArray.from_arrays(keys, pa.array(["a", "b", "c", "dd"])),
+        "dictionaries of booleans": pa.DictionaryArray.from_arrays(
+            keys, pa.array([True, False, True, True])
+        ),
+        "empty lists": pa.array([[], None, [], []] * (count // 4), pa.list_(pa.int32())),
+        "levels in runs": pa.array([[1] * 200, [2] * 200, None], pa.list_(pa.int8())),
     }
 
 
@@ -123,6 +148,8 @@ def _main(seed: int, seconds: float) -> dict[str, Any]:
     limit_memory()
     source = random.Random(seed)
     files = [write_table(pa.table({name: column}))[0] for name, column in columns().items()]
+    for name, column in newer_columns().items():
+        files.append(write_table(pa.table({name: column}), version=FileVersion.V2_2)[0])
     ends: dict[str, int] = {}
     bad: dict[str, list[Any]] = {}
     deadline = time.monotonic() + seconds

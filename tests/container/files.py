@@ -16,6 +16,7 @@ from pilum.errors import CorruptFileError
 from pilum.format.blobs import described
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
+from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Fetched, Ranges
 
 __all__ = ["MemorySink", "MemorySource", "field_readers", "read_rows", "read_table", "write_table"]
@@ -73,11 +74,13 @@ class MemorySink:
 
 
 def write_table(
-    table: pa.Table, batches: Iterable[pa.RecordBatch] | None = None
+    table: pa.Table,
+    batches: Iterable[pa.RecordBatch] | None = None,
+    version: FileVersion = DEFAULT_VERSION,
 ) -> tuple[bytes, WrittenFile]:
     """Writes a file; `batches` default to those of the table."""
     sink = MemorySink()
-    writer = FileWriter(sink, Schema.from_arrow(table.schema))
+    writer = FileWriter(sink, Schema.from_arrow(table.schema), version=version)
     for batch in table.to_batches() if batches is None else batches:
         writer.write_batch(batch)
     written = writer.finish()

@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from container.claims import CLAIMS
-from container.damage import attempt, columns
+from container.damage import attempt, columns, newer_columns
 from container.files import MemorySource, read_table, write_table
 
 from pilum.container.reader import FileReader
 from pilum.errors import CorruptFileError, PilumError, UnsupportedVersionError
+from pilum.format.version import FileVersion
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("packed", "bits", "runs", "nulls", "decimals", "lists", "empty lists", "structs")
@@ -74,6 +75,17 @@ def test_every_end_of_a_file_is_refused_or_read(name: str) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_every_byte_may_be_wrong(name: str) -> None:
     data, _ = write_table(pa.table({name: columns()[name].slice(0, 40)}))
+    for at in range(len(data)):
+        for change in (0x01, 0x80, 0xFF):
+            damaged = bytearray(data)
+            damaged[at] ^= change
+            end = attempt(bytes(damaged))
+            assert not end.startswith("BAD"), (at, change, end)
+
+
+@pytest.mark.parametrize("name", newer_columns())
+def test_every_byte_of_newer_types_may_be_wrong(name: str) -> None:
+    data, _ = write_table(pa.table({name: newer_columns()[name]}), version=FileVersion.V2_2)
     for at in range(len(data)):
         for change in (0x01, 0x80, 0xFF):
             damaged = bytearray(data)

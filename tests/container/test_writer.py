@@ -174,7 +174,9 @@ def test_nulls_below_are_seen_where_they_count() -> None:
     "array",
     [
         pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32())),
-        pa.array(["a"]).dictionary_encode(),
+        pa.array([[{"a": 1}]], pa.list_(pa.struct([("a", pa.int8())]), 1)),
+        pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([[1]])),
+        pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([1], pa.date32())),
         pa.array([1], pa.decimal32(3, 0)),
         pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
         pa.array([["a"]], pa.list_(pa.string(), 1)),

@@ -27,6 +27,9 @@ NAMES = {
     pa.list_(pa.list_(pa.int8(), 2), 3): "fixed_size_list:fixed_size_list:int8:2:3",
     pa.list_(pa.decimal128(9, 1), 4): "fixed_size_list:decimal:128:9:1:4",
     pa.list_(pa.timestamp("s", "+01:00"), 2): "fixed_size_list:timestamp:s:+01:00:2",
+    pa.dictionary(pa.int32(), pa.string()): "dict:string:int32:false",
+    pa.dictionary(pa.uint8(), pa.float16()): "dict:halffloat:uint8:false",
+    pa.dictionary(pa.uint64(), pa.bool_()): "dict:bool:uint64:false",
 }
 
 
@@ -47,13 +50,46 @@ def test_nested_types_name_their_own_level() -> None:
     assert logical_type(pa.list_(structs)) == "list.struct"
     assert logical_type(pa.large_list(structs)) == "large_list.struct"
     assert logical_type(pa.large_list(pa.int8())) == "large_list"
+    assert logical_type(pa.map_(pa.string(), structs)) == "map"
+    assert logical_type(pa.list_(structs, 7)) == "fixed_size_list:struct:7"
+
+
+def test_dictionaries_are_never_ordered() -> None:
+    assert logical_type(pa.dictionary(pa.int8(), pa.string(), ordered=True)) == (
+        "dict:string:int8:false"
+    )
 
 
 @pytest.mark.parametrize(
     "kind",
     [
-        pa.map_(pa.string(), pa.int8()),
-        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int8(), pa.list_(pa.int8())),
+        pa.dictionary(pa.int8(), pa.struct([("x", pa.int8())])),
+        pa.dictionary(pa.int8(), pa.dictionary(pa.int8(), pa.string())),
+        pa.dictionary(pa.int8(), pa.date32()),
+        pa.dictionary(pa.int8(), pa.decimal128(9, 2)),
+        pa.dictionary(pa.int8(), pa.binary(3)),
+        pa.dictionary(pa.int8(), pa.null()),
+        pa.list_(pa.string(), 2),
+        pa.list_(pa.list_(pa.int8()), 2),
+        pa.list_(pa.list_(pa.struct([("x", pa.int8())]), 2), 2),
+        pa.list_(pa.dictionary(pa.int8(), pa.string()), 2),
+        pa.map_(pa.string(), pa.int8(), keys_sorted=True),
+        pa.list_(pa.int8(), 0),
+    ],
+    ids=str,
+)
+def test_types_that_no_version_holds(kind: pa.DataType) -> None:
+    """S0.5: a dictionary of lists, and what else has no form, is refused with a clear error."""
+    with pytest.raises(UnsupportedTypeError, match="files"):
+        logical_type(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.decimal32(5, 1),
+        pa.decimal64(12, 1),
         pa.month_day_nano_interval(),
         pa.run_end_encoded(pa.int32(), pa.int8()),
         pa.list_view(pa.int8()),
@@ -78,6 +114,10 @@ def test_types_without_a_name(kind: pa.DataType) -> None:
         "fixed_size_binary:-1",
         "fixed_size_list:int8:0",
         "fixed_size_list:int8:99999999999",
+        "dict:string",
+        "dict:string:int32",
+        "dict:string:float:false",
+        "dict:string:string:false",
     ],
 )
 def test_malformed_names(name: str) -> None:

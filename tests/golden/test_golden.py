@@ -230,6 +230,51 @@ CASES = {
         {"lance-encoding:blob": "true"},
         reads=lambda: pa.array([(0, 300), None, (0, 0), (320, 500)], PLACES),
     ),
+    "dictionary_array": Case(
+        "an Arrow dictionary, whose keys of 8 bits are the values of the page",
+        lambda: pa.DictionaryArray.from_arrays(
+            pa.array([2, None, 0, 2], pa.uint8()), pa.array(["a", "not used", "c"])
+        ),
+        ("dictionary", "num_dictionary_items: 3", "bits_per_value: 8"),
+    ),
+    "dictionary_of_booleans": Case(
+        "a dictionary that is a bitmap",
+        lambda: pa.DictionaryArray.from_arrays(
+            pa.array([1, 0, None, 1], pa.int16()), pa.array([True, False])
+        ),
+        ("dictionary", "bits_per_value: 1\n"),
+        version="2.2",
+    ),
+    "maps": Case(
+        "maps with structs as values, null and empty ones among them",
+        lambda: pa.array(
+            [[("a", {"x": 1}), ("b", None)], None, [], [("c", {"x": None})]],
+            pa.map_(pa.string(), pa.struct([("x", pa.int32())])),
+        ),
+        ("mini_block_layout", "NULL_AND_EMPTY_LIST", "has_large_chunk"),
+        version="2.2",
+    ),
+    "vectors_of_structs": Case(
+        "fixed-size lists of structs, whose levels are told for each element",
+        lambda: pa.array(
+            [[{"x": 1}, {"x": 2}], None, [{"x": None}, None]],
+            pa.list_(pa.struct([("x", pa.int32())]), 2),
+        ),
+        ("NULLABLE_ITEM", "num_items: 6"),
+        version="2.2",
+    ),
+    "structs_that_are_null": Case(
+        "null structs above valid members, which make a page without values",
+        lambda: pa.StructArray.from_arrays([pa.array([1, 2])], ["x"], mask=pa.array([True] * 2)),
+        ("constant_layout", "NULLABLE_ITEM"),
+        version="2.2",
+    ),
+    "levels_in_runs": Case(
+        "empty lists whose levels are run-length encoded",
+        lambda: pa.array([[]] * 3000 + [None] * 2000, pa.list_(pa.int8())),
+        ("constant_layout", "rle", "num_rep_values: 5000"),
+        version="2.2",
+    ),
 }
 
 

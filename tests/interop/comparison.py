@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
     Arrow 26 takes wrong items out of fixed-size lists of fixed-size lists that begin elsewhere.
     """
-    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
     assert array.offset == 0
     return array
 
@@ -54,7 +55,12 @@ def _stored_field(field: pa.Field) -> pa.Field:
         return field.with_type(pa.struct([_stored_field(member) for member in kind]))
     if pt.is_fixed_size_list(kind):
         item = _stored_field(kind.value_field)
-        return field.with_type(pa.list_(pa.field("item", item.type), kind.list_size))
+        if not pt.is_struct(item.type):
+            item = pa.field("item", item.type)
+        return field.with_type(pa.list_(item, kind.list_size))
+    if pt.is_map(kind):
+        key, item = _stored_field(kind.key_field), _stored_field(kind.item_field)
+        return field.with_type(pa.map_(key, item))
     if pt.is_list(kind):
         return field.with_type(pa.list_(_stored_field(kind.value_field)))
     if pt.is_large_list(kind):
@@ -95,20 +101,32 @@ def _bits(column: pa.ChunkedArray) -> pa.Array:
     """One array with the bits of floats as integers."""
     array = _whole(column)
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
-    return retyped(array, _without_floats(array.type))
+    array = array.cast(_changed(array.type, _without_dictionary))
+    return retyped(array, _changed(array.type, _without_floats))
 
 
 def _without_floats(kind: pa.DataType) -> pa.DataType:
-    if pt.is_struct(kind):
-        return pa.struct([_field(member) for member in kind])
-    if pt.is_fixed_size_list(kind):
-        return pa.list_(_field(kind.value_field), kind.list_size)
-    if pt.is_list(kind):
-        return pa.list_(_field(kind.value_field))
-    if pt.is_large_list(kind):
-        return pa.large_list(_field(kind.value_field))
     return _BITS.get(kind, kind)
 
 
-def _field(field: pa.Field) -> pa.Field:
-    return field.with_type(_without_floats(field.type))
+def _without_dictionary(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pt.is_dictionary(kind) else kind
+
+
+def _changed(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with other leaves."""
+
+    def changed(field: pa.Field) -> pa.Field:
+        return field.with_type(_changed(field.type, leaf))
+
+    if pt.is_struct(kind):
+        return pa.struct([changed(member) for member in kind])
+    if pt.is_fixed_size_list(kind):
+        return pa.list_(changed(kind.value_field), kind.list_size)
+    if pt.is_list(kind):
+        return pa.list_(changed(kind.value_field))
+    if pt.is_large_list(kind):
+        return pa.large_list(changed(kind.value_field))
+    if pt.is_map(kind):
+        return pa.map_(changed(kind.key_field), changed(kind.item_field))
+    return leaf(kind)

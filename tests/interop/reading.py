@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +13,7 @@ from interop.comparison import assert_same
 
 import pilum
 
-__all__ = ["Request", "assert_reads_as", "requests"]
+__all__ = ["Request", "assert_reads_as", "requests", "side_by_side"]
 
 
 class Request:
@@ -34,6 +36,15 @@ def requests() -> st.SearchStrategy[Request]:
         st.sampled_from([1000, 1023, 4096, 65_536]),
         st.sampled_from([0, 1, 7, 100, 5000]),
     )
+
+
+def side_by_side(read: Callable[[list[str]], pa.Table], schema: pa.Schema) -> pa.Table:
+    """What the reference reads, one column at a time.
+
+    It refuses to read fixed-size lists of structs together with anything else.
+    """
+    columns = [read([name])[name] for name in schema.names]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def assert_reads_as(dataset: pilum.LanceDataset, table: pa.Table, request: Request) -> None:

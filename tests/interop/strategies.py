@@ -1,4 +1,4 @@
-"""Tables of every type that files of version 2.1 hold, for hypothesis.
+"""Tables of every type that files of versions 2.1 and 2.2 hold, for hypothesis.
 
 Hypothesis draws what shrinks well: types, numbers of rows, how values repeat, where nulls are.
 The values themselves come from a generator with a drawn seed, whole columns at a time, so that
@@ -18,7 +18,18 @@ import pyarrow.types as pt
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-__all__ = ["LEAVES", "SIZES", "Style", "array_of", "leaf_types", "sizes", "tables", "types"]
+__all__ = [
+    "DICTIONARIES",
+    "LEAVES",
+    "SIZES",
+    "Style",
+    "array_of",
+    "leaf_types",
+    "newer_types",
+    "sizes",
+    "tables",
+    "types",
+]
 
 _UNITS = ("s", "ms", "us", "ns")
 _ZONES = ("UTC", "Europe/Paris", "+05:30")
@@ -49,6 +60,14 @@ _FIXED = (
     *(pa.binary(width) for width in (1, 3, 16, 300)),
 )
 LEAVES = (*_FIXED, *_TEXTS, pa.null())
+DICTIONARIES = tuple(
+    pa.dictionary(key, value)
+    for key, value in zip(
+        (*_INTEGERS, pa.int8(), pa.int32(), pa.uint16(), pa.int64()) * 2,
+        (*_TEXTS, *_INTEGERS, *_FLOATS, pa.bool_(), *_TEXTS, pa.string()),
+        strict=False,
+    )
+)
 
 _BORDERS = (0, 1, 2, 7, 8, 9, 63, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 8192, 8193)
 SIZES = (*_BORDERS, 32_768, 65_535, 65_536, 65_537, 100_000)
@@ -60,7 +79,7 @@ _DAY_MS = _DAY * 1000
 
 def leaf_types() -> st.SearchStrategy[pa.DataType]:
     """Types that are one column of a file, fixed-size lists among them."""
-    return st.sampled_from(LEAVES) | _fixed_size_lists()
+    return st.sampled_from(LEAVES) | _fixed_size_lists() | st.sampled_from(DICTIONARIES)
 
 
 def _fixed_size_lists() -> st.SearchStrategy[pa.DataType]:
@@ -83,10 +102,42 @@ def types() -> st.SearchStrategy[pa.DataType]:
     return leaf_types() | st.recursive(leaf_types(), _nested, max_leaves=4)
 
 
+def newer_types() -> st.SearchStrategy[pa.DataType]:
+    """All types of version 2.2: maps and fixed-size lists of structs are among them."""
+    struct_lists = st.recursive(
+        _structs(leaf_types()).flatmap(_struct_lists), _in_struct_lists, max_leaves=2
+    )
+    return types() | st.recursive(leaf_types(), _newer_nested, max_leaves=4) | struct_lists
+
+
 def _nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
-    members = st.lists(_fields(_NAMES, inner), min_size=1, max_size=3, unique_by=lambda f: f.name)
     items = _fields(st.just("item"), inner)
-    return members.map(pa.struct) | items.map(pa.list_) | items.map(pa.large_list)
+    return _structs(inner) | items.map(pa.list_) | items.map(pa.large_list)
+
+
+def _newer_nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+    key = st.sampled_from(
+        (pa.string(), pa.int32(), pa.large_binary(), pa.dictionary(pa.int8(), pa.string()))
+    )
+    return _nested(inner) | st.builds(pa.map_, key, _fields(st.just("value"), inner))
+
+
+def _in_struct_lists(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+    """Structs of fixed-size lists of structs, also in each other; lists are not allowed there.
+
+    Beside other members of a struct the reference writes them, but does not read them back.
+    """
+    alone = inner.map(lambda kind: pa.struct([("only", kind)]))
+    return alone | _structs(inner | leaf_types()).flatmap(_struct_lists)
+
+
+def _struct_lists(struct: pa.DataType) -> st.SearchStrategy[pa.DataType]:
+    return st.builds(_fixed_size_list, st.just(struct), st.booleans(), st.integers(1, 4))
+
+
+def _structs(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+    members = st.lists(_fields(_NAMES, inner), min_size=1, max_size=3, unique_by=lambda f: f.name)
+    return members.map(pa.struct)
 
 
 def _fields(
@@ -164,6 +215,11 @@ def _row_bytes(kind: pa.DataType, style: Style) -> int:
     """About how much memory a value takes."""
     if pt.is_struct(kind):
         return sum(_row_bytes(member.type, style) for member in kind)
+    if pt.is_map(kind):
+        entries = pa.struct([kind.key_field, kind.item_field])
+        return 8 + max(style.length, 1) * _row_bytes(entries, style) // 2
+    if pt.is_dictionary(kind):
+        return int(kind.index_type.bit_width) // 8 + 1
     if pt.is_list(kind) or pt.is_large_list(kind):
         return 8 + max(style.length, 1) * _row_bytes(kind.value_type, style) // 2
     if pt.is_fixed_size_list(kind):
@@ -196,6 +252,10 @@ class _Maker:
             return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=mask)
         if pt.is_list(kind) or pt.is_large_list(kind):
             return self._list(kind, size, mask)
+        if pt.is_map(kind):
+            return self._map(kind, size, mask)
+        if pt.is_dictionary(kind):
+            return self._dictionary(kind, size, mask)
         buffers = self._text(kind, size) if kind in _TEXTS else [self._fixed(kind, size)]
         return pa.Array.from_buffers(kind, size, [_bitmap(mask), *map(pa.py_buffer, buffers)])
 
@@ -212,6 +272,27 @@ class _Maker:
         items = self.make(kind.value_field, int(offsets[-1]) + 1)
         make = pa.LargeListArray if pt.is_large_list(kind) else pa.ListArray
         return make.from_arrays(pa.array(offsets), items, type=kind, mask=mask)
+
+    def _map(self, kind: pa.DataType, size: int, mask: pa.Array | None) -> pa.Array:
+        offsets = np.append(0, np.cumsum(self._lengths(size))).astype(np.int32)
+        keys, values = (
+            self.make(field, int(offsets[-1])) for field in (kind.key_field, kind.item_field)
+        )
+        entries = pa.StructArray.from_arrays([keys, values], fields=list(kind.field(0).type))
+        buffers = [_bitmap(mask), pa.py_buffer(offsets)]
+        return pa.Array.from_buffers(kind, size, buffers, children=[entries])
+
+    def _dictionary(self, kind: pa.DataType, size: int, mask: pa.Array | None) -> pa.Array:
+        """Some values twice, some named by no key, in any order."""
+        count = int(self._random.integers(1, 100))
+        values = self.make(pa.field("", kind.value_type, nullable=False), count)
+        keys = self._random.integers(0, count, size).astype(kind.index_type.to_pandas_dtype())
+        return pa.DictionaryArray.from_arrays(
+            pa.Array.from_buffers(
+                kind.index_type, size, [_bitmap(mask), pa.py_buffer(self._pick(keys))]
+            ),
+            values,
+        )
 
     def _lengths(self, size: int) -> NDArray[np.int64]:
         """Of lists and strings: mostly short, some none at all."""

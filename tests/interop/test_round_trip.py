@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from interop.comparison import as_stored, assert_same
-from interop.reading import Request, assert_reads_as, requests
-from interop.strategies import tables
+from interop.reading import Request, assert_reads_as, requests, side_by_side
+from interop.strategies import newer_types, tables
 
 import pilum
 
@@ -21,30 +21,34 @@ pytestmark = pytest.mark.reference
 
 _SHARED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _NUMBERS = count()
-_VERSIONS = st.sampled_from(["2.1", "2.2"])
+_TABLES = st.tuples(st.just("2.1"), tables()) | st.tuples(st.just("2.2"), tables(newer_types()))
 _ROWS_PER_FILE = st.sampled_from([1_000_000, 1_000_000, 4096, 30_000])
 
 
 @settings(max_examples=120, suppress_health_check=_SHARED_FOLDER)
-@given(table=tables(), rows_per_file=_ROWS_PER_FILE, version=_VERSIONS)
+@given(versioned=_TABLES, rows_per_file=_ROWS_PER_FILE)
 def test_what_we_wrote_it_reads(
-    tmp_path: Path, table: pa.Table, rows_per_file: int, version: str
+    tmp_path: Path, versioned: tuple[str, pa.Table], rows_per_file: int
 ) -> None:
+    version, table = versioned
     path = str(tmp_path / str(next(_NUMBERS)))
     pilum.write_dataset(table, path, data_storage_version=version, max_rows_per_file=rows_per_file)
     found = lance.dataset(path)
     expected = as_stored(table)
-    assert_same(found.to_table(), expected)
+    assert_same(side_by_side(lambda names: found.to_table(names), expected.schema), expected)
+    assert found.schema.equals(expected.schema, check_metadata=True)
     if table.num_rows:
         rows = [table.num_rows - 1, 0, table.num_rows // 2, 0]
-        assert_same(found.take(rows), expected.take(rows))
+        taken = side_by_side(lambda names: found.take(rows, names), expected.schema)
+        assert_same(taken, expected.take(rows))
 
 
 @settings(max_examples=120, suppress_health_check=_SHARED_FOLDER)
-@given(table=tables(), rows_per_file=_ROWS_PER_FILE, version=_VERSIONS, request=requests())
+@given(versioned=_TABLES, rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_it_wrote_we_read(
-    tmp_path: Path, table: pa.Table, rows_per_file: int, version: str, request: Request
+    tmp_path: Path, versioned: tuple[str, pa.Table], rows_per_file: int, request: Request
 ) -> None:
+    version, table = versioned
     path = str(tmp_path / str(next(_NUMBERS)))
     # The reference panics at fixed-size lists of fixed-size lists that are slices.
     expected = as_stored(table)
@@ -55,10 +59,11 @@ def test_what_it_wrote_we_read(
 
 
 @settings(max_examples=80, suppress_health_check=_SHARED_FOLDER)
-@given(table=tables(), rows_per_file=_ROWS_PER_FILE, version=_VERSIONS, request=requests())
+@given(versioned=_TABLES, rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_we_wrote_we_read(
-    tmp_path: Path, table: pa.Table, rows_per_file: int, version: str, request: Request
+    tmp_path: Path, versioned: tuple[str, pa.Table], rows_per_file: int, request: Request
 ) -> None:
+    version, table = versioned
     path = str(tmp_path / str(next(_NUMBERS)))
     pilum.write_dataset(table, path, data_storage_version=version, max_rows_per_file=rows_per_file)
     assert_reads_as(pilum.dataset(path), as_stored(table), request)

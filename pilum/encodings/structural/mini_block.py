@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock
 from pilum.encodings.base import Compressive, demand
+from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.general import General
 from pilum.encodings.compressive.variable import Variable
 from pilum.encodings.level_budget import LEVEL_BYTES, most_values
@@ -57,6 +58,8 @@ __all__ = ["MiniBlockPage", "PageDictionary", "encode_mini_block", "join_strings
 
 _ZERO = np.zeros(1, dtype=np.int64)
 _MAX_DICTIONARY_VALUES = 1 << 24
+_SPLIT = (Flat(1), Variable(32), Variable(64))
+"""Dictionaries whose blocks are taken apart here."""
 _MAX_SMALL_CHUNK = 32_768
 _MAX_HEAD = 512
 """Bytes of a chunk's header and padding, and by which incompressible values may grow."""
@@ -237,10 +240,14 @@ class MiniBlockPage(Page):
 def _read_dictionary(
     encoding: Compressive, data: NDArray[np.uint8], num_values: int
 ) -> DictionaryBlock:
-    if isinstance(encoding, General) and isinstance(encoding.values, Variable):
+    if isinstance(encoding, General) and encoding.values in _SPLIT:
         data, encoding = kernels.decompress(encoding.scheme, data), encoding.values
     if isinstance(encoding, Variable):
         return DictionaryBlock(list(_split_strings(encoding, data, num_values)), num_values)
+    if encoding == Flat(1):
+        whole = len(data) == (num_values + 7) // 8
+        demand(whole, f"dictionary: {num_values} bits in {len(data)} bytes")
+        return DictionaryBlock([data], num_values)
     # Zero-width packing has no bytes that would bound what a file may claim.
     bounded = num_values <= _MAX_DICTIONARY_VALUES
     demand(bounded, f"dictionary: {num_values} values in {len(data)} bytes")

@@ -1,0 +1,125 @@
+"""Arrow dictionary arrays as pages: their keys are the values of a page that has their dictionary.
+
+Such columns always get mini-block pages (or constant ones, where all is null), and the keys keep
+their width. Formats and readers know nulls by their levels only, so nulls that hide in a dictionary
+become nulls of the column first. Source: docs/format/encodings-2.1.md, "Dictionary".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pilum.blocks import FixedBlock, block_of
+from pilum.encodings.candidates import Choice
+from pilum.encodings.dictionary import dictionary_of
+from pilum.encodings.fixed import choose_fixed
+from pilum.encodings.options import EncodingOptions
+from pilum.encodings.page import Candidate
+from pilum.errors import UnsupportedTypeError
+from pilum.format.version import FileVersion
+
+__all__ = [
+    "dictionary_below",
+    "dictionary_choice",
+    "join_arrays",
+    "wide_enough_keys",
+    "without_null_values",
+]
+
+
+def dictionary_choice(
+    leaf: pa.DictionaryArray, version: FileVersion, options: EncodingOptions
+) -> Choice:
+    """Keys and their dictionary.
+
+    The dictionary stays as it is, in its order, unless it has more values than there are keys:
+    then what no key names is left out.
+
+    Args:
+        leaf: At least one value that is not null; no null in the dictionary.
+        version: Of the file.
+        options: What is asked for.
+    """
+    keys, values = leaf.indices, leaf.dictionary
+    if len(values) > len(keys):
+        keys, values = _used(keys, values)
+    block = block_of(keys)
+    assert isinstance(block, FixedBlock)
+    dictionary = dictionary_of(block_of(values), version, options)
+    choice = choose_fixed(block, options)
+    total = choice.size_bytes + len(dictionary.data)
+    candidates = (Candidate("dictionary", total, "of the column's type"), *choice.candidates)
+    return Choice(block, choice.encoding, candidates, total, dictionary)
+
+
+def _used(keys: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Keys to only those values that any of them names, in the order of the dictionary."""
+    used = np.zeros(len(values), dtype=np.bool_)
+    used[keys.drop_null().to_numpy()] = True
+    places = pa.array(np.maximum(np.cumsum(used) - 1, 0)).cast(keys.type)
+    return places.take(keys), values.filter(pa.array(used))
+
+
+def without_null_values(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same values with a null only where a key is null."""
+    values = array.dictionary
+    if values.null_count == 0:
+        return array
+    valid = values.is_valid()
+    places = pc.cumulative_sum(valid.cast(pa.int64()))
+    keys = pc.if_else(valid, pc.subtract(places, 1), pa.scalar(None, pa.int64()))
+    keys = keys.cast(array.indices.type).take(array.indices)
+    return pa.DictionaryArray.from_arrays(keys, values.drop_null())
+
+
+def dictionary_below(chain: pa.Array) -> pa.Array | None:
+    """The dictionary of the leaf of a chain (see `pilum.levels`), if it has one."""
+    while not pt.is_dictionary(chain.type):
+        if chain.type.num_fields == 0:
+            return None
+        chain = chain.field(0) if pt.is_struct(chain.type) else chain.values
+    return chain.dictionary
+
+
+def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
+    """One array of several; dictionaries in them, at any depth, are united.
+
+    Args:
+        arrays: At least one, all of one type.
+        what: Whose values they are, for the message.
+
+    Raises:
+        UnsupportedTypeError: If the keys are too narrow for all values.
+    """
+    if len(arrays) == 1:
+        return arrays[0]
+    with wide_enough_keys(what):
+        return cast("pa.Array", pa.concat_arrays(arrays))
+
+
+@contextmanager
+def wide_enough_keys(what: str) -> Iterator[None]:
+    """Says what is wrong where Arrow cannot unite dictionaries.
+
+    Args:
+        what: Whose values they are, for the message.
+
+    Raises:
+        UnsupportedTypeError: If the keys are too narrow for all values.
+    """
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        if "larger index type" not in str(error):
+            raise
+        raise UnsupportedTypeError(
+            f"{what}: the keys of a dictionary are too narrow for the values of these rows "
+            "together; read fewer rows at a time"
+        ) from error

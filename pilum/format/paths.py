@@ -1,0 +1,86 @@
+"""The way from a top-level field to each of its leaves, and what lies on it.
+
+A file has one column per leaf, so whatever a type needs of a file is needed on such a path. On
+paths through fixed-size lists of structs, columns count *elements*: a row of `fixed_size_list[2]`
+of `fixed_size_list[3]` (with structs in between) is 6 of them. Source:
+docs/format/encodings-2.1.md, "Fixed-size lists of structs".
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TypeAlias
+
+from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedTypeError
+from pilum.format.schema import Field, Schema
+from pilum.format.version import FileVersion
+
+__all__ = ["LeafPath", "elements_per_row", "require_storable"]
+
+LeafPath: TypeAlias = tuple[Field, ...]
+
+_MAX_ELEMENTS = 2**31
+
+
+def elements_per_row(path: LeafPath) -> int:
+    """How many elements of its column a row has; 1 without fixed-size lists of structs.
+
+    Raises:
+        UnsupportedFormatError: For fixed-size lists of structs within lists, whose levels no
+            reader can tell apart.
+        CorruptFileError: If the sizes of the lists are out of all bounds.
+    """
+    elements = prod(field.list_size or 1 for field in path)
+    if elements >= _MAX_ELEMENTS:
+        raise CorruptFileError(f"field {path[0].name!r}: {elements} elements per row")
+    if _list_above(path) is not None:
+        raise UnsupportedFormatError(
+            f"column {path[0].name!r}: fixed-size lists of structs within lists are not supported"
+        )
+    return elements
+
+
+def require_storable(schema: Schema, version: FileVersion) -> None:
+    """Checks that files of a version can hold the fields.
+
+    Raises:
+        UnsupportedTypeError: If not; the text names the column and the version that could.
+    """
+    for field in schema.fields:
+        for path in field.leaf_paths():
+            _require_storable(path, version)
+
+
+def _require_storable(path: LeafPath, version: FileVersion) -> None:
+    for depth, field in enumerate(path):
+        if (field.is_map or field.list_size is not None) and not version.has_maps:
+            what = "maps" if field.is_map else "fixed-size lists of structs"
+            raise UnsupportedTypeError(
+                f"column {_name(path, depth)!r}: {what} need files of version 2.2, "
+                f"and these are of version {version}; write with data_storage_version='2.2'"
+            )
+        if field.list_size is not None and any(inner.is_list for inner in path[depth:]):
+            raise UnsupportedTypeError(
+                f"column {_name(path, depth)!r}: files of no version can hold fixed-size lists of "
+                "structs with lists or maps in them; use a list instead of the fixed-size one"
+            )
+    within = _list_above(path)
+    if within is not None:
+        raise UnsupportedTypeError(
+            f"column {_name(path, within)!r}: files of no version can hold fixed-size lists of "
+            "structs within lists or maps; use a list instead of the fixed-size one"
+        )
+
+
+def _list_above(path: LeafPath) -> int | None:
+    """Depth of the first fixed-size list of structs within a list."""
+    in_list = False
+    for depth, field in enumerate(path):
+        if in_list and field.list_size is not None:
+            return depth
+        in_list = in_list or field.is_list
+    return None
+
+
+def _name(path: LeafPath, depth: int) -> str:
+    return ".".join(field.name for field in path[: depth + 1])
