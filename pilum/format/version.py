@@ -78,6 +78,11 @@ class FileVersion(Enum):
         return self is FileVersion.V2_2
 
     @property
+    def has_level_runs(self) -> bool:
+        """Whether levels may be run-length encoded."""
+        return self.value >= (2, 2)
+
+    @property
     def has_maps(self) -> bool:
         """Whether files may hold maps and fixed-size lists of structs."""
         return self.value >= (2, 2)

@@ -14,7 +14,7 @@ from kernels.chunks import NO_LEVELS
 
 from pilum import kernels
 from pilum.errors import CorruptFileError
-from pilum.kernels import reference
+from pilum.kernels import Block, reference
 from pilum.kernels.reference import Entry
 
 # Rows, layers (inner-most first), repetition and definition, as the notes on the format have them.
@@ -235,7 +235,7 @@ def test_the_repetition_index(rows: list[list[int]], data: st.DataObject) -> Non
         len(values),
         rep,
         def_,
-        (16, 16 if len(def_) else None),
+        (Block.flat(16), Block.flat(16) if len(def_) else None),
         1,
         0,
         False,

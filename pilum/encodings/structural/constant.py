@@ -41,7 +41,7 @@ from pilum.encodings.page import (
     layer_kinds,
 )
 from pilum.encodings.registry import compressive_of
-from pilum.encodings.structural.level_blocks import level_encoding, level_width
+from pilum.encodings.structural.level_blocks import level_encodings
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
@@ -197,20 +197,17 @@ def encode_constant(
     layout = pb.ConstantLayout(layers=layer_kinds(codes))
     buffers: tuple[Any, ...] = () if codes == _NULLABLE_ITEM else (levels.rep, levels.def_)
     if buffers and version.has_scalar_pages:
-        widths = (
-            level_width(levels.rep, levels.max_rep),
-            level_width(levels.def_, levels.max_def),
-        )
+        rep, def_ = level_encodings(levels, version)
         layout = pb.ConstantLayout(
             layers=layer_kinds(codes),
-            rep_compression=level_encoding(widths[0]),
-            def_compression=level_encoding(widths[1]),
+            rep_compression=rep.to_proto(),
+            def_compression=def_.to_proto(),
             num_rep_values=len(levels.rep),
             num_def_values=len(levels.def_),
         )
         buffers = tuple(
-            level if width is None else kernels.encode_levels(level, width)
-            for level, width in zip(buffers, widths, strict=True)
+            level if block is None else kernels.encode_levels(level, block)
+            for level, block in ((levels.rep, rep.block), (levels.def_, def_.block))
         )
     return EncodedPage(num_rows, pb.PageLayout(constant_layout=layout), buffers)
 

@@ -44,7 +44,7 @@ from pilum.encodings.page import (
 )
 from pilum.encodings.registry import compressive_of
 from pilum.encodings.structural.chunks import ChunkTable
-from pilum.encodings.structural.level_blocks import level_encoding, level_width
+from pilum.encodings.structural.level_blocks import level_encodings
 from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
@@ -304,15 +304,14 @@ def encode_mini_block(
     Raises:
         UnsupportedTypeError: For values too wide for chunks, of which each has two.
     """
-    rep_width = level_width(levels.rep, levels.max_rep)
-    def_width = level_width(levels.def_, levels.max_def)
+    rep, def_ = level_encodings(levels, version)
     try:
         words, chunks, index = kernels.encode_mini_block(
             *_kernel_values(block, values),
             block.num_values,
             levels.rep,
             levels.def_,
-            (rep_width, def_width),
+            (rep.block, def_.block),
             levels.max_rep,
             levels.max_visible,
             version.has_large_chunks,
@@ -324,8 +323,8 @@ def encode_mini_block(
             f"no mini-block chunk holds two of the values: {error}; full-zip pages would"
         ) from error
     layout = pb.MiniBlockLayout(
-        rep_compression=level_encoding(rep_width),
-        def_compression=level_encoding(def_width),
+        rep_compression=rep.to_proto(),
+        def_compression=def_.to_proto(),
         value_compression=values.to_proto(),
         layers=layer_kinds(levels.codes),
         num_buffers=values.num_buffers,

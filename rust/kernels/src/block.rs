@@ -249,6 +249,14 @@ pub fn encode_levels(plan: &BlockPlan, levels: &[u16], out: &mut Vec<u8>) -> Res
             }
             Ok(())
         }
+        BlockPlan::Rle { bits: 16 } => {
+            let bytes: Vec<u8> = levels.iter().flat_map(|level| level.to_le_bytes()).collect();
+            let (values, lengths) = rle::encode(&bytes, 2);
+            out.extend((values.len() as u64).to_le_bytes());
+            out.extend(values);
+            out.extend(lengths);
+            Ok(())
+        }
         other => Err(Corrupt(format!("levels are not written as {other:?}"))),
     }
 }
@@ -290,6 +298,19 @@ mod tests {
                     assert!(decode_levels(&plan, cut, count, &mut scratch, &mut back).is_err());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn rle_levels_there_and_back() {
+        let plan = BlockPlan::Rle { bits: 16 };
+        for count in [0usize, 1, 255, 256, 1024, 3000] {
+            let levels: Vec<u16> = (0..count).map(|i| (i / 300 % 3) as u16).collect();
+            let mut data = Vec::new();
+            encode_levels(&plan, &levels, &mut data).unwrap();
+            let (mut scratch, mut back) = (Vec::new(), Vec::new());
+            decode_levels(&plan, &data, count, &mut scratch, &mut back).unwrap();
+            assert_eq!(back, levels);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Arrow buffers to pages.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use pilum_kernels::block::{self, BlockPlan};
+use pilum_kernels::block;
 use pilum_kernels::compression::Compressor;
 use pilum_kernels::full_zip::{self, Control};
 use pilum_kernels::mini_block_writer::{self, Chunking, Coding, Input, ItemValidity, LevelsIn};
@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, impossible, slice};
-use crate::plans::scheme;
+use crate::plans::{Block, scheme};
 
 type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Levels<'py> = PyReadonlyArray1<'py, u16>;
@@ -68,7 +68,7 @@ pub fn ravel<'py>(
 /// most `max_values` values and aim at `target_bytes`, and what is compressed is their first buffer.
 #[pyfunction]
 #[pyo3(signature = (
-    kind, coding, data, bits, first, offsets, item_validity, num_values, rep, def_, level_widths,
+    kind, coding, data, bits, first, offsets, item_validity, num_values, rep, def_, level_blocks,
     max_rep, max_visible, large, max_values=4096, target_bytes=None, compression=None
 ))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
@@ -84,7 +84,7 @@ pub fn encode_mini_block<'py>(
     num_values: usize,
     rep: Levels<'py>,
     def_: Levels<'py>,
-    level_widths: (Option<usize>, Option<usize>),
+    level_blocks: (Option<PyRef<'py, Block>>, Option<PyRef<'py, Block>>),
     max_rep: u16,
     max_visible: u16,
     large: bool,
@@ -129,8 +129,8 @@ pub fn encode_mini_block<'py>(
     let levels = LevelsIn {
         rep: slice(&rep)?,
         def: slice(&def_)?,
-        rep_plan: level_widths.0.map(level_plan),
-        def_plan: level_widths.1.map(level_plan),
+        rep_plan: level_blocks.0.map(|block| block.0.clone()),
+        def_plan: level_blocks.1.map(|block| block.0.clone()),
         max_rep,
         max_visible,
     };
@@ -152,30 +152,18 @@ pub fn encode_mini_block<'py>(
     ))
 }
 
-/// Levels of 16 bits are flat, narrower ones packed out of line.
-fn level_plan(width: usize) -> BlockPlan {
-    if width == 16 {
-        BlockPlan::Flat { bits: 16 }
-    } else {
-        BlockPlan::OutOfLineBitpacking {
-            bits: 16,
-            packed: width,
-        }
-    }
-}
-
 /// Encodes levels as a block of their own.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn encode_levels<'py>(
     py: Python<'py>,
     levels: Levels<'py>,
-    width: usize,
+    plan: &Block,
 ) -> PyResult<Made<'py, u8>> {
-    let (levels, plan) = (slice(&levels)?, level_plan(width));
+    let (levels, plan) = (slice(&levels)?, &plan.0);
     let made = py.detach(|| {
         let mut out = Vec::new();
-        block::encode_levels(&plan, levels, &mut out).map(|()| out)
+        block::encode_levels(plan, levels, &mut out).map(|()| out)
     });
     Ok(made.map_err(impossible)?.into_pyarray(py))
 }
