@@ -2,6 +2,7 @@
 
     int32   halffloat   string   large_binary   date32:day   timestamp:us:UTC   timestamp:ms:-
     decimal:128:10:2    fixed_size_binary:16    fixed_size_list:float:128     struct    list
+    fixed_size_list:lance.bfloat16:3 (stored as 2 bytes each)
     list.struct (a list whose items are structs)      map      fixed_size_list:struct:2
     dict:string:int32:false (a dictionary: its values, its keys, and never "ordered")
 
@@ -51,6 +52,7 @@ _PLAIN: dict[str, pa.DataType] = {
     "duration:ns": pa.duration("ns"),
 }
 _KEYS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
+_BFLOAT16 = "lance.bfloat16"
 _STRUCT_LIST = "fixed_size_list:struct:"
 _NAMES = {arrow: name for name, arrow in _PLAIN.items()} | {
     pa.string_view(): "string",
@@ -64,6 +66,8 @@ def logical_type(arrow: pa.DataType) -> str:
     Raises:
         UnsupportedTypeError: For a type that the format has no name for.
     """
+    if isinstance(arrow, pa.BaseExtensionType):
+        return _extension(arrow)
     if arrow in _NAMES:
         return _NAMES[arrow]
     if pt.is_struct(arrow):
@@ -87,6 +91,13 @@ def logical_type(arrow: pa.DataType) -> str:
     raise UnsupportedTypeError(f"the Lance format has no name for the Arrow type {arrow}")
 
 
+def _extension(arrow: pa.BaseExtensionType) -> str:
+    """Only items of fixed-size lists are named by it; what is a field has it in its metadata."""
+    if arrow.extension_name == _BFLOAT16:
+        return _BFLOAT16
+    raise UnsupportedTypeError(f"the Lance format has no name for the Arrow type {arrow}")
+
+
 def _fixed_size_list(arrow: pa.DataType) -> str:
     _require_bytes(arrow, arrow.list_size)
     item = arrow.value_type
@@ -94,7 +105,9 @@ def _fixed_size_list(arrow: pa.DataType) -> str:
         return f"{_STRUCT_LIST}{arrow.list_size}"
     while pt.is_fixed_size_list(item):
         item = item.value_type
-    if not pt.is_primitive(item) and not pt.is_decimal(item) and not _is_fixed_binary(item):
+    is_bfloat16 = isinstance(item, pa.BaseExtensionType) and item.extension_name == _BFLOAT16
+    plain = pt.is_primitive(item) or pt.is_decimal(item) or _is_fixed_binary(item)
+    if not plain and not is_bfloat16:
         raise UnsupportedTypeError(
             f"files of no version can hold fixed-size lists of {item}; use a list"
         )
@@ -109,7 +122,8 @@ def _map(arrow: pa.DataType) -> str:
 
 def _dictionary(arrow: pa.DataType) -> str:
     """Values are of the types that have a name without parameters; their order is not kept."""
-    values = _NAMES.get(arrow.value_type)
+    is_extension = isinstance(arrow.value_type, pa.BaseExtensionType)
+    values = None if is_extension else _NAMES.get(arrow.value_type)
     if values is None or values == "null" or ":" in values:
         raise UnsupportedTypeError(
             f"files of no version can hold a dictionary of {arrow.value_type}; "
@@ -137,6 +151,10 @@ def arrow_of_leaf(name: str) -> pa.DataType:
     """
     if name in _PLAIN:
         return _PLAIN[name]
+    if name == _BFLOAT16:
+        return pa.binary(2)
+    if name == "json":
+        raise UnsupportedTypeError("JSON columns, which are stored in a binary form")
     kind, _, rest = name.partition(":")
     try:
         if kind == "timestamp":

@@ -42,6 +42,7 @@ _EXTENSION_NAME = "ARROW:extension:name"
 _PACKED = "lance-encoding:packed"
 _BLOB = "lance-encoding:blob"
 _BLOB_V2 = "lance.blob.v2"
+_JSON = {"arrow.json", "lance.json"}
 
 DESCRIPTOR_ID = FieldId(-1)
 """What members of blob descriptors have for an id."""
@@ -207,6 +208,12 @@ class Field:
             field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
         )
         number, path = FieldId(next(ids)), above + field.name
+        metadata = _metadata(field)
+        if metadata.get(_EXTENSION_NAME) in _JSON:
+            raise UnsupportedTypeError(
+                f"column {path!r}: JSON columns have a binary form in files that is not supported; "
+                "write the storage of the array, as text"
+            )
         children: tuple[Field, ...] = ()
         if pt.is_struct(arrow):
             children = tuple(cls.from_arrow(member, ids, f"{path}.") for member in arrow)
@@ -218,7 +225,7 @@ class Field:
             name = logical_type(arrow)
         except UnsupportedTypeError as error:
             raise UnsupportedTypeError(f"column {path!r}: {error}") from None
-        return cls(field.name, number, name, field.nullable, _metadata(field), children)
+        return cls(field.name, number, name, field.nullable, metadata, children)
 
 
 @dataclass(frozen=True)

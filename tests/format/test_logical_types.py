@@ -76,6 +76,8 @@ def test_dictionaries_are_never_ordered() -> None:
         pa.list_(pa.dictionary(pa.int8(), pa.string()), 2),
         pa.map_(pa.string(), pa.int8(), keys_sorted=True),
         pa.list_(pa.int8(), 0),
+        pa.list_(pa.uuid(), 2),
+        pa.dictionary(pa.int8(), pa.bool8()),
     ],
     ids=str,
 )
@@ -83,6 +85,10 @@ def test_types_that_no_version_holds(kind: pa.DataType) -> None:
     """S0.5: a dictionary of lists, and what else has no form, is refused with a clear error."""
     with pytest.raises(UnsupportedTypeError, match="files"):
         logical_type(kind)
+
+
+def test_items_of_vectors_may_be_brain_floats() -> None:
+    assert arrow_of_leaf("fixed_size_list:lance.bfloat16:3") == pa.list_(pa.binary(2), 3)
 
 
 @pytest.mark.parametrize(

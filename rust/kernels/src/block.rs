@@ -250,7 +250,10 @@ pub fn encode_levels(plan: &BlockPlan, levels: &[u16], out: &mut Vec<u8>) -> Res
             Ok(())
         }
         BlockPlan::Rle { bits: 16 } => {
-            let bytes: Vec<u8> = levels.iter().flat_map(|level| level.to_le_bytes()).collect();
+            let bytes: Vec<u8> = levels
+                .iter()
+                .flat_map(|level| level.to_le_bytes())
+                .collect();
             let (values, lengths) = rle::encode(&bytes, 2);
             out.extend((values.len() as u64).to_le_bytes());
             out.extend(values);
