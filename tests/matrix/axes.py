@@ -105,6 +105,7 @@ KINDS = {kind.name: kind for kind in _kinds()}
 
 
 CHANGED = {
+    "blob (large_binary)": "comes back as descriptions of its bytes, unless these are asked for",
     "extension uuid": "comes back as its storage, with the metadata that name the extension",
 }
 """Kinds whose values come back in another form, and which."""

@@ -149,7 +149,7 @@ class _Notes:
 
     def number(self, ended: Ended, kind: str, nulls: str) -> int:
         text = ended.text.replace(kind, "…").replace(str(KINDS[kind].type), "…")
-        general = Ended(ended.who, CHANGED[kind] if ended.who == "values" else text)
+        general = Ended(ended.who, CHANGED.get(kind, text) if ended.who == "values" else text)
         self._nulls[general].add(nulls)
         return self._numbers.setdefault(general, len(self._numbers) + 1)
 
