@@ -30,7 +30,8 @@ def _check(
     field: Field, version: FileVersion, has_sidecars: bool, path: str, *, in_list: bool
 ) -> None:
     if field.is_packed:
-        _check_packed(field, version, path)
+        if version is not FileVersion.V2_0:  # which has rules of its own, `v2_0/storable.py`
+            _check_packed(field, version, path)
         return
     if field.blob_version == 1 and in_list:
         raise UnsupportedTypeError(f"column {path!r}: files cannot hold lists of such blobs")

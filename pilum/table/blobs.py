@@ -226,9 +226,7 @@ def _locate(home: BlobHome, field: Field, descriptors: pa.Array) -> _Places:
     if file_path is None:
         nothing = np.full(len(descriptors), -1, dtype=np.int64)
         return _Places([], nothing, positions, sizes)
-    # Files of version 2.0 know no other way to say that a blob is null.
-    is_null = ~alive | ((sizes == 0) & (positions == 1) & (field.blob_version == 1))
-    which = np.where(is_null, -1, 0)
+    which = np.where(alive, 0, -1)
     objects: list[tuple[Store, str]] = [(home.store, file_path)]
     if field.blob_version == 2:
         _locate_outside(home.store, file_path, descriptors, alive, which, objects)

@@ -112,11 +112,11 @@ def require_storage(schema: Schema, version: FileVersion) -> None:
         UnsupportedTypeError: If there is such a field; the text names it.
     """
     for field in schema.fields:
-        if version in {FileVersion.V2_1, FileVersion.V2_2}:
+        if version is not FileVersion.LEGACY:
             check_storage(field, version, has_sidecars=True)
         elif has_blobs(field):
             raise UnsupportedTypeError(
-                f"column {field.name!r}: blobs are written since file version 2.1, not {version}"
+                f"column {field.name!r}: blobs are written since file version 2.0, not {version}"
             )
 
 

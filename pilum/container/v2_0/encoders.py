@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffers, Encoded
+from pilum.encodings.v2_0.blob_places import encode_places
 from pilum.encodings.v2_0.choose import encode_array, is_packed
 from pilum.encodings.v2_0.list import List
 from pilum.encodings.v2_0.struct import Struct
 from pilum.errors import InvalidInputError
-from pilum.format.schema import Field, FieldId
+from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
 
 __all__ = ["ColumnPages", "EncoderMaker", "FieldEncoder", "PageJob"]
 
@@ -39,6 +40,7 @@ class ColumnPages:
     """The pages of one column so far: items, buffers and encoding of each."""
 
     field_id: FieldId
+    is_blob: bool
     pages: list[tuple[int, Buffers, ArrayEncoding]] = field(default_factory=list)
 
 
@@ -109,10 +111,14 @@ class ValuesEncoder(FieldEncoder):
         if not waiting and not empty:
             return
         array = _joined(waiting) if waiting else pa.nulls(0, self._field.arrow_type)
+        yield PageJob(self._column, len(array), self._job(array))
+
+    def _job(self, array: pa.Array) -> Callable[[], Encoded]:
+        if self._column.is_blob:
+            return partial(encode_places, array)
         if pt.is_struct(array.type):
             _require_no_nulls(array, self._path)
-        encode = partial(encode_array, array, self._options)
-        yield PageJob(self._column, len(array), encode)
+        return partial(encode_array, array, self._options)
 
     def _has_other_items(self, array: pa.Array) -> bool:
         """Whether a dictionary differs so that narrow keys might not do for both."""
@@ -219,17 +225,18 @@ class EncoderMaker:
     columns: list[ColumnPages] = field(default_factory=list)
 
     def encoder_of(self, field: Field, above: str = "") -> FieldEncoder:
-        """The encoder of a field.
+        """The encoder of a field, in the form that files hold.
 
         Raises:
             InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
         """
         path = above + field.name
-        column = ColumnPages(field.id)
+        is_blob = any(child.id == DESCRIPTOR_ID for child in field.children)
+        column = ColumnPages(field.id, is_blob)
         self.columns.append(column)
         if field.is_list:
             return ListsEncoder(self, column, self.encoder_of(field.item, f"{path}."))
-        if field.is_struct and not is_packed(field.metadata):
+        if field.is_struct and not is_blob and not is_packed(field.metadata):
             members = [self.encoder_of(child, f"{path}.") for child in field.children]
             return StructsEncoder(path, column, members)
         return ValuesEncoder(field, path, self, column)

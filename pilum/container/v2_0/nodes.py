@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.container.v2_0.columns import Column
@@ -119,6 +120,18 @@ class PackedMembers(Node):
         whole = yield from self.column.read(rows, self.stored)
         members = [whole.field(child.name) for child in self.field.children]
         return struct_array(self.field, members, len(whole))
+
+
+@dataclass(frozen=True)
+class BlobPlaces(PackedMembers):
+    """Where payloads of blobs stand. A null has words of its own; it is one here, as since 2.1."""
+
+    def read(self, rows: RowRanges) -> Plan[pa.Array]:
+        """The descriptors with their wanted members."""
+        whole = yield from self.column.read(rows, self.stored)
+        null = pc.and_(pc.equal(whole.field("position"), 1), pc.equal(whole.field("size"), 0))
+        members = [whole.field(child.name) for child in self.field.children]
+        return pa.StructArray.from_arrays(members, fields=list(self.field.arrow_type), mask=null)
 
 
 @dataclass(frozen=True)
@@ -240,7 +253,8 @@ def node_of(field: Field, file: PagedFileReader, columns: Mapping[FieldId, int])
     if field.is_list:
         return Lists(column, field.arrow_type, node_of(field.item, file, columns))
     if isinstance(column.first_encoding, PackedStruct) and field.is_struct:
-        return PackedMembers(column, _stored_type(field, file), field)
+        make = BlobPlaces if column.is_blob else PackedMembers
+        return make(column, _stored_type(field, file), field)
     if field.is_struct:
         members = (node_of(child, file, columns) for child in field.children)
         return Structs(column, field, tuple(members))

@@ -1,8 +1,9 @@
 """Writing a file of version 2.0 front to back.
 
-Every column becomes pages on its own, so that columns have different pages and memory stays
-bounded. Pages are encoded in the pool of threads and written in order; the end is that of all
-files (`pilum.container.body`). Source: docs/format/encodings-2.0.md, "What writers choose".
+Payloads of blobs are written as they come. Every column becomes pages on its own, so that columns
+have different pages and memory stays bounded. Pages are encoded in the pool of threads and written
+in order; the end is that of all files (`pilum.container.body`). Source:
+docs/format/encodings-2.0.md, "What writers choose".
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
+from pilum.container.blobs import place_blobs
 from pilum.container.body import FileBody
 from pilum.container.options import FileOptions
+from pilum.container.storage import check_storage
 from pilum.container.v2_0.encoders import EncoderMaker, PageJob
 from pilum.container.v2_0.metadata import pack_column
 from pilum.container.v2_0.storable import require_storable
 from pilum.container.writer import WrittenFile, checked_storage
 from pilum.encodings.v2_0.base import Buffers, Encoded
 from pilum.errors import SchemaMismatchError
+from pilum.format.blobs import described
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.parallel import num_threads, submit
@@ -48,11 +53,12 @@ class PagedFileWriter:
     def __init__(self, sink: Sink, schema: Schema, options: FileOptions = _DEFAULTS) -> None:
         for field in schema.fields:
             require_storable(field)
+            check_storage(field, FileVersion.V2_0, has_sidecars=False)
         self._body = FileBody(sink, options.buffer_alignment)
         self._schema = schema
         self._num_rows = 0
         make = EncoderMaker(options.page_bytes(len(schema.fields)), options.encoding)
-        self._encoders = [make.encoder_of(field) for field in schema.fields]
+        self._encoders = [make.encoder_of(field) for field in described(schema).fields]
         self._columns = make.columns
         self._encoding: deque[tuple[PageJob, Future[Encoded]]] = deque()
 
@@ -71,7 +77,7 @@ class PagedFileWriter:
                 f"columns {batch.schema.names}; expected {self._schema.names}"
             )
         arrays = [
-            checked_storage(field, array)
+            place_blobs(field, checked_storage(field, array), self._write_payload, None)
             for field, array in zip(self._schema.fields, batch.columns, strict=True)
         ]
         for encoder, array in zip(self._encoders, arrays, strict=True):
@@ -98,7 +104,7 @@ class PagedFileWriter:
         for encoder in self._encoders:
             self._start(encoder.finish())
         self._write_pages(keep=0)
-        metadata = [pack_column(column.pages, blob=False) for column in self._columns]
+        metadata = [pack_column(column.pages, blob=column.is_blob) for column in self._columns]
         self._body.end(self._schema, self._num_rows, metadata, FileVersion.V2_0)
         self._body.sink.finish()
         return WrittenFile(
@@ -114,6 +120,11 @@ class PagedFileWriter:
         for _, future in self._encoding:
             future.cancel()
         self._body.sink.abort()
+
+    def _write_payload(self, data: Any) -> int:
+        position = self._body.sink.position
+        self._body.sink.write(data)
+        return position
 
     def _start(self, jobs: Iterable[PageJob]) -> None:
         for job in jobs:
