@@ -26,7 +26,6 @@ from pilum.errors import (
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
     InvalidInputError,
-    UnsupportedFormatError,
 )
 from pilum.expressions import BoundFilter
 from pilum.format.schema import Schema
@@ -97,7 +96,8 @@ def plan_splits(snapshot: Snapshot, target_bytes: int = DEFAULT_SPLIT_BYTES) -> 
 
     Raises:
         InvalidInputError: If `target_bytes` is not positive.
-        UnsupportedFormatError: If the writer was too old to record numbers of rows.
+        UnsupportedFormatError: If the writer was too old to record numbers of rows, and the data
+            files cannot be asked.
     """
     if target_bytes < 1:
         raise InvalidInputError(f"target_bytes: expected a positive number, found {target_bytes}")
@@ -110,10 +110,6 @@ def plan_splits(snapshot: Snapshot, target_bytes: int = DEFAULT_SPLIT_BYTES) -> 
 
 def _split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) -> Iterator[Split]:
     rows = fragment.physical_rows
-    if rows == 0:
-        raise UnsupportedFormatError(
-            f"{snapshot.store.uri}: fragment {fragment.id} does not record its number of rows"
-        )
     # A file of unknown size is not cut, and shares its task with no other.
     size_bytes = sum(file.size_bytes or target_bytes for file in fragment.files)
     pieces = max(1, -(-size_bytes // target_bytes))

@@ -153,14 +153,18 @@ class LanceStats:
         """Counts fragments.
 
         Args:
-            max_rows_per_group: A fragment with fewer rows counts as small.
+            max_rows_per_group: A fragment with fewer rows, deleted ones included, counts as small.
 
         Returns:
             `num_deleted_rows`, `num_fragments` and `num_small_files`.
         """
         fragments = self._snapshot.manifest.fragments
         small = sum(fragment.physical_rows < max_rows_per_group for fragment in fragments)
-        return {"num_deleted_rows": 0, "num_fragments": len(fragments), "num_small_files": small}
+        return {
+            "num_deleted_rows": sum(fragment.num_deleted_rows for fragment in fragments),
+            "num_fragments": len(fragments),
+            "num_small_files": small,
+        }
 
 
 def require_version(version: Any) -> int:

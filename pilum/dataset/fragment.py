@@ -19,7 +19,7 @@ from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.storage.open import open_store
 from pilum.table.fragment import Fragment
-from pilum.table.take import take_addresses
+from pilum.table.take import physical_rows, take_addresses
 from pilum.table.write import WriteOptions
 
 __all__ = ["LanceFragment", "write_fragments"]
@@ -58,13 +58,18 @@ class LanceFragment:
 
     @property
     def physical_rows(self) -> int:
-        """Number of rows."""
+        """Number of rows, deleted ones included."""
         return self._fragment.physical_rows
 
     @property
     def num_deletions(self) -> int:
-        """Number of deleted rows: 0, for tables with deletions are not read yet."""
-        return self.metadata.num_deletions
+        """Number of deleted rows."""
+        return self._fragment.num_deleted_rows
+
+    def deletion_file(self) -> str | None:
+        """Path of the file that lists its deleted rows, below the root of the table."""
+        file = self._fragment.deletion_file
+        return file.path(self._fragment.id) if file else None
 
     def data_files(self) -> list[DataFile]:
         """Its files."""
@@ -143,13 +148,21 @@ class LanceFragment:
         ).to_batches()
 
     def take(self, indices: Any, columns: Columns | None = None) -> pa.Table:
-        """Reads rows by position within the fragment, in the order given, also repeated.
+        """Reads rows by position among those of the fragment that are not deleted.
+
+        Args:
+            indices: Positions, in any order and also repeated.
+            columns: As in `LanceDataset.scanner`.
+
+        Returns:
+            One row per index, in the order of the indices.
 
         Raises:
             InvalidInputError: If an index is negative or beyond the last row.
         """
-        rows = positions(indices, self.physical_rows).astype(np.uint64)
-        addresses = rows + np.uint64(self.fragment_id << _ADDRESS_SHIFT)
+        rows = positions(indices, self._fragment.num_rows)
+        rows = physical_rows(self._snapshot, self._fragment, rows)
+        addresses = rows.astype(np.uint64) + np.uint64(self.fragment_id << _ADDRESS_SHIFT)
         names, projection = project(columns, self._snapshot.described.arrow)
         table = take_addresses(self._snapshot, addresses, names)
         return projection.table(table) if projection else table
@@ -160,7 +173,9 @@ class LanceFragment:
 
     def count_rows(self, filter: Filter | None = None) -> int:
         """Counts rows; without a filter no data is read."""
-        return self.physical_rows if filter is None else self.scanner(filter=filter).count_rows()
+        return (
+            self._fragment.num_rows if filter is None else self.scanner(filter=filter).count_rows()
+        )
 
     def __repr__(self) -> str:
         return f"LanceFragment(id={self.fragment_id}, rows={self.physical_rows})"

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pilum.errors import InvalidInputError
+from pilum.table import deletion_file as table_files
 from pilum.table import fragment as table
 
-__all__ = ["DataFile", "FragmentMetadata"]
+__all__ = ["DataFile", "DeletionFile", "FragmentMetadata"]
 
 
 @dataclass
@@ -38,28 +39,84 @@ class DataFile:
 
 
 @dataclass
+class DeletionFile:
+    """The file that lists the deleted rows of a fragment.
+
+    Attributes:
+        read_version: The version that the writer had read.
+        id: Random; part of the name.
+        file_type: "array" or "bitmap".
+        num_deleted_rows: How many rows it lists; 0 if it was not recorded.
+        base_id: None: files lie in the table's own folder.
+    """
+
+    read_version: int
+    id: int
+    file_type: str
+    num_deleted_rows: int
+    base_id: int | None = None
+
+    def path(self, fragment_id: int, base_uri: str | None = None) -> str:
+        """Where it is: below the root of the table, or below `base_uri`."""
+        path = self.to_table().path(fragment_id)
+        return f"{base_uri.rstrip('/')}/{path}" if base_uri else path
+
+    def asdict(self) -> dict[str, Any]:
+        """A plain dictionary."""
+        return dict(vars(self))
+
+    def json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.asdict())
+
+    @staticmethod
+    def from_json(json: str) -> DeletionFile:
+        """Reads what `json` wrote.
+
+        Raises:
+            InvalidInputError: If it is not JSON, or not that of a deletion file.
+        """
+        return DeletionFile.from_table(table_files.DeletionFile.from_json(_values(json)))
+
+    @classmethod
+    def from_table(cls, file: table_files.DeletionFile) -> DeletionFile:
+        """The form for users of what the manifest holds."""
+        return cls(**file.to_json())
+
+    def to_table(self) -> table_files.DeletionFile:
+        """What the manifest will hold.
+
+        Raises:
+            InvalidInputError: If a value is not of its kind.
+        """
+        return table_files.DeletionFile.from_json(vars(self))
+
+
+@dataclass
 class FragmentMetadata:
     """One fragment: some rows of a table.
 
     Attributes:
         id: Unique in the table; 0 in a fragment that is not committed yet.
         files: Each holds some columns of all the rows.
-        physical_rows: Number of rows.
+        physical_rows: Number of rows, deleted ones included.
+        deletion_file: Lists the deleted rows, None if there are none.
     """
 
     id: int
     files: list[DataFile]
     physical_rows: int
+    deletion_file: DeletionFile | None = None
 
     @property
     def num_rows(self) -> int:
         """Number of rows that are not deleted."""
-        return self.physical_rows
+        return self.physical_rows - self.num_deletions
 
     @property
     def num_deletions(self) -> int:
-        """Number of deleted rows: 0, for tables with deletions are not read yet."""
-        return 0
+        """Number of deleted rows."""
+        return self.deletion_file.num_deleted_rows if self.deletion_file else 0
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that `json.dumps` takes."""
@@ -71,18 +128,20 @@ class FragmentMetadata:
 
         Raises:
             InvalidInputError: If it is not JSON, or not that of a fragment.
-            UnsupportedFeatureError: If it has deletions, stable row ids or overlays.
+            UnsupportedFeatureError: If it has stable row ids or overlays.
         """
-        try:
-            values = json.loads(json_data)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"not a fragment: {json_data!r} ({error})") from error
-        return FragmentMetadata.from_table(table.Fragment.from_json(values))
+        return FragmentMetadata.from_table(table.Fragment.from_json(_values(json_data)))
 
     @classmethod
     def from_table(cls, fragment: table.Fragment) -> FragmentMetadata:
         """The form for users of what the manifest holds."""
-        return cls(fragment.id, [_file(file) for file in fragment.files], fragment.physical_rows)
+        deleted = fragment.deletion_file
+        return cls(
+            fragment.id,
+            [_file(file) for file in fragment.files],
+            fragment.physical_rows,
+            DeletionFile.from_table(deleted) if deleted else None,
+        )
 
     def to_table(self) -> table.Fragment:
         """What the manifest will hold.
@@ -91,8 +150,20 @@ class FragmentMetadata:
             InvalidInputError: If a value is not of its kind.
         """
         files = [{**vars(file), "base_id": None} for file in self.files]
-        values = {"id": self.id, "files": files, "physical_rows": self.physical_rows}
+        values = {
+            "id": self.id,
+            "files": files,
+            "physical_rows": self.physical_rows,
+            "deletion_file": self.deletion_file and vars(self.deletion_file),
+        }
         return table.Fragment.from_json(values)
+
+
+def _values(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"not JSON: {text!r} ({error})") from error
 
 
 def _file(file: table.DataFile) -> DataFile:

@@ -188,6 +188,17 @@ class Store(Protocol):
         ...
 
 
+def write_object(store: Store, path: str, data: bytes) -> None:
+    """Writes an object that must be there when what refers to it is: whole, or not at all."""
+    sink = store.sink(path)
+    try:
+        sink.write(data)
+        sink.finish()
+    except BaseException:
+        sink.abort()
+        raise
+
+
 def run_plan(plan: Plan[T], source: Source) -> T:
     """Runs a plan against a source and returns its result."""
     try:

@@ -150,11 +150,13 @@ def blob_places(
     """Finds payloads by the addresses of their rows, in that order; None for nulls.
 
     Raises:
-        InvalidInputError: If there is no such row, or the column does not hold blobs.
+        InvalidInputError: If a row is deleted or was never there, or the column holds no blobs.
         CorruptFileError: If a descriptor makes no sense.
     """
     field = blob_column(snapshot, name)
     table = take_addresses(snapshot, addresses, [name])
+    if table.num_rows != len(addresses):
+        raise InvalidInputError(f"{len(addresses) - table.num_rows} of the rows are deleted")
     column = table.column(0)
     if table.column_names != [name]:
         column = pc.struct_field(column, name.split(".")[1:])

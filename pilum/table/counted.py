@@ -1,7 +1,8 @@
-"""Rows of fragments whose writer was too old to record them, counted in their data files.
+"""Rows of fragments whose writer was too old to record them, counted in their files.
 
 Manifests without a writer version have no number of physical rows, or a wrong one: some wrote the
-rows that deletions had left. Source: docs/format/table.md, "Fragments".
+rows that deletions had left. Nor do they tell how many rows are deleted. Source:
+docs/format/table.md, "Deleted rows".
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 from pilum.errors import UnsupportedVersionError
 from pilum.storage.base import Store
+from pilum.table.deletion_bytes import load_deletions
 from pilum.table.files import open_data_file
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
@@ -19,29 +21,45 @@ __all__ = ["with_counted_rows"]
 
 
 def with_counted_rows(store: Store, manifest: Manifest, session: Session) -> Manifest:
-    """The manifest with the rows of each fragment; the same one if they are recorded.
+    """The manifest with the rows of each fragment, also deleted ones; the same if it has them.
 
     Raises:
         UnsupportedVersionError: If they are not, and a file has a version that is not supported.
+        NotFoundError: If they are not, and a file is missing.
         CorruptFileError: If they are not, and a file is damaged.
     """
     recorded = manifest.writer_version is not None
-    if recorded and all(fragment.physical_rows for fragment in manifest.fragments):
+    fragments = manifest.fragments if recorded else map(_uncounted, manifest.fragments)
+    if recorded and all(fragment.is_counted for fragment in manifest.fragments):
         return manifest
     counted = (
-        fragment if recorded and fragment.physical_rows else _counted(store, fragment, session)
-        for fragment in manifest.fragments
+        fragment if fragment.is_counted else _counted(store, fragment, session)
+        for fragment in fragments
     )
     return replace(manifest, fragments=tuple(counted))
 
 
+def _uncounted(fragment: Fragment) -> Fragment:
+    file = fragment.deletion_file and replace(fragment.deletion_file, num_deleted_rows=0)
+    return replace(fragment, physical_rows=0, deletion_file=file)
+
+
 def _counted(store: Store, fragment: Fragment, session: Session) -> Fragment:
-    if not fragment.files:
+    if not fragment.physical_rows and fragment.files:
+        num_rows = _rows_of_file(store, fragment, session)
+        fragment = replace(fragment, physical_rows=num_rows)
+    deleted = load_deletions(store, fragment)
+    if fragment.deletion_file is None or deleted is None:
         return fragment
+    file = replace(fragment.deletion_file, num_deleted_rows=len(deleted))
+    return replace(fragment, deletion_file=file)
+
+
+def _rows_of_file(store: Store, fragment: Fragment, session: Session) -> int:
     try:
         reader = open_data_file(session, store, fragment.files[0])
     except UnsupportedVersionError as error:
         raise UnsupportedVersionError(
             f"{store.uri}: the number of rows is not recorded, and {error}"
         ) from None
-    return replace(fragment, physical_rows=reader.num_rows)
+    return reader.num_rows

@@ -36,7 +36,8 @@ class Feature(IntFlag):
 
 
 _SUPPORTED = (
-    Feature.V2_FORMAT_DEPRECATED
+    Feature.DELETION_FILES
+    | Feature.V2_FORMAT_DEPRECATED
     | Feature.TABLE_CONFIG
     | Feature.NO_TRANSACTION_FILE
     | Feature.COVERING_INDEX_FIELDS
@@ -76,6 +77,8 @@ def _features_of_fragment(fragment: table_pb2.DataFragment) -> Feature:
     found = Feature(0)
     if fragment.HasField("deletion_file"):
         found |= Feature.DELETION_FILES
+        if fragment.deletion_file.HasField("base_id"):
+            found |= Feature.BASE_PATHS
     if fragment.WhichOneof("row_id_sequence"):
         found |= Feature.STABLE_ROW_IDS
     if fragment.overlays:

@@ -16,6 +16,8 @@ from pilum.errors import CorruptFileError
 from pilum.format.schema import Field, FieldId
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
+from pilum.table.deletion_bytes import load_deletions
+from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import DataFile, Fragment
 from pilum.table.names import data_path
 from pilum.table.session import Session
@@ -78,7 +80,18 @@ class FragmentReader:
     def held_bytes(self) -> int:
         """About the memory that it takes, with its open files."""
         files = sum(reader.held_bytes for reader in list(self._files.values()))
-        return _FRAGMENT_BYTES + _FIELD_BYTES * len(self._fields) + files
+        deleted = 4 * self.fragment.num_deleted_rows
+        return _FRAGMENT_BYTES + _FIELD_BYTES * len(self._fields) + deleted + files
+
+    @cached_property
+    def deletions(self) -> DeletionVector | None:
+        """The deleted rows, None if there are none.
+
+        Raises:
+            NotFoundError: If the deletion file is missing.
+            CorruptFileError: If it is damaged.
+        """
+        return load_deletions(self.store, self.fragment)
 
     def field(self, field: Field) -> FieldReader:
         """Opens what a field, with only its wanted members, needs.
@@ -139,4 +152,7 @@ class FragmentReader:
 
 
 def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:
-    return store.uri, fragment.id, tuple(file.path for file in fragment.files)
+    paths = tuple(file.path for file in fragment.files)
+    if deleted := fragment.deletion_file:
+        paths = (*paths, deleted.path(fragment.id))
+    return store.uri, fragment.id, paths

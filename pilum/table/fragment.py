@@ -6,18 +6,21 @@
     files[0]  field 0    field 1                      from its own columns `column_indices`;
     files[1]                        field 4           what no file has is all null
 
+Rows that were deleted stay in the data files; a deletion file lists them.
+
 Source: docs/format/table.md, "Fragments".
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NewType, cast
 
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
 from pilum.format.schema import FieldId
+from pilum.table.deletion_file import DeletionFile
 
 __all__ = ["DataFile", "Fragment", "FragmentId"]
 
@@ -25,7 +28,6 @@ FragmentId = NewType("FragmentId", int)
 
 _MAX_FRAGMENT_ID = 2**32 - 1
 _NEVER_HERE = (
-    "deletion_file",
     "row_id_meta",
     "created_at_version_meta",
     "last_updated_at_version_meta",
@@ -131,12 +133,34 @@ class Fragment:
     Attributes:
         id: Unique in the table, for ever. In a transaction, 0 means "not assigned yet".
         files: Each with as many rows as the fragment.
-        physical_rows: Number of rows; 0 in very old tables, where it was not recorded.
+        physical_rows: Number of rows, deleted ones included; 0 in very old tables, where it was not
+            recorded.
+        deletion_file: Lists the deleted rows, None if there are none.
     """
 
     id: FragmentId
     files: tuple[DataFile, ...]
     physical_rows: int
+    deletion_file: DeletionFile | None = None
+
+    @property
+    def num_deleted_rows(self) -> int:
+        """How many rows are deleted, as far as it was recorded."""
+        return self.deletion_file.num_deleted_rows if self.deletion_file else 0
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows are left, as far as it was recorded."""
+        return self.physical_rows - self.num_deleted_rows
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the numbers of rows were recorded; see `pilum.table.counted`."""
+        return bool(self.physical_rows and (self.num_deleted_rows or not self.deletion_file))
+
+    def with_deletions(self, file: DeletionFile) -> Fragment:
+        """The same fragment with other deleted rows."""
+        return replace(self, deletion_file=file)
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFragment) -> Fragment:
@@ -151,7 +175,17 @@ class Fragment:
             files = tuple(map(DataFile.from_proto, message.files))
         except CorruptFileError as error:
             raise error.at(f"fragment {message.id}") from None
-        return cls(FragmentId(message.id), files, message.physical_rows)
+        deletions = (
+            DeletionFile.from_proto(message.deletion_file)
+            if message.HasField("deletion_file")
+            else None
+        )
+        if deletions and deletions.num_deleted_rows > message.physical_rows > 0:
+            raise CorruptFileError(
+                f"{deletions.num_deleted_rows} of {message.physical_rows} rows are deleted",
+                f"fragment {message.id}",
+            )
+        return cls(FragmentId(message.id), files, message.physical_rows, deletions)
 
     def to_proto(self) -> table_pb2.DataFragment:
         """The entry of a manifest."""
@@ -159,6 +193,7 @@ class Fragment:
             id=self.id,
             files=[file.to_proto() for file in self.files],
             physical_rows=self.physical_rows,
+            deletion_file=self.deletion_file.to_proto() if self.deletion_file else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -168,6 +203,7 @@ class Fragment:
             "files": [file.to_json() for file in self.files],
             "overlays": [],
             "physical_rows": self.physical_rows,
+            "deletion_file": self.deletion_file and self.deletion_file.to_json(),
             **dict.fromkeys(_NEVER_HERE[:-1]),
         }
 
@@ -177,7 +213,7 @@ class Fragment:
 
         Raises:
             InvalidInputError: If a member is missing or of the wrong kind.
-            UnsupportedFeatureError: For deletions, stable row ids or overlays.
+            UnsupportedFeatureError: For stable row ids or overlays.
         """
         if not isinstance(data, Mapping):
             raise InvalidInputError(f"not a fragment: {data!r}")
@@ -186,8 +222,10 @@ class Fragment:
         try:
             files = tuple(map(DataFile.from_json, data["files"]))
             number, rows = int(data["id"]), int(data.get("physical_rows") or 0)
+            deleted = data.get("deletion_file")
+            deletions = DeletionFile.from_json(deleted) if deleted else None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInputError(f"not a fragment: {data!r} ({error!r})") from error
         if not 0 <= number <= _MAX_FRAGMENT_ID or rows < 0:
             raise InvalidInputError(f"not a fragment: {data!r}")
-        return cls(FragmentId(number), files, rows)
+        return cls(FragmentId(number), files, rows, deletions)

@@ -180,6 +180,8 @@ class Manifest:
         indices = table_pb2.IndexSection.FromString(self.index_section).indices
         covering = any(index.covering_fields for index in indices)
         both = mixed | (Feature.COVERING_INDEX_FIELDS if covering else 0)
+        if any(fragment.deletion_file for fragment in self.fragments):
+            both |= Feature.DELETION_FILES
         config = Feature.TABLE_CONFIG if self.config else 0
         return replace(self, reader_flags=int(both), writer_flags=int(both | config))
 

@@ -7,6 +7,7 @@
     _transactions/2-{uuid}.txn                what the commit that read version 2 changed
     data/{24 binary digits}{26 hex digits}.lance
     data/{the same}/{32 binary digits}.blob    payloads of blobs of the file beside it
+    _deletions/0-2-81.arrow                   deleted rows of fragment 0, chosen in version 2
 
 A table keeps the naming scheme that it began with. Source: docs/format/table.md, "Files".
 """
@@ -28,6 +29,7 @@ __all__ = [
     "ManifestName",
     "NamingScheme",
     "data_path",
+    "deletion_path",
     "detached_manifest_path",
     "is_detached",
     "manifest_names",
@@ -41,6 +43,7 @@ __all__ = [
 VERSIONS_FOLDER = "_versions"
 TRANSACTIONS_FOLDER = "_transactions"
 DATA_FOLDER = "data"
+DELETIONS_FOLDER = "_deletions"
 HINT_PATH = f"{VERSIONS_FOLDER}/latest_version_hint.json"
 
 _MAX_VERSION = 2**64 - 1
@@ -127,6 +130,11 @@ def sidecar_folder(file_path: str) -> str:
 def sidecar_path(file_path: str, blob_id: int) -> str:
     """Path of a file beside a data file: the bits of its number, lowest first."""
     return f"{sidecar_folder(file_path)}/{f'{blob_id:032b}'[::-1]}.blob"
+
+
+def deletion_path(fragment_id: int, read_version: int, number: int, suffix: str) -> str:
+    """Path of a deletion file, below the root of the table."""
+    return f"{DELETIONS_FOLDER}/{fragment_id}-{read_version}-{number}.{suffix}"
 
 
 def new_data_file_name(prefix: str | None = None) -> str:

@@ -5,7 +5,7 @@
 A window is some rows that are read together (`pilum.table.windows`). With a filter, rows that it
 cannot match are left out where files know what they hold (`pilum.table.skip`); of the others its
 columns are read first, and the rest only where it matches: whole windows if many rows do, single
-rows if few.
+rows if few. Deleted rows are left out before the filter sees them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pilum.format.blobs import materialized
 from pilum.format.rows import RowRanges
 from pilum.table.blobs import materialize
 from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
+from pilum.table.deletion_vector import DeletionVector
 from pilum.table.files import FragmentReader
 from pilum.table.skip import rows_to_test
 from pilum.table.snapshot import Snapshot
@@ -31,8 +32,7 @@ __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
 
 _BATCH_ROWS = 8192
 _FIRST_WINDOW_BATCHES = 4
-_FEW_MATCHES = 0.05
-"""Below this share of matches, single rows are read instead of all chunks of a window."""
+_NOTHING_DELETED = DeletionVector(np.empty(0, dtype=np.uint32))
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class ScanOptions:
         with_row_id: Whether to add `_rowid` behind the columns.
         with_row_address: Whether to add `_rowaddr` behind the columns.
         fragment_ids: Only these fragments.
-        row_range: Only these physical rows (first, behind the last) of the one fragment.
+        row_range: Only these physical rows (first, behind the last) of the one fragment; deleted
+            ones are left out.
         with_payloads: Whether columns of blobs give their payloads; else descriptors.
     """
 
@@ -83,8 +84,8 @@ def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
         options: What to read.
 
     Yields:
-        Batches of `scan_schema`, never empty, of `batch_size` rows; fewer at the end of a fragment
-        and behind a filter.
+        Batches of `scan_schema`, never empty, of `batch_size` rows; fewer at the end of a fragment,
+        behind a filter, and where rows are deleted.
 
     Raises:
         ColumnNotFoundError: If a column does not exist.
@@ -178,29 +179,14 @@ def _matching_rows(
     for window, pending in read_ahead(_windows(snapshot, options, [*tested, *others]), tested):
         table = pending.table(tested_schema)
         mask = pa.concat_arrays([filter.mask(batch) for batch in table.to_batches()])
-        matches = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-        if len(matches) == 0:
+        if mask.true_count == 0:
             continue
         table = _filtered(table, mask)
         if others:
-            table = _side_by_side(table, _others(window, others, others_schema, mask, matches))
+            rest = Pending(window.matching(mask), others)
+            table = _side_by_side(table, rest.table(others_schema))
         found = pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
         yield window.source, found
-
-
-def _others(
-    window: Window,
-    columns: list[ScanColumn],
-    schema: pa.Schema,
-    mask: pa.BooleanArray,
-    matches: np.ndarray,
-) -> pa.Table:
-    """The remaining columns of the rows that match."""
-    if len(matches) <= _FEW_MATCHES * len(mask):
-        rows = RowRanges.of_rows(window.rows.rows()[matches])
-        return Pending(window, columns, rows).table(schema)
-    table = Pending(window, columns).table(schema)
-    return _filtered(table, mask)
 
 
 def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
@@ -242,10 +228,18 @@ def _windows(
         start = int(wanted.starts[0])
         while start < wanted.stops[-1]:
             found = wanted.within(start, start + rows)
-            if len(found.bounds):
-                yield Window(fragment, RowRanges(found.bounds + start))
+            window = _window(fragment, RowRanges(found.bounds + start))
+            if window.num_rows:
+                yield window
             start += rows
             rows = min(2 * rows, full)
+
+
+def _window(fragment: FragmentReader, rows: RowRanges) -> Window:
+    """Those of some rows that are not deleted."""
+    if fragment.deletions is None or not len(rows.bounds):
+        return Window(fragment, rows)
+    return Window(fragment, rows, fragment.deletions.kept(rows)).lean()
 
 
 def _wanted_rows(
@@ -266,7 +260,7 @@ def _row_ranges(
     """Fragments with their wanted rows; a limit without a filter is known to end them."""
     unfiltered = options.filter is None
     skip = options.offset if unfiltered else 0
-    left = options.limit if unfiltered and options.limit is not None else _physical_rows(snapshot)
+    left = options.limit if unfiltered and options.limit is not None else snapshot.num_rows
     for fragment in _fragments(snapshot, options):
         start, stop = options.row_range or (0, fragment.num_rows)
         if not 0 <= start <= stop <= fragment.num_rows:
@@ -274,16 +268,19 @@ def _row_ranges(
                 f"rows {start} to {stop} of fragment {fragment.fragment.id}, "
                 f"which has {fragment.num_rows}"
             )
-        first = min(start + skip, stop)
-        skip -= first - start
-        behind = min(first + left, stop)
-        left -= behind - first
-        if first < behind:
-            yield fragment, first, behind
-
-
-def _physical_rows(snapshot: Snapshot) -> int:
-    return sum(fragment.physical_rows for fragment in snapshot.manifest.fragments)
+        if options.row_range is None and skip >= fragment.fragment.num_rows:
+            skip -= fragment.fragment.num_rows  # without looking for the deleted ones
+            continue
+        deleted = fragment.deletions or _NOTHING_DELETED
+        present = stop - start - deleted.count(start, stop)
+        skipped = min(skip, present)
+        given = min(left, present - skipped)
+        skip -= skipped
+        left -= given
+        if given:
+            position = deleted.position(start) + skipped
+            first, last = deleted.physical(np.array([position, position + given - 1])).tolist()
+            yield fragment, first, last + 1
 
 
 def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentReader]:

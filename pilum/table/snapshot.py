@@ -12,7 +12,10 @@ from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.counted import with_counted_rows
+from pilum.table.deletion_vector import DeletionVector
 from pilum.table.features import require_readable
+from pilum.table.files import FragmentReader
+from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.session import Session, default_session
 from pilum.table.versions import list_manifests, load_named, load_version
@@ -102,8 +105,17 @@ class Snapshot:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows."""
-        return sum(fragment.physical_rows for fragment in self.manifest.fragments)
+        """Number of rows that are not deleted."""
+        return sum(fragment.num_rows for fragment in self.manifest.fragments)
+
+    def deletions(self, fragment: Fragment) -> DeletionVector | None:
+        """The deleted rows of one of its fragments, None if there are none.
+
+        Raises:
+            NotFoundError: If the deletion file is missing.
+            CorruptFileError: If it is damaged.
+        """
+        return FragmentReader.of(self.session, self.store, fragment).deletions
 
     @classmethod
     def _checked(cls, store: Store, manifest: Manifest, session: Session | None) -> Snapshot:

@@ -1,7 +1,7 @@
 """Random access: rows by position or by address, in the order asked for, also repeated.
 
-positions ──▶ addresses ──▶ per fragment: sorted, distinct rows ──▶ one round of requests for
-all columns ──▶ decode only these values ──▶ back into the wanted order
+positions ──▶ deleted rows stepped over ──▶ addresses ──▶ per fragment: sorted, distinct rows ──▶
+one round of requests for all columns ──▶ decode only these values ──▶ back into the wanted order
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["addresses_of", "take", "take_addresses"]
+__all__ = ["addresses_of", "physical_rows", "take", "take_addresses"]
 
 _SHIFT = np.uint64(32)
 _ROW_MASK = np.uint64(0xFFFF_FFFF)
@@ -61,7 +61,7 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
         InvalidInputError: If a position does not exist.
     """
     fragments = snapshot.manifest.fragments
-    bounds = np.cumsum([0, *(fragment.physical_rows for fragment in fragments)], dtype=np.int64)
+    bounds = np.cumsum([0, *(fragment.num_rows for fragment in fragments)], dtype=np.int64)
     rows = np.asarray(rows, dtype=np.int64)
     wrong = (rows < 0) | (rows >= bounds[-1])
     if wrong.any():
@@ -69,16 +69,31 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
             f"row {int(rows[wrong.argmax()])} of a table with {int(bounds[-1])} rows"
         )
     if len(fragments) == 1:
-        return rows.astype(np.uint64) + (np.uint64(fragments[0].id) << _SHIFT)
+        physical = physical_rows(snapshot, fragments[0], rows)
+        return physical.astype(np.uint64) + (np.uint64(fragments[0].id) << _SHIFT)
     number = np.searchsorted(bounds, rows, side="right") - 1
     ids = np.array([fragment.id for fragment in fragments], dtype=np.uint64)
-    return (ids[number] << _SHIFT) + (rows - bounds[number]).astype(np.uint64)
+    physical = rows - bounds[number]
+    for touched in np.unique(number):
+        fragment = fragments[touched]
+        if fragment.deletion_file:
+            here = number == touched
+            physical[here] = physical_rows(snapshot, fragment, physical[here])
+    return (ids[number] << _SHIFT) + physical.astype(np.uint64)
+
+
+def physical_rows(
+    snapshot: Snapshot, fragment: Fragment, positions: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The physical rows at positions among those of a fragment that are not deleted."""
+    deleted = snapshot.deletions(fragment)
+    return positions if deleted is None else deleted.physical(positions)
 
 
 def take_addresses(
     snapshot: Snapshot, addresses: NDArray[np.uint64], columns: Iterable[str] | None = None
 ) -> pa.Table:
-    """Reads rows by their address.
+    """Reads rows by their address; those that are deleted are left out.
 
     Args:
         snapshot: The version.
@@ -86,15 +101,37 @@ def take_addresses(
         columns: See `take`.
 
     Returns:
-        n rows in the order of `addresses`.
+        The rows in the order of `addresses`.
 
     Raises:
         InvalidInputError: If there is no such fragment or row.
         ColumnNotFoundError: If a column does not exist.
         CorruptFileError: If a file is damaged.
     """
-    names, schema = _projection(snapshot, columns)
     places = np.asarray(addresses, dtype=np.uint64)
+    return _take(snapshot, places[_present(snapshot, places)], columns)
+
+
+def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """For each address, whether its row is there and not deleted."""
+    present = np.ones(len(addresses), dtype=np.bool_)
+    shrunken = {
+        fragment.id: fragment for fragment in snapshot.manifest.fragments if fragment.deletion_file
+    }
+    ids = addresses >> _SHIFT
+    for number in np.unique(ids).tolist() if shrunken else ():
+        if number in shrunken:
+            deleted = snapshot.deletions(shrunken[number])
+            here = ids == number
+            rows = (addresses[here] & _ROW_MASK).astype(np.int64)
+            present[here] = ~deleted.contains(rows) if deleted else True
+    return present
+
+
+def _take(
+    snapshot: Snapshot, places: NDArray[np.uint64], columns: Iterable[str] | None
+) -> pa.Table:
+    names, schema = _projection(snapshot, columns)
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
     tables = [

@@ -34,6 +34,7 @@ fragments = st.builds(
 )
 FILE: dict[str, Any] = {"path": "x", "fields": [0], "column_indices": [0]}
 FRAGMENT: dict[str, Any] = {"id": 1, "files": [FILE], "physical_rows": 3}
+DELETED: dict[str, Any] = {"read_version": 1, "id": 7, "file_type": "array", "num_deleted_rows": 2}
 
 
 @given(fragments)
@@ -72,6 +73,11 @@ def test_contradictions_are_damage(message: dict[str, Any]) -> None:
         {**FRAGMENT, "files": [None]},
         {**FRAGMENT, "files": [{"path": "x"}]},
         {**FRAGMENT, "files": [{**FILE, "fields": ["a"]}]},
+        {**FRAGMENT, "deletion_file": 1},
+        {**FRAGMENT, "deletion_file": {"id": 1}},
+        {**FRAGMENT, "deletion_file": {**DELETED, "file_type": "list"}},
+        {**FRAGMENT, "deletion_file": {**DELETED, "id": -1}},
+        {**FRAGMENT, "deletion_file": {**DELETED, "id": 2**64}},
     ],
 )
 def test_json_that_is_no_fragment(data: Any) -> None:
@@ -82,7 +88,7 @@ def test_json_that_is_no_fragment(data: Any) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        {**FRAGMENT, "deletion_file": {"id": 1}},
+        {**FRAGMENT, "deletion_file": {**DELETED, "base_id": 0}},
         {**FRAGMENT, "row_id_meta": {"inline": [1]}},
         {**FRAGMENT, "overlays": [{}]},
         {**FRAGMENT, "files": [{**FILE, "base_id": 0}]},

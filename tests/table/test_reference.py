@@ -166,11 +166,6 @@ def test_it_sees_our_commit_as_a_conflict(store: LocalStore, path: str) -> None:
         )
 
 
-def test_deletions_are_refused_by_name(store: LocalStore, path: str) -> None:
-    lance.dataset(path).delete("a = 1")
-    require_refused(path, "deletion files")
-
-
 def test_base_paths_are_refused_by_name(store: LocalStore, path: str) -> None:
     lance.dataset(path).shallow_clone(f"{path}-clone", 2)
     require_refused(f"{path}-clone", "base paths")
@@ -267,7 +262,9 @@ def test_tables_of_old_releases(name: str, version: int, data_format: str, num_r
 @pytest.mark.parametrize("name", ["v0.7.5/with_deletions", "v0.8.0/migrated_from_v0.7.5"])
 def test_old_tables_with_deletions_tell_their_history(name: str) -> None:
     store = open_store(HISTORICAL / name)
-    with pytest.raises(UnsupportedFeatureError, match="deletion files"):
-        Snapshot.latest(store)
     versions = [info.version for info in list_versions(store)]
     assert versions == [info["version"] for info in lance.dataset(store.uri).versions()]
+    (fragment, *_) = Snapshot.latest(store).manifest.fragments
+    theirs = lance.dataset(store.uri).get_fragments()[0]
+    assert (fragment.physical_rows, fragment.num_deleted_rows) == (100, 10)
+    assert (theirs.physical_rows, theirs.num_deletions) == (100, 10)

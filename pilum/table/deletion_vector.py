@@ -1,0 +1,93 @@
+"""The deleted rows of one fragment, and what follows from them for the others.
+
+    physical rows    0  1  2  3  4  5  6  7
+    deleted             x     x  x
+    positions        0     1        2  3  4      of the rows that are left
+
+A position is found again by counting: before deleted row `offsets[i]` there are `offsets[i] - i`
+rows that are left, so a binary search in these numbers tells how many deleted rows to step over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.format.rows import RowRanges
+
+__all__ = ["DeletionVector", "bit_mask"]
+
+
+@dataclass(frozen=True, eq=False)
+class DeletionVector:
+    """Some rows of a fragment.
+
+    Attributes:
+        offsets: uint32, shape (n,): the deleted physical rows, ascending and distinct.
+    """
+
+    offsets: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, rows: NDArray[np.generic]) -> DeletionVector:
+        """Builds it from rows in any order, also repeated."""
+        return cls(np.unique(rows).astype(np.uint32, copy=False))
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def count(self, start: int, stop: int) -> int:
+        """How many of the physical rows from `start` to before `stop` are deleted."""
+        return self._before(stop) - self._before(start)
+
+    def kept(self, rows: RowRanges) -> pa.BooleanArray | None:
+        """For each of some physical rows, whether it is left; None if all are."""
+        start, stop = int(rows.starts[0]), int(rows.stops[-1])
+        first, behind = self._before(start), self._before(stop)
+        if first == behind:
+            return None
+        mask = np.ones(stop - start, dtype=np.bool_)
+        mask[self.offsets[first:behind].astype(np.int64) - start] = False
+        return bit_mask(mask if len(rows.bounds) == 1 else mask[rows.rows() - start])
+
+    def contains(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For each physical row, whether it is deleted."""
+        places = self.offsets.searchsorted(rows)
+        inside = places < len(self.offsets)
+        found = np.zeros(len(rows), dtype=np.bool_)
+        found[inside] = self.offsets[places[inside]] == rows[inside]
+        return found
+
+    def position(self, row: int) -> int:
+        """How many rows are left before a physical row."""
+        return row - self._before(row)
+
+    def physical(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The physical rows at positions among those that are left; int64 in and out."""
+        return positions + self._left_before.searchsorted(positions, side="right")
+
+    def union(self, other: DeletionVector) -> DeletionVector:
+        """The rows of both."""
+        return DeletionVector(np.union1d(self.offsets, other.offsets))
+
+    def meets(self, other: DeletionVector) -> bool:
+        """Whether a row is in both."""
+        return bool(self.contains(other.offsets.astype(np.int64)).any())
+
+    @cached_property
+    def _left_before(self) -> NDArray[np.int64]:
+        """For each deleted row, how many rows are left before it."""
+        return self.offsets.astype(np.int64) - np.arange(len(self.offsets))
+
+    def _before(self, row: int) -> int:
+        return int(self.offsets.searchsorted(row))
+
+
+def bit_mask(mask: NDArray[np.bool_]) -> pa.BooleanArray:
+    """The same truths as an Arrow array."""
+    bits = np.packbits(mask, bitorder="little")
+    return pa.BooleanArray.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(bits)])
