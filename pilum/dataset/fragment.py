@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -17,8 +17,11 @@ from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transaction
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
+from pilum.expressions import bind
 from pilum.storage.open import open_store
-from pilum.table.fragment import Fragment
+from pilum.table.delete import delete_rows, matching_rows
+from pilum.table.deletion_vector import DeletionVector
+from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.take import physical_rows, take_addresses
 from pilum.table.write import WriteOptions
 
@@ -176,6 +179,43 @@ class LanceFragment:
         return (
             self._fragment.num_rows if filter is None else self.scanner(filter=filter).count_rows()
         )
+
+    def delete(self, predicate: Filter) -> FragmentMetadata | None:
+        """Writes a new deletion file. The table stays as it is before `LanceOperation.Delete`.
+
+        Args:
+            predicate: SQL, or an expression of pyarrow.compute. Rows for which it is true are
+                deleted.
+
+        Returns:
+            The fragment with that file; as it was if no row matches, None if no row is left.
+
+        Raises:
+            FilterError: If the predicate does not parse or bind, or fails on a value.
+        """
+        wanted = bind(predicate, self.schema)
+        found = matching_rows(self._snapshot, wanted, (self.fragment_id,))
+        return self._without(found.get(FragmentId(self.fragment_id)))
+
+    def delete_rows(self, offsets: Iterable[int]) -> FragmentMetadata | None:
+        """Writes a new deletion file, as `delete` does, for rows that are known already.
+
+        Args:
+            offsets: Physical rows of the fragment; they may be deleted already.
+
+        Raises:
+            InvalidInputError: If an offset is negative or beyond the last row.
+        """
+        rows = positions(offsets, self.physical_rows)
+        deleted = self._snapshot.deletions(self._fragment)
+        rows = rows[~deleted.contains(rows)] if deleted else rows
+        return self._without(DeletionVector.of(rows))
+
+    def _without(self, rows: DeletionVector | None) -> FragmentMetadata | None:
+        if not rows:
+            return self.metadata
+        updated = delete_rows(self._snapshot, {FragmentId(self.fragment_id): rows}).updated
+        return FragmentMetadata.from_table(updated[0]) if updated else None
 
     def __repr__(self) -> str:
         return f"LanceFragment(id={self.fragment_id}, rows={self.physical_rows})"

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location
 from pilum.dataset.blobs import Blobs
+from pilum.dataset.deleting import Deleting
 from pilum.dataset.reading import Reading
 from pilum.dataset.transactions import (
     BlobRequest,
@@ -33,12 +34,12 @@ __all__ = ["LanceDataset", "dataset", "write_dataset"]
 _DEFAULTS = WriteOptions()
 
 
-class LanceDataset(Reading, Blobs, Writing, Versions):
+class LanceDataset(Reading, Blobs, Writing, Deleting, Versions):
     """One version of a table.
 
-    What it gives never changes, whatever others write meanwhile; `checkout_latest` and `insert`
-    move it on. It pickles as its location and version, and exports itself to other libraries as
-    an Arrow stream.
+    What it gives never changes, whatever others write meanwhile; `checkout_latest`, `insert` and
+    `delete` move it on. It pickles as its location and version, and exports itself to other
+    libraries as an Arrow stream.
     """
 
 

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pilum.dataset.metadata import FragmentMetadata
+from pilum.dataset.options import require_count
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.table import transaction
 from pilum.table.align import new_schema
-from pilum.table.fragment import Fragment
+from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
+from pilum.table.operations.delete import Delete
 from pilum.table.operations.overwrite import Overwrite
 
 __all__ = ["LanceOperation", "Transaction"]
@@ -55,6 +57,20 @@ class LanceOperation:
 
         new_schema: pa.Schema | Schema
         fragments: Iterable[FragmentMetadata]
+
+    @dataclass
+    class Delete(BaseOperation):
+        """Marks rows as deleted, and drops fragments without any others.
+
+        Attributes:
+            updated_fragments: What `LanceFragment.delete` gave.
+            deleted_fragment_ids: Of fragments for which it gave None.
+            predicate: What chose the rows, for readers of the history.
+        """
+
+        updated_fragments: Iterable[FragmentMetadata]
+        deleted_fragment_ids: Iterable[int]
+        predicate: str
 
 
 @dataclass
@@ -100,6 +116,9 @@ def _from_table(operation: Operation) -> LanceOperation.BaseOperation:
         return LanceOperation.Overwrite(operation.schema, _metadata(operation.fragments))
     if isinstance(operation, Append):
         return LanceOperation.Append(_metadata(operation.fragments))
+    if isinstance(operation, Delete):
+        updated, removed = _metadata(operation.updated), list(map(int, operation.removed))
+        return LanceOperation.Delete(updated, removed, operation.predicate)
     raise InvalidInputError(f"no operation for users: {operation.arm}")
 
 
@@ -108,8 +127,12 @@ def _to_table(operation: LanceOperation.BaseOperation) -> Operation:
         return Append(_fragments(operation.fragments))
     if isinstance(operation, LanceOperation.Overwrite):
         return Overwrite(_schema(operation.new_schema), _fragments(operation.fragments))
+    if isinstance(operation, LanceOperation.Delete):
+        ids = (require_count("deleted_fragment_ids", n) for n in operation.deleted_fragment_ids)
+        updated = _fragments(operation.updated_fragments)
+        return Delete(updated, tuple(map(FragmentId, ids)), str(operation.predicate))
     raise InvalidInputError(
-        f"operation: expected LanceOperation.Append or .Overwrite, found {operation!r}"
+        f"operation: expected LanceOperation.Append, .Delete or .Overwrite, found {operation!r}"
     )
 
 

@@ -29,7 +29,7 @@ from pilum.table.blob_inputs import ingested_batches, with_blobs_v2
 from pilum.table.commit import commit
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
-from pilum.table.sidecars import delete_data_file
+from pilum.table.sidecars import discard_file
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
 from pilum.table.write import WriteOptions, require_storage, write_fragments
@@ -161,7 +161,7 @@ def write_transaction(
 
 
 def publish(store: Store, transaction: Transaction, attempts: int = _COMMIT_ATTEMPTS) -> Snapshot:
-    """Commits, and deletes the new data files if that failed for certain.
+    """Commits, and deletes the new files if that failed for certain.
 
     Raises:
         CommitConflictError: If another commit contradicts this one.
@@ -202,6 +202,5 @@ def _file_version(snapshot: Snapshot | None, request: WriteRequest) -> FileVersi
 
 
 def _discard(store: Store, transaction: Transaction) -> None:
-    fragments = getattr(transaction.operation, "fragments", ())
-    for file in (file for fragment in fragments for file in fragment.files):
-        delete_data_file(store, file.path)
+    for path in transaction.operation.new_files():
+        discard_file(store, path)

@@ -1,6 +1,7 @@
 """Publishing a transaction as the next version of a table.
 
-    1  find the latest version; compare footprints with all that others committed meanwhile
+    1  find the latest version; compare footprints with all that others committed meanwhile,
+       and take over what can be merged
     2  write _transactions/{read_version}-{uuid}.txn
     3  build the manifest of latest + 1, with the transaction inside
     4  put it under its final name unless that exists          <- the only visible step
@@ -30,7 +31,7 @@ from pilum.errors import (
     UnsupportedFormatError,
 )
 from pilum.format.schema import Schema
-from pilum.storage.base import Store
+from pilum.storage.base import Store, write_object
 from pilum.table.counted import with_counted_rows
 from pilum.table.dictionaries import with_dictionaries_of_files
 from pilum.table.features import require_writable
@@ -43,6 +44,7 @@ from pilum.table.manifest_file import (
 )
 from pilum.table.names import HINT_PATH, ManifestName, NamingScheme, transaction_path
 from pilum.table.session import default_session
+from pilum.table.sidecars import discard_file
 from pilum.table.transaction import Committed, Transaction, load_transaction
 from pilum.table.versions import list_manifests, load_named
 
@@ -75,11 +77,12 @@ def commit(store: Store, transaction: Transaction, *, attempts: int = _ATTEMPTS)
     """
     if attempts < 1:
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
+    committer = _Committer(store, transaction)
     try:
-        return _Committer(store, transaction, transaction.to_bytes()).run(attempts)
+        return committer.run(attempts)
     except (CommitError, InvalidInputError, UnsupportedFormatError):
-        # Certainly not committed. After any other failure the file stays: it may be in use.
-        store.delete(transaction_path(transaction.file_name))
+        # Certainly not committed. After any other failure files stay: they may be in use.
+        committer.discard(keep=transaction)
         raise
 
 
@@ -104,12 +107,22 @@ class _Committer:
 
     store: Store
     transaction: Transaction
-    data: bytes
+    data: bytes = field(init=False)
+    conflict: CommitConflictError | None = field(init=False, default=None)
     checked_version: int = field(init=False)
     has_file: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.checked_version = self.transaction.read_version
+        self.data = self.transaction.to_bytes()
+
+    def discard(self, keep: Transaction) -> None:
+        """Deletes what was written for the transaction, but for the files that `keep` came with."""
+        store = self.store
+        store.delete(transaction_path(self.transaction.file_name))
+        kept = keep.operation.new_files()
+        for path in set(self.transaction.operation.new_files()).difference(kept):
+            discard_file(store, path)
 
     def run(self, attempts: int) -> Manifest:
         pause = _Pause()
@@ -136,7 +149,7 @@ class _Committer:
                 other = self._load(name)
                 if other.uuid == self.transaction.uuid:
                     return name
-                self._require_compatible_with(other)
+                self._compare_with(other)
                 self.checked_version = name.version
         if self.checked_version > (names[-1].version if names else 0):
             raise InvalidInputError(
@@ -144,18 +157,35 @@ class _Committer:
             )
         return None
 
-    def _require_compatible_with(self, other: Committed) -> None:
+    def _compare_with(self, other: Committed) -> None:
+        """Raises what cannot be settled, and keeps what may be (`_merge`)."""
         mine = self.transaction.operation
         worst, clash = verdict(mine.footprint(), other.operation.footprint())
         if worst is not Verdict.COMPATIBLE:
-            again = worst is Verdict.RETRYABLE
-            raise CommitConflictError(
+            again = worst is not Verdict.INCOMPATIBLE
+            error = CommitConflictError(
                 f"{self.store.uri}: the {mine.arm} for version {self.transaction.read_version} "
                 f"conflicts with the {other.operation.arm} of version {other.version} over "
                 + ", ".join(map(str, clash))
                 + ("; do it again on the latest version" if again else ""),
                 retryable=again,
             )
+            if worst is not Verdict.MERGEABLE:
+                raise error
+            self.conflict = error
+
+    def _merge(self, base: Manifest) -> None:
+        """Makes the transaction one for `base`, with what others changed meanwhile in it."""
+        if self.conflict is None:
+            return
+        operation = self.transaction.operation.rebase(self.store, base)
+        if operation is None:
+            raise self.conflict
+        old = self.transaction
+        merged = replace(old, read_version=base.version, operation=operation)
+        self.discard(keep=merged)
+        self.transaction, self.data = merged, merged.to_bytes()
+        self.has_file, self.conflict = False, None
 
     def _load(self, name: ManifestName) -> Committed:
         if name.version != self.checked_version + 1:
@@ -173,6 +203,7 @@ class _Committer:
     def _build(self, names: list[ManifestName]) -> Manifest:
         """The manifest of the next version: what the operation makes, and what all have."""
         base = self._base(names)
+        self._merge(base)
         content = self.transaction.operation.apply(base)
         known = {fragment.files for fragment in base.fragments}
         new = [fragment for fragment in content.fragments if fragment.files not in known]
@@ -226,13 +257,7 @@ class _Committer:
         if is_inlined(self.data):
             self.store.put(transaction_path(self.transaction.file_name), self.data)
             return
-        sink = self.store.sink(transaction_path(self.transaction.file_name))
-        try:
-            sink.write(self.data)
-            sink.finish()
-        except BaseException:
-            sink.abort()
-            raise
+        write_object(self.store, transaction_path(self.transaction.file_name), self.data)
 
     def _leave_hint(self, version: int) -> None:
         with suppress(OSError):  # advice for others; the version exists with or without it

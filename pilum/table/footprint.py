@@ -5,30 +5,43 @@ in one vocabulary, what must stay as it was for its work to make sense and what 
 operations conflict where the first relies on what the second changed; how badly is a property of
 the thing itself:
 
-    A, then B committed   Append   Overwrite   Restore   UpdateConfig   Project   mem-WAL
-    Append                  .         I           I           .            n         I
-    Overwrite               .         R           .           k            .         I
+    A, then B      Append  Delete  Update  Rewrite  Replace  Overwrite  Restore  Merge  Project
+    Append           .       .       .        .        .         I         I       n       n
+    Delete           .       f       f        F        F         I         I       R       .
+    Overwrite        .       .       .        .        .         R         .       .       .
 
     .  compatible     R  do the work again on the latest version     I  incompatible
-    n  R unless B kept the columns that must not be null     k  I if they share a config key
+    n  R unless B kept the columns that must not be null
+    F  R if both touch a fragment
+    f  if both touch a fragment, A is brought up to date where B only deleted other rows; else R
+
+After a change of the write-ahead log all are I, and an overwrite after another change of one of
+its config keys. After all else, none conflicts. Replace is `DataReplacement`, and an `Update` that
+writes columns anew.
 
 Source: docs/format/table.md, "Conflicts".
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-__all__ = ["Footprint", "Kind", "Resource", "Verdict", "verdict"]
+__all__ = ["Footprint", "Kind", "Resource", "Verdict", "fragments_of", "verdict"]
 
 
 class Verdict(IntEnum):
-    """What a conflict means for the commit, from harmless to final."""
+    """What a conflict means for the commit, from harmless to final.
+
+    Mergeable is what an operation can take over from others, if it knows how (`Operation.rebase`);
+    if it cannot, the work has to be done again.
+    """
 
     COMPATIBLE = 0
-    RETRYABLE = 1
-    INCOMPATIBLE = 2
+    MERGEABLE = 1
+    RETRYABLE = 2
+    INCOMPATIBLE = 3
 
 
 class Kind(Enum):
@@ -39,6 +52,9 @@ class Kind(Enum):
     REQUIRED_COLUMNS = "the columns that must not be null"
     MEMTABLES = "the state of the write-ahead log"
     CONFIG_KEY = "a key of the config"
+    FRAGMENT_LIST = "the list of fragments"
+    FRAGMENT = "the data files of fragment"
+    DELETED_ROWS = "the deleted rows of fragment"
 
 
 _VERDICTS = {
@@ -47,6 +63,9 @@ _VERDICTS = {
     Kind.REQUIRED_COLUMNS: Verdict.RETRYABLE,
     Kind.MEMTABLES: Verdict.INCOMPATIBLE,
     Kind.CONFIG_KEY: Verdict.INCOMPATIBLE,
+    Kind.FRAGMENT_LIST: Verdict.RETRYABLE,
+    Kind.FRAGMENT: Verdict.RETRYABLE,
+    Kind.DELETED_ROWS: Verdict.MERGEABLE,
 }
 
 
@@ -72,6 +91,11 @@ class Footprint:
     def of(cls, *, relies_on: tuple[Kind, ...] = (), changes: tuple[Kind, ...] = ()) -> Footprint:
         """A footprint of things without keys."""
         return cls(frozenset(map(Resource, relies_on)), frozenset(map(Resource, changes)))
+
+
+def fragments_of(kind: Kind, ids: Iterable[int]) -> frozenset[Resource]:
+    """One resource per fragment."""
+    return frozenset(Resource(kind, str(number)) for number in ids)
 
 
 def verdict(first: Footprint, second: Footprint) -> tuple[Verdict, list[Resource]]:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Sink, Store
-from pilum.table.names import data_path, sidecar_folder, sidecar_path
+from pilum.table.names import DATA_FOLDER, data_path, sidecar_folder, sidecar_path
 
-__all__ = ["SidecarFiles", "delete_data_file"]
+__all__ = ["SidecarFiles", "delete_data_file", "discard_file"]
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 
@@ -113,6 +113,19 @@ class SidecarFiles:
     def _new(self) -> tuple[int, Sink]:
         self._last_id += 1
         return self._last_id, self._store.sink(sidecar_path(self._file_name, self._last_id))
+
+
+def discard_file(store: Store, path: str) -> None:
+    """Removes a file that nothing refers to, by its path below the root of the table.
+
+    As far as the store lets it; with the sidecars, if it is a data file.
+    """
+    folder, _, file_path = path.partition("/")
+    if folder == DATA_FOLDER:
+        delete_data_file(store, file_path)
+        return
+    with suppress(OSError):
+        store.delete(path)
 
 
 def delete_data_file(store: Store, file_path: str) -> None:

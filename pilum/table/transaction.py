@@ -21,12 +21,15 @@ from pilum.table.manifest_file import decode_message, load_manifest_and_transact
 from pilum.table.names import transaction_file_name, transaction_path
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
+from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS, ForeignOperation
 from pilum.table.operations.overwrite import Overwrite
 
 __all__ = ["OPERATIONS", "Committed", "Transaction", "load_transaction"]
 
-OPERATIONS: Mapping[str, type[Operation]] = {Append.arm: Append, Overwrite.arm: Overwrite}
+OPERATIONS: Mapping[str, type[Operation]] = {
+    operation.arm: operation for operation in (Append, Delete, Overwrite)
+}
 """The operations of this library, by their arm of the `Transaction` message."""
 
 

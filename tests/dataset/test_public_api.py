@@ -64,6 +64,7 @@ def _functions() -> list[tuple[str, Callable[..., Any], Callable[..., Any]]]:
         ("BlobFile", pilum.BlobFile, lance.BlobFile),
         ("blob_array", pilum.blob_array, lance.blob_array),
         ("blob_field", pilum.blob_field, lance.blob_field),
+        ("LanceOperation.Delete", pilum.LanceOperation.Delete, lance.LanceOperation.Delete),
         ("DataFile", pilum.fragment.DataFile, lance.fragment.DataFile),
         ("FragmentMetadata", pilum.FragmentMetadata, lance.FragmentMetadata),
         ("Transaction", pilum.Transaction, lance.Transaction),

@@ -11,7 +11,12 @@ from pilum.table.footprint import Footprint, Kind
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
-from pilum.table.operations.fragments import data_format_of, numbered, require_fits
+from pilum.table.operations.fragments import (
+    data_format_of,
+    data_paths,
+    numbered,
+    require_fits,
+)
 
 __all__ = ["Append"]
 
@@ -41,6 +46,10 @@ class Append(Operation):
     def footprint(self) -> Footprint:
         """The table must still be the same one, with the same required columns."""
         return Footprint.of(relies_on=(Kind.HISTORY, Kind.REQUIRED_COLUMNS, Kind.MEMTABLES))
+
+    def new_files(self) -> tuple[str, ...]:
+        """The data files."""
+        return data_paths(self.fragments)
 
     def apply(self, manifest: Manifest) -> Manifest:
         """The manifest with the new fragments after its own.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
+from pilum.storage.base import Store
 from pilum.table.footprint import Footprint
 from pilum.table.manifest import Manifest
 
@@ -40,3 +41,20 @@ class Operation(ABC):
         Raises:
             InvalidInputError: If it does not fit the table.
         """
+
+    def new_files(self) -> tuple[str, ...]:
+        """Paths of the files that were written for it: of no use if it is not committed."""
+        return ()
+
+    def rebase(self, store: Store, manifest: Manifest) -> Self | None:
+        """The same change for a version in which others made changes that it can be merged with.
+
+        Args:
+            store: Where the table is; new files may be written to it.
+            manifest: That version.
+
+        Returns:
+            None if it cannot be merged.
+        """
+        del store, manifest
+        return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilum.format.pb import transaction_pb2
-from pilum.table.footprint import Footprint, Kind, Resource
+from pilum.table.footprint import Footprint, Kind, Resource, fragments_of
 
 __all__ = ["FOREIGN_OPERATIONS", "ForeignOperation"]
 
@@ -39,6 +39,31 @@ def _new_schema(
     return Footprint() if kept else Footprint.of(changes=(Kind.REQUIRED_COLUMNS,))
 
 
+def _merge(message: transaction_pb2.Transaction.Merge) -> Footprint:
+    plain = Footprint.of(changes=(Kind.FRAGMENT_LIST,))
+    return Footprint(changes=plain.changes | _new_schema(message).changes)
+
+
+def _rewrite(message: transaction_pb2.Transaction.Rewrite) -> Footprint:
+    old = [fragment for group in message.groups for fragment in group.old_fragments]
+    ids = (fragment.id for fragment in (*old, *message.old_fragments))
+    return Footprint(changes=fragments_of(Kind.FRAGMENT, ids))
+
+
+def _update(message: transaction_pb2.Transaction.Update) -> Footprint:
+    moves_rows = message.update_mode == transaction_pb2.Transaction.Update.REWRITE_ROWS
+    updated = (fragment.id for fragment in message.updated_fragments)
+    return Footprint(
+        changes=fragments_of(Kind.FRAGMENT, message.removed_fragment_ids)
+        | fragments_of(Kind.DELETED_ROWS if moves_rows else Kind.FRAGMENT, updated)
+    )
+
+
+def _data_replacement(message: transaction_pb2.Transaction.DataReplacement) -> Footprint:
+    ids = (replacement.fragment_id for replacement in message.replacements)
+    return Footprint(changes=fragments_of(Kind.FRAGMENT, ids))
+
+
 def _restore(_: transaction_pb2.Transaction.Restore) -> Footprint:
     return Footprint.of(changes=(Kind.HISTORY,))
 
@@ -54,16 +79,15 @@ def _update_config(message: transaction_pb2.Transaction.UpdateConfig) -> Footpri
 
 
 FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
-    "delete": _nothing_of_ours,
     "create_index": _nothing_of_ours,
-    "rewrite": _nothing_of_ours,
-    "merge": _new_schema,
+    "rewrite": _rewrite,
+    "merge": _merge,
     "restore": _restore,
     "reserve_fragments": _nothing_of_ours,
-    "update": _nothing_of_ours,
+    "update": _update,
     "project": _new_schema,
     "update_config": _update_config,
-    "data_replacement": _nothing_of_ours,
+    "data_replacement": _data_replacement,
     "update_mem_wal_state": _mem_wal,
     "clone": _nothing_of_ours,
     "update_bases": _nothing_of_ours,

@@ -9,8 +9,9 @@ from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVers
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.names import data_path
 
-__all__ = ["data_format_of", "numbered", "require_fits"]
+__all__ = ["data_format_of", "data_paths", "numbered", "require_fits"]
 
 
 def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, ...]:
@@ -22,6 +23,11 @@ def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, 
             fragment = replace(fragment, id=FragmentId(highest_id))
         result.append(fragment)
     return tuple(result)
+
+
+def data_paths(fragments: Iterable[Fragment]) -> tuple[str, ...]:
+    """Paths of the data files, below the root of the table."""
+    return tuple(data_path(file.path) for fragment in fragments for file in fragment.files)
 
 
 def data_format_of(fragments: Iterable[Fragment]) -> set[str]:

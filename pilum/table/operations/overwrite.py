@@ -12,7 +12,12 @@ from pilum.table.footprint import Footprint, Kind, Resource
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
-from pilum.table.operations.fragments import data_format_of, numbered, require_fits
+from pilum.table.operations.fragments import (
+    data_format_of,
+    data_paths,
+    numbered,
+    require_fits,
+)
 
 __all__ = ["Overwrite"]
 
@@ -67,6 +72,10 @@ class Overwrite(Operation):
             relies_on=(Kind.REPLACEMENT, Kind.MEMTABLES), changes=(Kind.REPLACEMENT, Kind.HISTORY)
         )
         return Footprint(plain.relies_on | keys, plain.changes | keys)
+
+    def new_files(self) -> tuple[str, ...]:
+        """The data files."""
+        return data_paths(self.fragments)
 
     def apply(self, manifest: Manifest) -> Manifest:
         """The manifest with the new content and without indices.

@@ -1,0 +1,87 @@
+"""Deleting rows: chosen by a filter, in one committed version, done again if others interfere."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TypedDict
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.options import Filter, require_count
+from pilum.dataset.transactions import publish
+from pilum.errors import CommitConflictError, CommitContentionError, InvalidInputError
+from pilum.expressions import bind
+from pilum.table.delete import delete_rows, matching_rows
+from pilum.table.snapshot import Snapshot
+from pilum.table.transaction import Transaction
+
+__all__ = ["DeleteResult", "Deleting"]
+
+
+class DeleteResult(TypedDict):
+    """What a delete did."""
+
+    num_deleted_rows: int
+
+
+class Deleting(DatasetBase):
+    """Chapter of `LanceDataset`: deleting rows."""
+
+    def delete(
+        self,
+        predicate: Filter,
+        *,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = timedelta(seconds=30),
+    ) -> DeleteResult:
+        """Deletes rows and moves this dataset to the new version.
+
+        The rows are marked: data files stay as they are, and older versions keep all their rows. A
+        delete that finds nothing makes a version too.
+
+        Args:
+            predicate: SQL, or an expression of pyarrow.compute. Rows for which it is true are
+                deleted, those for which it is null are not.
+            conflict_retries: How often to choose the rows anew because others changed the same
+                rows or moved them.
+            retry_timeout: No such try begins later than this after the call.
+
+        Returns:
+            A dict with `num_deleted_rows`.
+
+        Raises:
+            FilterError: If the predicate does not parse or bind, or fails on a value.
+            CommitConflictError: If another commit made the delete meaningless.
+            CommitContentionError: If others interfered every time.
+            InvalidInputError: For any other argument that makes no sense.
+        """
+        retries = require_count("conflict_retries", conflict_retries)
+        if not isinstance(retry_timeout, timedelta):
+            raise InvalidInputError(f"retry_timeout: expected a timedelta, found {retry_timeout!r}")
+        end = time.monotonic() + retry_timeout.total_seconds()
+        snapshot = self._snapshot
+        for attempt in range(retries + 1):
+            try:
+                self._snapshot, num_rows = _delete(snapshot, predicate)
+                return DeleteResult(num_deleted_rows=num_rows)
+            except CommitConflictError as error:
+                if not error.retryable:
+                    raise
+                if attempt == retries or time.monotonic() >= end:
+                    raise CommitContentionError(
+                        f"{self._uri}: others changed the rows to delete, {attempt + 1} times; "
+                        f"try again later\n  {error}"
+                    ) from error
+            snapshot = Snapshot.latest(snapshot.store)
+        raise AssertionError  # the last attempt returns or raises
+
+    def truncate_table(self) -> None:
+        """Deletes all rows and moves this dataset to the new version."""
+        self.delete("true")
+
+
+def _delete(snapshot: Snapshot, predicate: Filter) -> tuple[Snapshot, int]:
+    rows = matching_rows(snapshot, bind(predicate, snapshot.schema.arrow))
+    operation = delete_rows(snapshot, rows, str(predicate))
+    transaction = Transaction(snapshot.manifest.version, operation)
+    return publish(snapshot.store, transaction), sum(map(len, rows.values()))
