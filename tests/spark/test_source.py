@@ -10,6 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from spark.helpers import filters_in_spark, write_table
 
+import pilum
+
 HALF = datetime.datetime(2026, 1, 2, 12, 30, 0, 500)
 AWARE = HALF.replace(tzinfo=datetime.UTC)
 DAY = datetime.date(2026, 1, 2)
@@ -177,3 +179,13 @@ def test_finer_times_are_refused_or_cut(spark: SparkSession, uri: str) -> None:
         load(spark, uri).collect()
     (row,) = load(spark, uri, nanoseconds="truncate").collect()
     assert row.t == datetime.datetime(1970, 1, 1, 0, 0, 0, 1)
+
+
+def test_deleted_rows_are_not_read(spark: SparkSession, uri: str) -> None:
+    """S2.7: also where a file is read in parts."""
+    dataset = pilum.write_dataset(pa.table({"id": range(100_000)}), uri)
+    dataset.delete("id % 3 = 0")
+    frame = load(spark, uri, partitionBytes=20_000)
+    assert frame.rdd.getNumPartitions() > 1
+    assert frame.count() == frame.filter("id % 3 > 0").count() == 66_666
+    assert [row.id for row in frame.orderBy("id").limit(3).collect()] == [1, 2, 4]
