@@ -45,10 +45,7 @@ class Compression:
         """The bytes as they are stored; nothing stays nothing."""
         if self.scheme == "none" or not len(data):
             return data
-        if self.scheme == "lz4":
-            return kernels.compress_lz4(data)
-        whole = np.array([0, len(data)], dtype=np.int64)
-        return kernels.compress_zstd(whole, data, self.level or 0)[1]
+        return kernels.compress(self.scheme, data, self.level or 0)
 
     def decompress(self, stored: Bytes) -> Bytes:
         """The inverse of `compress`."""

@@ -115,7 +115,11 @@ fn position(n: u64) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::single_range_in_vec_init
+    )]
     use super::*;
 
     fn bytes(words: &[u64]) -> Vec<u8> {

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pilum_kernels::values::{Offsets, Values};
-use pilum_kernels::{adjusted, compression, fsst, linear, ranges};
+use pilum_kernels::{adjusted, fsst, linear, ranges};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{corrupt, impossible, rows, slice, values_out};
+use crate::arrays::{corrupt, rows, slice, values_out};
 
 type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Pairs<'py> = PyReadonlyArray2<'py, i64>;
@@ -110,17 +110,6 @@ pub fn decompress_fsst<'py>(
             data,
         },
     )
-}
-
-/// Compresses one buffer as an LZ4 block behind its raw size.
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value)]
-pub fn compress_lz4<'py>(py: Python<'py>, data: Bytes<'py>) -> PyResult<Made<'py, u8>> {
-    let data = slice(&data)?;
-    let made = py
-        .detach(|| compression::compress_lz4(data))
-        .map_err(impossible)?;
-    Ok(made.into_pyarray(py))
 }
 
 fn pairs(array: &Pairs<'_>) -> PyResult<Vec<(usize, usize)>> {

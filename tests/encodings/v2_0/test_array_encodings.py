@@ -12,7 +12,6 @@ import pyarrow.types as pt
 import pytest
 from container.paged import HandPage, file_of, open_paged, read_all, read_paged, write_paged
 
-from pilum import kernels
 from pilum.container.v2_0.columns import Column
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffer
 from pilum.encodings.v2_0.binary import Binary
@@ -198,7 +197,7 @@ FOREIGN: dict[str, tuple[pa.DataType, ArrayEncoding, Sequence[bytes], list[Any]]
     "lz4 numbers": (
         pa.int32(),
         Flat(32, Buffer(0), Compression("lz4", 1)),
-        [kernels.compress_lz4(np.arange(900, dtype="<i4").view(np.uint8)).tobytes()],
+        [Compression("lz4").compress(np.arange(900, dtype="<i4").view(np.uint8)).tobytes()],
         list(range(900)),
     ),
     "bitpacked": (
@@ -359,7 +358,7 @@ DAMAGED: dict[str, tuple[pa.DataType, ArrayEncoding, Sequence[bytes]]] = {
     "compressed too short": (
         pa.int32(),
         Flat(32, Buffer(0), Compression("lz4")),
-        [kernels.compress_lz4(np.zeros(8, np.uint8)).tobytes()],
+        [Compression("lz4").compress(np.zeros(8, np.uint8)).tobytes()],
     ),
     "few packed bytes": (pa.int8(), Bitpacked(3, 8, Buffer(0), False), [b"\0"]),
     "half a group": (pa.int8(), BitpackedForNonNeg(3, 8, Buffer(0)), [b"\0" * 383]),
