@@ -141,6 +141,42 @@ def test_a_struct_that_asks_not_to_be_packed(tmp_path: Path) -> None:
     assert_same(lance.dataset(path).to_table(), table)
 
 
+def _number_of(kind: pa.DataType, count: int) -> pa.Array:
+    keys = [i % 5 if i % 7 else None for i in range(count)]
+    return pa.array(keys, kind)
+
+
+DICTIONARIES = {
+    "strings": lambda: pa.DictionaryArray.from_arrays(
+        _number_of(pa.int8(), 200), ["a", "bb", "", "d", "e"]
+    ),
+    "numbers": lambda: pa.DictionaryArray.from_arrays(
+        _number_of(pa.uint16(), 200), pa.array([1.5, 2.5, None, 4.0, 5.0])
+    ),
+    "all null": lambda: pa.DictionaryArray.from_arrays(pa.nulls(9, pa.int32()), ["a"]),
+    "in lists": lambda: pa.ListArray.from_arrays(
+        pa.array([0, 3, 3, 7]),
+        pa.DictionaryArray.from_arrays(_number_of(pa.int16(), 7), [*"abcde"]),
+    ),
+    "in empty lists": lambda: pa.ListArray.from_arrays(
+        pa.array([0, 0]), pa.DictionaryArray.from_arrays(pa.nulls(0, pa.int8()), pa.array(["a"]))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DICTIONARIES)
+@pytest.mark.parametrize("ours", [True, False])
+def test_arrow_dictionaries(tmp_path: Path, name: str, ours: bool) -> None:
+    path, table = str(tmp_path / "t"), pa.table({"d": DICTIONARIES[name]()})
+    writer: Any = pilum if ours else lance
+    writer.write_dataset(table, path, data_storage_version="2.0")
+    found, expected = pilum.dataset(path), lance.dataset(path)
+    assert found.schema == expected.schema
+    assert found.to_table().to_pylist() == expected.to_table().to_pylist() == table.to_pylist()
+    rows = [0, table.num_rows - 1, 0]
+    assert found.take(rows).to_pylist() == table.take(rows).to_pylist()
+
+
 def test_members_that_are_added_later(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": [1, 2, 3]}), path, data_storage_version="2.0")
