@@ -36,6 +36,12 @@ class Deviation:
 
 DEVIATIONS = [
     Deviation(
+        "the writer of 2.0 knows FSST for strings with 32-bit offsets only, and fails at others",
+        "reference writes",
+        "left == right|variable width|RecvError|JoinError",
+        lambda cell: cell.run.version == "2.0" and cell.run.settings == "compression=fsst",
+    ),
+    Deviation(
         "bits of booleans do not fill bytes, which entries side by side need",
         "reference writes",
         "byte aligned|out of range for slice",
