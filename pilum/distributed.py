@@ -22,6 +22,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from pilum.container.open import default_version
 from pilum.errors import (
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
@@ -29,7 +30,7 @@ from pilum.errors import (
 )
 from pilum.expressions import BoundFilter
 from pilum.format.schema import Schema
-from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.format.version import FileVersion
 from pilum.storage.open import open_store
 from pilum.table.align import new_schema
 from pilum.table.commit import commit, find_commit
@@ -243,8 +244,10 @@ def start_job(
     try:
         latest = Snapshot.latest(store).manifest
     except DatasetNotFoundError:
-        options = replace(options, version=version or DEFAULT_VERSION)
-        return WriteJob(store.uri, uuid, "create", 0, new_schema(schema), options)
+        created = new_schema(schema)
+        version = version or default_version(created, has_sidecars=True)
+        options = replace(options, version=version)
+        return WriteJob(store.uri, uuid, "create", 0, created, options)
     if mode == "create":
         raise DatasetAlreadyExistsError(
             f"{store.uri}: there is a table already; use mode append or overwrite"

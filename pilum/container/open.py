@@ -8,85 +8,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from pilum.cache import CachePart
 from pilum.container.blobs import Sidecars
+from pilum.container.family import Family
 from pilum.container.fields import LeafFieldReader
 from pilum.container.footer import version_of
-from pilum.container.legacy.fields import LegacyFieldReader
-from pilum.container.legacy.file import LegacyFile
-from pilum.container.legacy.writer import LegacyWriter
 from pilum.container.options import FileOptions
 from pilum.container.reader import FileReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
+from pilum.container.storage import check_storage
 from pilum.container.tail import Tail
-from pilum.container.v2_0.fields import PagedFieldReader
-from pilum.container.v2_0.reader import PagedFileReader
-from pilum.container.v2_0.writer import PagedFileWriter
 from pilum.container.writer import DataFileWriter, FileWriter
-from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVersionError
+from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedTypeError
+from pilum.format.paths import require_storable as require_storable_paths
 from pilum.format.schema import Field, Schema
-from pilum.format.version import FileVersion
+from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Sink, Source
 
-__all__ = ["field_reader", "new_file", "open_file"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """What the versions of a family share.
-
-    Attributes:
-        open: Opens a file, given what was read of its end, and where its pages keep what random
-            access needs.
-        field: Makes the reader of a field of a fragment with some number of rows.
-        new: Starts a file.
-    """
-
-    open: Callable[[Source, Tail, CachePart | None], DataFileReader]
-    field: Callable[[Field, Sequence[FilePart], int], FieldReader]
-    new: Callable[[Sink, Schema, FileVersion, FileOptions], DataFileWriter]
-
-
-def _new_2_0(
-    sink: Sink, schema: Schema, version: FileVersion, options: FileOptions
-) -> DataFileWriter:
-    general = replace(options.encoding, compression=None, compression_level=None)
-    replace(options, encoding=general).refuse(version, "encoding")
-    return PagedFileWriter(sink, schema, options)
-
-
-def _new_legacy(
-    sink: Sink, schema: Schema, version: FileVersion, options: FileOptions
-) -> DataFileWriter:
-    options.refuse(version, "data_cache_bytes", "max_page_bytes", "buffer_alignment", "encoding")
-    return LegacyWriter(sink, schema, options.max_rows_per_group)
+__all__ = ["default_version", "field_reader", "new_file", "open_file", "require_storable"]
 
 
 _DEFAULTS = FileOptions()
-_SINCE_2_1 = _Family(
+
+
+def _require_storable(schema: Schema, version: FileVersion, has_sidecars: bool) -> None:
+    for field in schema.fields:
+        check_storage(field, version, has_sidecars=has_sidecars)
+
+
+_SINCE_2_1 = Family(
     FileReader.open,
     LeafFieldReader.of,
-    lambda sink, schema, version, options: FileWriter(
-        sink, schema, version=version, options=options
+    _require_storable,
+    lambda sink, schema, version, options, sidecars: FileWriter(
+        sink, schema, version=version, options=options, sidecars=sidecars
     ),
 )
-_V2_0 = _Family(
-    PagedFileReader.open,
-    PagedFieldReader.of,
-    _new_2_0,
-)
-_LEGACY = _Family(
-    lambda source, tail, cache: LegacyFile.open(source, tail),
-    LegacyFieldReader.of,
-    _new_legacy,
-)
-_FAMILIES: dict[FileVersion, _Family] = {
-    FileVersion.LEGACY: _LEGACY,
-    FileVersion.V2_0: _V2_0,
-    FileVersion.V2_1: _SINCE_2_1,
-    FileVersion.V2_2: _SINCE_2_1,
+
+
+# Most processes never meet a file of an old version, so these are imported with the first one.
+
+
+def _legacy() -> Family:
+    from pilum.container.legacy.family import FAMILY
+
+    return FAMILY
+
+
+def _v2_0() -> Family:
+    from pilum.container.v2_0.family import FAMILY
+
+    return FAMILY
+
+
+_FAMILIES: dict[FileVersion, Callable[[], Family]] = {
+    FileVersion.LEGACY: _legacy,
+    FileVersion.V2_0: _v2_0,
+    FileVersion.V2_1: lambda: _SINCE_2_1,
+    FileVersion.V2_2: lambda: _SINCE_2_1,
 }
 
 
@@ -108,7 +88,7 @@ def open_file(source: Source, lookups: CachePart | None = None) -> DataFileReade
         raise error.at(source.path) from None
     except UnsupportedFormatError as error:
         raise type(error)(f"{error}\n  {source.path}") from None
-    return _family(version, source.path).open(source, tail, lookups)
+    return _FAMILIES[version]().open(source, tail, lookups)
 
 
 def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> FieldReader:
@@ -125,7 +105,8 @@ def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> Fiel
     """
     if not parts:
         return LeafFieldReader.of(field, parts, num_rows)
-    families = {id(family): family for family in (_family_of(part) for part in parts)}
+    found = [_FAMILIES[part.reader.version]() for part in parts]
+    families = {id(family): family for family in found}
     if len(families) > 1:
         versions = ", ".join(f"{part.reader.source.path}: {part.reader.version}" for part in parts)
         raise UnsupportedFormatError(f"column {field.name!r} in files of versions {versions}")
@@ -151,22 +132,35 @@ def new_file(
     Raises:
         InvalidInputError: If the metadata of a field ask for an encoding that does not exist, or
             the options for what the version does not have.
-        UnsupportedVersionError: If this library does not write the version.
         UnsupportedTypeError: If the version has no form for a field.
     """
-    if sidecars is not None and version.has_blobs_v2:
-        return FileWriter(sink, schema, version=version, options=options, sidecars=sidecars)
-    return _family(version, "a new file").new(sink, schema, version, options)
+    return _FAMILIES[version]().new(
+        sink, schema, version, options, sidecars if version.has_blobs_v2 else None
+    )
 
 
-def _family_of(part: FilePart) -> _Family:
-    return _family(part.reader.version, part.reader.source.path)
+def require_storable(schema: Schema, version: FileVersion, *, has_sidecars: bool) -> None:
+    """Refuses a schema that files of a version cannot hold, before there is a file.
+
+    Args:
+        schema: The fields.
+        version: Of the files.
+        has_sidecars: Whether blobs may stand beside a file, as they do in tables.
+
+    Raises:
+        UnsupportedTypeError: The text names the column, and the version that could if one can.
+    """
+    require_storable_paths(schema, version)
+    _FAMILIES[version]().require_storable(schema, version, has_sidecars)
 
 
-def _family(version: FileVersion, where: str) -> _Family:
-    if version not in _FAMILIES:
-        known = ", ".join(map(str, _FAMILIES))
-        raise UnsupportedVersionError(
-            f"Lance file version {version} is not supported; supported: {known}\n  {where}"
-        )
-    return _FAMILIES[version]
+def default_version(schema: Schema, *, has_sidecars: bool) -> FileVersion:
+    """The version of new files where nobody asks for one: the oldest since 2.1 that can hold them.
+
+    Source: docs/decisions/0004-default-file-version.md.
+    """
+    try:
+        require_storable(schema, DEFAULT_VERSION, has_sidecars=has_sidecars)
+    except UnsupportedTypeError:
+        return FileVersion.V2_2
+    return DEFAULT_VERSION

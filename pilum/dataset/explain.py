@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from pilum.container.dry_run import explain_batches
 from pilum.container.explain import PageExplanation
-from pilum.container.open import field_reader, open_file
+from pilum.container.open import default_version, field_reader, open_file
 from pilum.container.options import FileOptions
 from pilum.container.segments import FilePart
 from pilum.dataset.base import DatasetBase, Location
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError, UnsupportedVersionError
 from pilum.format.schema import Schema
-from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.format.version import FileVersion
 from pilum.storage.open import open_store
 from pilum.table.align import align, new_schema
 from pilum.table.files import FragmentReader
@@ -86,7 +86,8 @@ def explain(
         UnsupportedFormatError: If files have a version other than 2.1 and 2.2.
     """
     if isinstance(source, pa.Table | pa.RecordBatch):
-        version = FileVersion.parse(data_storage_version or str(DEFAULT_VERSION))
+        asked = None if data_storage_version is None else FileVersion.parse(data_storage_version)
+        version = asked or default_version(Schema.from_arrow(source.schema), has_sidecars=True)
         return Explanation(tuple(_of_rows(source, columns, version, encoding_options)))
     if data_storage_version is not None or encoding_options != _NO_OPTIONS:
         raise InvalidInputError(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pilum.container.open import default_version, require_storable
 from pilum.container.options import FileOptions
 from pilum.dataset.inputs import to_reader
 from pilum.errors import (
@@ -22,7 +23,7 @@ from pilum.errors import (
     InvalidInputError,
     UnsupportedFormatError,
 )
-from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.align import align, new_schema
 from pilum.table.blob_inputs import ingested_batches, with_blobs_v2
@@ -32,7 +33,7 @@ from pilum.table.operations.overwrite import Overwrite
 from pilum.table.sidecars import discard_file
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
-from pilum.table.write import WriteOptions, require_storage, write_fragments
+from pilum.table.write import WriteOptions, write_fragments
 
 __all__ = ["BlobRequest", "WriteRequest", "properties_of", "publish", "write_transaction"]
 
@@ -131,7 +132,8 @@ def write_transaction(
         UnsupportedFormatError: If the table has a file version that is not written.
     """
     snapshot = _existing(store, request.mode)
-    version = _file_version(snapshot, request)
+    reader = to_reader(data, schema)
+    version = _file_version(snapshot, request, reader.schema)
     options = WriteOptions(
         max_rows_per_file=request.max_rows_per_file,
         max_bytes_per_file=request.max_bytes_per_file,
@@ -140,12 +142,11 @@ def write_transaction(
         pack_bytes=request.blobs.pack_bytes or _DEFAULTS.pack_bytes,
         allow_uris=request.blobs.allow_uris,
     )
-    reader = to_reader(data, schema)
     if version.has_blobs_v2:
         reader = with_blobs_v2(reader)
     appends = request.mode == "append" and snapshot is not None
     table_schema = snapshot.schema if snapshot and appends else new_schema(reader.schema)
-    require_storage(table_schema, version)
+    require_storable(table_schema, version, has_sidecars=True)
     alignment = align(reader.schema, table_schema)
     batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
     if request.blobs.ingests:
@@ -188,11 +189,13 @@ def _existing(store: Store, mode: str) -> Snapshot | None:
     return snapshot
 
 
-def _file_version(snapshot: Snapshot | None, request: WriteRequest) -> FileVersion:
+def _file_version(
+    snapshot: Snapshot | None, request: WriteRequest, schema: pa.Schema
+) -> FileVersion:
     asked = request.data_storage_version
     wanted = None if asked is None else FileVersion.parse(asked)
     if snapshot is None or (wanted and request.mode != "append"):
-        return wanted or DEFAULT_VERSION
+        return wanted or default_version(new_schema(schema), has_sidecars=True)
     version = snapshot.manifest.data_version
     if wanted not in {None, version}:
         raise InvalidInputError(

@@ -17,7 +17,7 @@ from pilum.file.raw import RawFileReader, RawFileWriter
 from pilum.file.reader import LanceFileReader, ReaderResults
 from pilum.file.session import LanceFileSession, ListResult
 from pilum.file.writer import LanceFileWriter
-from pilum.format.version import DEFAULT_VERSION
+from pilum.format.version import FileVersion
 
 __all__ = [
     "LanceBufferDescriptor",
@@ -42,5 +42,5 @@ __all__ = [
 
 
 def stable_version() -> str:
-    """The file version that is written unless another one is asked for."""
-    return str(DEFAULT_VERSION)
+    """The newest file version that no longer changes."""
+    return str(FileVersion.parse("stable"))

@@ -8,13 +8,13 @@ from typing import Self
 
 import pyarrow as pa
 
-from pilum.container.open import new_file
+from pilum.container.open import default_version, new_file
 from pilum.container.options import FileOptions
 from pilum.container.writer import DataFileWriter
 from pilum.dataset.base import Location
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
-from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.storage.open import open_object
 from pilum.table.align import Alignment, align, new_schema
@@ -94,7 +94,7 @@ class LanceFileWriter:
         self._store = store
         self._options = options
         self._name = name
-        self._version = DEFAULT_VERSION if version is None else FileVersion.parse(version)
+        self._asked = None if version is None else FileVersion.parse(version)
         self._file: DataFileWriter | None = None
         self._alignment: Alignment | None = None
         self._waiting: list[tuple[str, str]] = []
@@ -186,10 +186,12 @@ class LanceFileWriter:
         return self._begin(schema)
 
     def _begin(self, schema: pa.Schema) -> DataFileWriter:
-        self._alignment = align(schema, new_schema(schema))
+        created = new_schema(schema)
+        version = self._asked or default_version(created, has_sidecars=False)
+        self._alignment = align(schema, created)
         sink = self._store.sink(self._name)
         try:
-            file = new_file(sink, self._alignment.schema, self._version, self._options)
+            file = new_file(sink, self._alignment.schema, version, self._options)
         except BaseException:
             sink.abort()
             raise

@@ -110,8 +110,8 @@ class FileVersion(Enum):
         """Returns the version that users write as `data_storage_version`.
 
         Args:
-            text: A canonical string such as "2.1"; "stable" for the default of this library,
-                "next" for the newest that it writes, "legacy" for "0.1".
+            text: A canonical string such as "2.1"; "stable" and "next" for the newest that
+                it writes, "legacy" for "0.1".
 
         Raises:
             UnsupportedVersionError: A version of the format that is not supported.
@@ -136,7 +136,7 @@ def _known() -> str:
 
 DEFAULT_VERSION = FileVersion.V2_1
 _ALIASES = {
-    "stable": DEFAULT_VERSION,
+    "stable": FileVersion.V2_2,
     "next": FileVersion.V2_2,
     "legacy": FileVersion.LEGACY,
     "0.2": FileVersion.LEGACY,

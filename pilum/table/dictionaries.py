@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.container.legacy.dictionary import encode_values, read_values
-from pilum.container.legacy.file import LegacyFile
 from pilum.container.open import open_file
 from pilum.errors import InvalidInputError
 from pilum.format.pb import file_pb2, table_pb2
@@ -30,6 +29,9 @@ from pilum.table.manifest import Manifest
 from pilum.table.names import data_path
 
 __all__ = ["append_dictionaries", "load_dictionaries", "with_dictionaries_of_files"]
+
+if TYPE_CHECKING:  # few processes ever meet a legacy table
+    from pilum.container.legacy.file import LegacyFile
 
 Values = Mapping[FieldId, pa.Array]
 
@@ -49,12 +51,18 @@ def load_dictionaries(manifest: Manifest, message: table_pb2.Manifest, source: S
 
 
 def _load(field: Field, place: file_pb2.Dictionary, source: Source) -> pa.Array:
+    from pilum.container.legacy.dictionary import read_values
+
     return run_plan(read_values(field.arrow_type.value_type, place, source.size), source)
 
 
 def append_dictionaries(manifest: Manifest, message: table_pb2.Manifest, body: bytearray) -> None:
     """Adds the values to the beginning of a manifest file, and notes in the message where."""
     values = {field.id: field.dictionary for field in _dictionary_fields(manifest)}
+    if not values:
+        return
+    from pilum.container.legacy.dictionary import encode_values
+
     for item in message.fields:
         own = values.get(FieldId(item.id))
         if own is not None:
@@ -74,6 +82,8 @@ def with_dictionaries_of_files(
     fields = _dictionary_fields(manifest)
     if not fields:
         return manifest
+    from pilum.container.legacy.file import LegacyFile
+
     values = {field.id: field.dictionary for field in fields if field.dictionary is not None}
     for fragment in fragments:
         for file in fragment.files:

@@ -17,13 +17,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pilum.container.open import new_file
+from pilum.container.open import new_file, require_storable
 from pilum.container.options import FileOptions
-from pilum.container.storage import check_storage
 from pilum.container.writer import DataFileWriter
-from pilum.errors import InvalidInputError, UnsupportedTypeError
+from pilum.errors import InvalidInputError
 from pilum.format.blobs import has_blobs
-from pilum.format.paths import require_storable
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
@@ -31,7 +29,7 @@ from pilum.table.fragment import DataFile, Fragment, FragmentId
 from pilum.table.names import data_path, new_data_file_name
 from pilum.table.sidecars import SidecarFiles, delete_data_file
 
-__all__ = ["WriteOptions", "require_storage", "write_fragments"]
+__all__ = ["WriteOptions", "write_fragments"]
 
 _LAYOUT = FileOptions()
 _PREFIX = re.compile(r"[A-Za-z0-9_-]+")
@@ -94,7 +92,7 @@ def write_fragments(
         OSError: If the store failed. Whatever is raised, no file is left.
     """
     options = options or WriteOptions()
-    require_storable(schema, options.version)
+    require_storable(schema, options.version, has_sidecars=True)
     writer = _RollingWriter(store, schema, options)
     try:
         for batch in batches:
@@ -103,21 +101,6 @@ def write_fragments(
     except BaseException:
         writer.abort()
         raise
-
-
-def require_storage(schema: Schema, version: FileVersion) -> None:
-    """Refuses fields that no file of the version can hold, before there is any.
-
-    Raises:
-        UnsupportedTypeError: If there is such a field; the text names it.
-    """
-    for field in schema.fields:
-        if version is not FileVersion.LEGACY:
-            check_storage(field, version, has_sidecars=True)
-        elif has_blobs(field):
-            raise UnsupportedTypeError(
-                f"column {field.name!r}: blobs are written since file version 2.0, not {version}"
-            )
 
 
 class _RollingWriter:

@@ -11,9 +11,7 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 @pytest.mark.checklist("S0.3")
 def test_the_default_version() -> None:
     version = FileVersion.parse("2.1")
-    assert (
-        version is DEFAULT_VERSION is FileVersion.parse("stable") is FileVersion.from_numbers(2, 1)
-    )
+    assert version is DEFAULT_VERSION is FileVersion.from_numbers(2, 1)
     assert (str(version), version.major, version.minor) == ("2.1", 2, 1)
 
 
@@ -31,6 +29,7 @@ def test_the_newest_version() -> None:
         ("0.1", FileVersion.LEGACY),
         ("2.0", FileVersion.V2_0),
         ("0.3", FileVersion.V2_0),
+        ("stable", FileVersion.V2_2),
         ("next", FileVersion.V2_2),
     ],
 )
