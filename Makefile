@@ -12,7 +12,7 @@ unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python bench matrix checklist fuzz lint types format wheel docs protos lock clean java
+.PHONY: help setup demo test test-rust test-python bench matrix checklist api fuzz lint types format wheel docs protos lock clean java
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ matrix: $(DONE)/dev $(DONE)/extension ## Run the whole matrix of types and versi
 
 checklist: $(DONE)/venv ## Write docs/checklist.md: what the format asks for, and the tests of it
 	$(BIN)/python scripts/checklist.py
+
+api: $(DONE)/extension ## Write docs/api.md, the reference, from the docstrings
+	$(BIN)/python scripts/api-reference.py
 
 fuzz: $(DONE)/dev $(DONE)/extension ## Damage files and read them, SECONDS=300 long
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)
