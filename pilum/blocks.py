@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
@@ -204,6 +205,8 @@ def list_items(array: pa.Array) -> pa.Array:
     """Items of all lists that are not null; entries, if it is an array of maps."""
     if pt.is_map(array.type):
         array = array.cast(pa.list_(array.type.field(0)))
+    if not pc.max(pc.list_value_length(array)).as_py():
+        return array.values.slice(0, 0)  # Arrow cannot make every type of array from nothing
     return array.flatten()
 
 

@@ -349,6 +349,13 @@ def _check_nulls(field: Field, array: pa.Array, path: str) -> None:
     if field.is_list or field.list_size is not None:
         _check_nulls(field.item, list_items(array), f"{path}.{field.item.name}")
     elif field.is_struct:
-        valid = array.drop_null() if array.null_count else array
+        valid = _valid(array)
         for index, child in enumerate(field.children):
             _check_nulls(child, valid.field(index), f"{path}.{child.name}")
+
+
+def _valid(array: pa.Array) -> pa.Array:
+    """Without nulls; Arrow cannot make every type of array from nothing."""
+    if array.null_count == len(array):
+        return array.slice(0, 0)
+    return array.drop_null() if array.null_count else array

@@ -7,8 +7,6 @@ become nulls of the column first. Source: docs/format/encodings-2.1.md, "Diction
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import cast
 
 import numpy as np
@@ -23,13 +21,14 @@ from pilum.encodings.fixed import choose_fixed
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.page import Candidate
 from pilum.errors import UnsupportedTypeError
+from pilum.format.retype import retyped
 from pilum.format.version import FileVersion
 
 __all__ = [
     "dictionary_below",
     "dictionary_choice",
+    "has_dictionaries",
     "join_arrays",
-    "wide_enough_keys",
     "without_null_values",
 ]
 
@@ -100,22 +99,12 @@ def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
     """
     if len(arrays) == 1:
         return arrays[0]
-    with wide_enough_keys(what):
-        return cast("pa.Array", pa.concat_arrays(arrays))
-
-
-@contextmanager
-def wide_enough_keys(what: str) -> Iterator[None]:
-    """Says what is wrong where Arrow cannot unite dictionaries.
-
-    Args:
-        what: Whose values they are, for the message.
-
-    Raises:
-        UnsupportedTypeError: If the keys are too narrow for all values.
-    """
+    kind = arrays[0].type
+    plain = _without_half_floats(kind)
+    if plain != kind:
+        return retyped(join_arrays([retyped(array, plain) for array in arrays], what), kind)
     try:
-        yield
+        return cast("pa.Array", pa.concat_arrays(arrays))
     except pa.ArrowInvalid as error:
         if "larger index type" not in str(error):
             raise
@@ -123,3 +112,26 @@ def wide_enough_keys(what: str) -> Iterator[None]:
             f"{what}: the keys of a dictionary are too narrow for the values of these rows "
             "together; read fewer rows at a time"
         ) from error
+
+
+def has_dictionaries(kind: pa.DataType) -> bool:
+    """Whether a type is a dictionary, or has one below it."""
+    below = (has_dictionaries(kind.field(i).type) for i in range(kind.num_fields))
+    return pt.is_dictionary(kind) or any(below)
+
+
+def _without_half_floats(kind: pa.DataType) -> pa.DataType:
+    """The type with integers for half floats in dictionaries, which Arrow 26 unites wrongly."""
+    if pt.is_dictionary(kind) and pt.is_float16(kind.value_type):
+        return pa.dictionary(kind.index_type, pa.int16(), kind.ordered)
+    if not has_dictionaries(kind) or pt.is_dictionary(kind):
+        return kind
+    fields = [kind.field(i) for i in range(kind.num_fields)]
+    fields = [field.with_type(_without_half_floats(field.type)) for field in fields]
+    if pt.is_struct(kind):
+        return pa.struct(fields)
+    if pt.is_map(kind):
+        return pa.map_(*fields[0].type)
+    if pt.is_fixed_size_list(kind):
+        return pa.list_(fields[0], kind.list_size)
+    return pa.list_(fields[0]) if pt.is_list(kind) else pa.large_list(fields[0])

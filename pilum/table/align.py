@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -23,6 +22,7 @@ import pyarrow.types as pt
 from pilum.blocks import list_items
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.logical_types import logical_type
+from pilum.format.retype import retyped
 from pilum.format.schema import Field, Schema
 from pilum.table.blob_inputs import blob_field
 
@@ -146,21 +146,10 @@ def _conform(column: pa.Array, field: Field) -> pa.Array:
         plain = _without_views(column.type)
         if plain != column.type:
             column = column.cast(plain)
-        column = pa.array(_Retyped(column, field.arrow_type))
+        column = retyped(column, field.arrow_type)
     for path, num_nulls in _forbidden_nulls(column, field, 0, field.name):
         raise SchemaMismatchError(f"column {path!r} must not be null, but {num_nulls} values are")
     return column
-
-
-@dataclass(frozen=True, slots=True)
-class _Retyped:
-    """An array under another type of the same layout, by way of Arrow's C interface."""
-
-    array: pa.Array
-    arrow_type: pa.DataType
-
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Any, Any]:
-        return self.arrow_type.__arrow_c_schema__(), self.array.__arrow_c_array__()[1]
 
 
 def _without_views(arrow: pa.DataType) -> pa.DataType:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.container.segments import FieldReader, Segment, read_segments
-from pilum.encodings.dictionary_arrays import join_arrays, wide_enough_keys
+from pilum.encodings.dictionary_arrays import has_dictionaries, join_arrays
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
@@ -140,10 +140,17 @@ def _take(
     ]
     arrow = _arrow(names, schema)
     table = pa.concat_tables(tables) if tables else arrow.empty_table()
-    if back is None:
-        return table
-    with wide_enough_keys("rows of several pages"):
-        return table.take(pa.array(back))
+    return table if back is None else _reordered(table, pa.array(back))
+
+
+def _reordered(table: pa.Table, order: pa.Array) -> pa.Table:
+    columns = [
+        join_arrays(column.chunks, f"column {name!r}").take(order)
+        if column.num_chunks > 1 and has_dictionaries(column.type)
+        else column.take(order)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _projection(snapshot: Snapshot, columns: Iterable[str] | None) -> tuple[list[str], Schema]:

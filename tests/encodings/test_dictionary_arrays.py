@@ -76,6 +76,31 @@ def test_dictionaries_of_several_batches_are_united() -> None:
     assert found.chunk(0).dictionary.to_pylist() == ["a", "b", "c"]
 
 
+def half_floats(start: int) -> pa.Array:
+    """Some that are no numbers, or the same but for their sign."""
+    bits = np.arange(start, start + 90, dtype=np.uint16) * 719
+    bits[:3] = 0x7E00, 0x8000, 0
+    return pa.array(bits.view(np.float16))
+
+
+@pytest.mark.parametrize("start", [0, 13])
+def test_dictionaries_of_half_floats_are_united_by_their_bits(start: int) -> None:
+    """Arrow 26 unites them to other values."""
+    batches = [
+        dictionary([i % 90 for i in range(200)], half_floats(first), pa.int16())
+        for first in (0, start)
+    ]
+    lists = [pa.ListArray.from_arrays(pa.array([0, 5, 200], pa.int32()), b) for b in batches]
+    for parts in (batches, lists):
+        found = read(written(*parts))
+        assert found.num_chunks == 1
+        items = found.chunk(0) if parts is batches else found.chunk(0).values
+        expected = [np.array(batch.cast(pa.float16())).view(np.uint16) for batch in batches]
+        assert np.array_equal(
+            np.array(items.cast(pa.float16())).view(np.uint16), np.concatenate(expected)
+        )
+
+
 def test_dictionaries_that_do_not_go_together_get_pages_of_their_own() -> None:
     batches = [
         dictionary(list(range(100)), pa.array([f"{number} {i}" for i in range(100)]))

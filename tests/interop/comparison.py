@@ -101,10 +101,25 @@ def _bits(column: pa.ChunkedArray) -> pa.Array:
     """One array with the bits of floats as integers."""
     array = _whole(column)
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
-    plain = _changed(array.type, _without_dictionary)
-    # Where nothing changes, Arrow 26 would not cast structs whose members must not be null.
-    array = array if plain == array.type else array.cast(plain)
+    array = _decoded(array, _changed(array.type, _without_dictionary))
     return retyped(array, _changed(array.type, _without_floats))
+
+
+def _decoded(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The array with values in the place of dictionaries."""
+    if array.type == kind:
+        return array  # and Arrow does not cast all that is equal
+    if pt.is_dictionary(array.type):
+        return array.cast(kind)
+    assert array.offset == 0
+    validity = array.buffers()[0]
+    if pt.is_struct(kind):
+        below = [_decoded(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
+        buffers = [validity]
+    else:
+        below = [_decoded(array.values, kind.field(0).type)]
+        buffers = [validity] if pt.is_fixed_size_list(kind) else [validity, array.buffers()[1]]
+    return pa.Array.from_buffers(kind, len(array), buffers, children=below)
 
 
 def _without_floats(kind: pa.DataType) -> pa.DataType:

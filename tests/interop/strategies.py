@@ -64,7 +64,7 @@ DICTIONARIES = tuple(
     pa.dictionary(key, value)
     for key, value in zip(
         (*_INTEGERS, pa.int8(), pa.int32(), pa.uint16(), pa.int64()) * 2,
-        (*_TEXTS, *_INTEGERS, *_FLOATS, pa.bool_(), *_TEXTS, pa.string()),
+        (*_TEXTS, *_INTEGERS, *_FLOATS[1:], pa.bool_(), *_TEXTS, pa.string()),
         strict=False,
     )
 )
