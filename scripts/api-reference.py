@@ -20,8 +20,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
 MODULES = ("pilum", "pilum.file", "pilum.fragment", "pilum.commit", "pilum.errors")
 HEAD = """# API reference
 
-Names and arguments follow pylance, so that `import pilum as lance` works. `make api` writes this page
-from the docstrings.
+Names and arguments follow pylance, so that `import pilum as lance` works. `make api`
+writes this page from the docstrings.
 """
 _WIDTH = 88
 _SECTIONS = {
