@@ -25,6 +25,7 @@ from bench.shapes import cities, int32_small, int64_random, runs, text, vectors
 from pilum.container.assemble import assemble
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.layouts import page_of
+from pilum.encodings.options import EncodingOptions
 from pilum.encodings.page import EncodedPage, Page, StoredPage
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, Schema
@@ -35,6 +36,7 @@ __all__ = ["CASES", "Speed", "measure"]
 
 ROWS = 1_000_000
 REPEAT = 7
+_DEFAULTS = EncodingOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Case:
         one_in: Of the rows asked for, how many this page has (1 = all, 20 = every twentieth).
         stored: Part of the description that the page must have.
         version: Of the file.
+        options: What is asked of the writer.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Case:
     stored: str
     one_in: int = 1
     version: FileVersion = FileVersion.V2_1
+    options: EncodingOptions = _DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,10 @@ def _binary(rows: int) -> pa.Array:
     return _text(rows).cast(pa.binary())
 
 
+def _walk(rows: int) -> pa.Array:
+    return pa.array(np.cumsum(np.random.default_rng(0).standard_normal(rows)).astype(np.float32))
+
+
 def _wide_binary(rows: int) -> pa.Array:
     data = np.random.default_rng(0).integers(0, 256, rows * 600, dtype=np.uint8)
     offsets = np.arange(0, rows * 600 + 1, 600, dtype=np.int32)
@@ -105,13 +113,17 @@ def _text(rows: int) -> pa.Array:
     return text(2, 6)(rows, np.random.default_rng(0))
 
 
+_LZ4 = EncodingOptions(compression="lz4", bss="on")
 CASES = (
     Case("flat, 64 bits", _seeded(int64_random), "value_compression { flat"),
     Case("flat with nulls", _with_nulls, "def_compression"),
     Case("inline bit-packing, 10 of 32 bits", _seeded(int32_small), "inline_bitpacking"),
     Case("run-length", _seeded(runs), "rle"),
     Case("constant", _same, "constant_layout", version=FileVersion.V2_2),
+    Case("byte-stream split, LZ4", _walk, "byte_stream_split", options=_LZ4),
     Case("variable", _binary, "variable", 4),
+    Case("LZ4 of variable", _binary, "general", 4, options=EncodingOptions(compression="lz4")),
+    Case("zstd of variable", _binary, "general", 4, options=EncodingOptions(compression="zstd")),
     Case("FSST", _text, "fsst"),
     Case("dictionary of strings", _seeded(cities), "dictionary"),
     Case("dictionary of decimals", _decimals, "dictionary", 4),
@@ -157,13 +169,15 @@ def measure(case: Case, rows: int = ROWS) -> Speed:
     """
     array = case.make(max(rows // case.one_in, 1))
     [field] = Schema.from_arrow(pa.schema([("value", array.type)])).fields
-    [encoded] = encode_pages(array, case.version)
+    [encoded] = encode_pages(array, case.version, case.options)
     if case.stored not in " ".join(str(encoded.layout).split()):
         raise ValueError(f"{case.name}: stored in another way: {encoded.layout}")
     memory = _Memory(encoded.buffers)
     if not _decode(field, _page(encoded, memory, case), memory, len(array)).equals(array):
         raise ValueError(f"{case.name}: other values came back")
-    encode = [timed(lambda: encode_pages(array, case.version))[0] for _ in range(REPEAT)]
+    encode = [
+        timed(lambda: encode_pages(array, case.version, case.options))[0] for _ in range(REPEAT)
+    ]
     decode = [
         timed(lambda: _decode(field, _page(encoded, memory, case), memory, len(array)))[0]
         for _ in range(REPEAT)

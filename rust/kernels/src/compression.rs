@@ -5,7 +5,10 @@
 //!
 //! A raw size is a claim of the file: more than `LIMIT` bytes are refused.
 
+use std::cell::RefCell;
+
 use lz4_flex::block::{self, CompressTable};
+use zstd::bulk::Decompressor;
 
 use crate::error::{Corrupt, Result, ensure, part, size, u32_at, u64_at};
 
@@ -16,6 +19,11 @@ pub const LIMIT: usize = 1 << 31;
 pub enum Scheme {
     Lz4,
     Zstd,
+}
+
+thread_local! {
+    // Chunks have some kilobytes each; making the tables of a decompressor takes longer than filling them.
+    static FRAMES: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -97,16 +105,20 @@ fn is_bare_frame(data: &[u8]) -> bool {
 }
 
 fn zstd_frame(frame: &[u8], limit: usize) -> Result<Vec<u8>> {
-    let bound = zstd::bulk::Decompressor::upper_bound(frame)
-        .unwrap_or(limit)
-        .min(limit);
+    let bound = Decompressor::upper_bound(frame).unwrap_or(limit).min(limit);
     let mut out = Vec::new();
     // What a file claims may be more than this machine has; that must not end the process.
     out.try_reserve_exact(bound)
         .map_err(|e| Corrupt(format!("zstd frame of {bound} bytes: {e}")))?;
-    zstd::bulk::Decompressor::new()
-        .and_then(|mut frames| frames.decompress_to_buffer(frame, &mut out))
-        .map_err(|e| Corrupt(format!("zstd frame: {e}")))?;
+    FRAMES.with_borrow_mut(|kept| {
+        let mut frames = match kept.take() {
+            Some(frames) => frames,
+            None => Decompressor::new().map_err(|e| Corrupt(format!("zstd: {e}")))?,
+        };
+        let done = frames.decompress_to_buffer(frame, &mut out);
+        *kept = Some(frames);
+        done.map_err(|e| Corrupt(format!("zstd frame: {e}")))
+    })?;
     Ok(out)
 }
 
