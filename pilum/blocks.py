@@ -185,8 +185,12 @@ def _fixed(array: pa.Array) -> NDArray[np.uint8]:
     data = _bytes(array.buffers()[1])[array.offset * width : (array.offset + len(array)) * width]
     if array.null_count == 0:
         return data
+    mask = validity_mask(array)
+    if width in (1, 2, 4, 8):
+        words = data.view(f"u{width}")
+        return np.where(mask, words, words.dtype.type(0)).view(np.uint8)
     values = data.reshape(len(array), width).copy()
-    values[~validity_mask(array)] = 0
+    values[~mask] = 0
     return values.reshape(-1)
 
 
