@@ -9,6 +9,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from pilum.errors import InvalidInputError
+from pilum.format.extension import restored_schema
 from pilum.format.schema import Schema
 from pilum.storage.io_stats import IOStats
 from pilum.storage.open import open_store
@@ -78,7 +79,7 @@ class DatasetBase:
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
-        return self._snapshot.schema.arrow
+        return restored_schema(self._snapshot.schema.arrow)
 
     @property
     def lance_schema(self) -> Schema:

@@ -18,6 +18,7 @@ from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transact
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
+from pilum.format.extension import restored_schema, restored_table
 from pilum.storage.open import open_store
 from pilum.table.delete import delete_rows, matching_rows
 from pilum.table.deletion_vector import DeletionVector
@@ -57,7 +58,7 @@ class LanceFragment:
     @property
     def schema(self) -> pa.Schema:
         """The columns, which are those of the table."""
-        return self._snapshot.schema.arrow
+        return restored_schema(self._snapshot.schema.arrow)
 
     @property
     def physical_rows(self) -> int:
@@ -168,7 +169,7 @@ class LanceFragment:
         addresses = rows.astype(np.uint64) + np.uint64(self.fragment_id << _ADDRESS_SHIFT)
         names, projection = project(columns, self._snapshot.described.arrow)
         table = take_addresses(self._snapshot, addresses, names)
-        return projection.table(table) if projection else table
+        return restored_table(projection.table(table) if projection else table)
 
     def head(self, num_rows: int) -> pa.Table:
         """Reads the first rows."""
@@ -193,7 +194,7 @@ class LanceFragment:
         Raises:
             FilterError: If the predicate does not parse or bind, or fails on a value.
         """
-        wanted = bind(predicate, self.schema)
+        wanted = bind(predicate, self._snapshot.schema.arrow)
         found = matching_rows(self._snapshot, wanted, (self.fragment_id,))
         return self._without(found.get(FragmentId(self.fragment_id)))
 

@@ -73,8 +73,9 @@ class Projection:
 
     def schema(self, scanned: pa.Schema) -> pa.Schema:
         """Of what `apply` gives for batches of the schema `scanned`."""
-        computed = [pa.field(name, item.type) for name, item in self.items]
-        return pa.schema([*computed, *(scanned.field(name) for name in self.kept)])
+        computed = [item.field.with_name(name) for name, item in self.items]
+        kept = [scanned.field(name) for name in self.kept]
+        return pa.schema([*computed, *kept], scanned.metadata)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Computes the columns for one batch."""

@@ -75,9 +75,10 @@ def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
     """
     everything = _with_meta(schema)
     node, arrow = _bind_sql(text, everything)
+    field = pa.field("", arrow)
     if isinstance(node, Column):
-        arrow = _Binder(everything).column(node).type
-    return BoundProjection(references(node), arrow, node)
+        field = _Binder(everything).field(node)
+    return BoundProjection(references(node), field, node)
 
 
 def _with_meta(schema: pa.Schema) -> pa.Schema:
@@ -119,13 +120,19 @@ class _Binder:
         """Binds a node and all below it."""
         return _fold(self._rules[type(node)](node))
 
-    def column(self, node: Column) -> Typed:
-        """Finds a column, with the type that it is stored with."""
-        index = self._find(node)
-        field = self._schema.field(index)
+    def field(self, node: Column) -> pa.Field:
+        """Finds the field of a column, as it is stored; a member is null where its struct is."""
+        field = self._schema.field(self._find(node))
+        nullable = field.nullable
         for depth, name in enumerate(node.path[1:], 1):
             field = _member(field, name, ".".join(node.path[:depth]))
-        return Typed(Column((self._schema.names[index], *node.path[1:])), field.type)
+            nullable = nullable or field.nullable
+        return field.with_nullable(nullable)
+
+    def column(self, node: Column) -> Typed:
+        """Finds a column, with the type that it is stored with."""
+        name = self._schema.names[self._find(node)]
+        return Typed(Column((name, *node.path[1:])), self.field(node).type)
 
     def _column(self, node: Column) -> Typed:
         """A column in an expression, where it is its values, not their dictionary."""

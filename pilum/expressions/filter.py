@@ -77,12 +77,12 @@ class BoundProjection:
 
     Attributes:
         columns: What it reads, as in `BoundFilter`.
-        type: Of the values.
+        field: Type of the values, and what else is known of them if they are those of a column.
         node: The bound expression.
     """
 
     columns: tuple[str, ...]
-    type: pa.DataType
+    field: pa.Field
     node: Expression
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pilum.container.raw import RawColumn, RawReader
 from pilum.container.segments import DataFileReader
+from pilum.format.extension import restored_schema
 
 __all__ = [
     "LanceBufferDescriptor",
@@ -113,7 +114,7 @@ def describe(reader: DataFileReader, raw: RawReader) -> LanceFileMetadata:
     global_bytes = sum(size for _, size in raw.global_buffers)
     major, minor = footer.version.footer_numbers
     return LanceFileMetadata(
-        schema=reader.schema.arrow,
+        schema=restored_schema(reader.schema.arrow),
         num_rows=reader.num_rows,
         num_data_bytes=footer.column_metadata - global_bytes,
         num_column_metadata_bytes=footer.global_table - footer.column_metadata,

@@ -16,6 +16,7 @@ from pilum.dataset.options import positions, require_count
 from pilum.errors import InvalidInputError
 from pilum.file.metadata import LanceFileMetadata, LanceFileStatistics, describe, measure
 from pilum.format.blobs import described
+from pilum.format.extension import restored_batches, restored_schema
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
 from pilum.format.version import FileVersion
@@ -218,9 +219,9 @@ class LanceFileReader:
     def _read(self, rows: RowRanges, batch_size: int, batch_readahead: int) -> ReaderResults:
         size = require_count("batch_size", batch_size, 1)
         require_count("batch_readahead", batch_readahead, 0)
-        schema = self._schema.arrow
-        tables = self._tables(rows, size, schema)
-        return ReaderResults(pa.RecordBatchReader.from_batches(schema, batches(tables, size)))
+        stored = self._schema.arrow
+        found = restored_batches(stored, batches(self._tables(rows, size, stored), size))
+        return ReaderResults(pa.RecordBatchReader.from_batches(restored_schema(stored), found))
 
     def _tables(self, rows: RowRanges, size: int, schema: pa.Schema) -> Iterator[pa.Table]:
         """The rows, with payloads in place of descriptors of blobs."""

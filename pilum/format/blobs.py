@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
 
+from pilum.format.extension import EXTENSION_NAME
 from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
 BLOB_V2 = "lance.blob.v2"
 
 _BLOB = "lance-encoding:blob"
-_EXTENSION_NAME = "ARROW:extension:name"
 
 
 class BlobKind(IntEnum):
@@ -116,5 +116,5 @@ def _described(field: Field) -> Field:
 
 
 def _materialized(field: Field) -> Field:
-    metadata = {key: value for key, value in field.metadata.items() if key != _EXTENSION_NAME}
+    metadata = {key: value for key, value in field.metadata.items() if key != EXTENSION_NAME}
     return replace(field, logical_type="large_binary", metadata=metadata, children=())

@@ -1,19 +1,37 @@
-"""The serialized form of Arrow extension types, which pyarrow shows of its own types to nobody.
+"""Extension types of Arrow: storage inside the library, the types themselves at its doors.
 
-Read from the C data interface: `struct ArrowSchema` begins with the pointers format, name and
-metadata; metadata are an int32 count and then, for each key and each value, an int32 length and
-the bytes.
+    stored    fixed_size_binary[16] and, in the field's metadata, ARROW:extension:name: arrow.uuid
+    given     extension<arrow.uuid>, if this process has registered the type; else as it is stored
+
+Who reads a batch by way of Arrow's C interface makes the first into the second, at any depth. All
+that is below the public classes sees storage. Source: docs/format/container.md, "Extension types".
 """
 
 from __future__ import annotations
 
 import ctypes
 import struct
-from typing import ClassVar
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.types as pt
 
-__all__ = ["extension_metadata"]
+from pilum.errors import CorruptFileError, UnsupportedTypeError
+
+__all__ = [
+    "EXTENSION_METADATA",
+    "EXTENSION_NAME",
+    "restored_batches",
+    "restored_schema",
+    "restored_table",
+    "storage_type",
+    "stored_metadata",
+]
+
+EXTENSION_NAME = "ARROW:extension:name"
+EXTENSION_METADATA = "ARROW:extension:metadata"
 
 _POINTER = ctypes.pythonapi.PyCapsule_GetPointer
 _POINTER.restype = ctypes.c_void_p
@@ -21,6 +39,8 @@ _POINTER.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 class _ArrowSchema(ctypes.Structure):
+    """The first members of the C struct."""
+
     _fields_: ClassVar = [
         ("format", ctypes.c_char_p),
         ("name", ctypes.c_char_p),
@@ -28,8 +48,31 @@ class _ArrowSchema(ctypes.Structure):
     ]
 
 
-def extension_metadata(kind: pa.BaseExtensionType) -> bytes:
-    """What `ARROW:extension:metadata` holds for a type."""
+def stored_metadata(field: pa.Field) -> dict[str, str]:
+    """The metadata of a field, with those that name its extension type.
+
+    Raises:
+        UnsupportedTypeError: If the parameters of the type are not text.
+    """
+    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    if isinstance(field.type, pa.BaseExtensionType) and EXTENSION_NAME not in metadata:
+        metadata[EXTENSION_NAME] = field.type.extension_name
+        try:
+            metadata[EXTENSION_METADATA] = _parameters(field.type).decode()
+        except UnicodeDecodeError:
+            raise UnsupportedTypeError(
+                f"column {field.name!r}: the parameters of {field.type} are not text; "
+                "write its storage"
+            ) from None
+    return metadata
+
+
+def _parameters(kind: pa.BaseExtensionType) -> bytes:
+    """What `ARROW:extension:metadata` will hold; pyarrow shows that of its own types to nobody.
+
+    In the C interface metadata are an int32 count and then, for each key and each value, an int32
+    length and the bytes.
+    """
     capsule = pa.field("", kind).__arrow_c_schema__()
     address = _ArrowSchema.from_address(_POINTER(capsule, b"arrow_schema")).metadata
     place = address + 4
@@ -38,4 +81,96 @@ def extension_metadata(kind: pa.BaseExtensionType) -> bytes:
         (size,) = struct.unpack("=i", ctypes.string_at(place, 4))
         texts.append(ctypes.string_at(place + 4, size))
         place += 4 + size
-    return dict(zip(texts[::2], texts[1::2], strict=True)).get(b"ARROW:extension:metadata", b"")
+    return dict(zip(texts[::2], texts[1::2], strict=True)).get(EXTENSION_METADATA.encode(), b"")
+
+
+def storage_type(arrow: pa.DataType) -> pa.DataType:
+    """The type with storage in place of extension types, and no metadata, at any depth."""
+    if isinstance(arrow, pa.BaseExtensionType):
+        return storage_type(arrow.storage_type)
+    if pt.is_struct(arrow):
+        return pa.struct([_storage_field(member) for member in arrow])
+    if pt.is_list(arrow):
+        return pa.list_(_storage_field(arrow.value_field))
+    if pt.is_large_list(arrow):
+        return pa.large_list(_storage_field(arrow.value_field))
+    if pt.is_fixed_size_list(arrow):
+        return pa.list_(_storage_field(arrow.value_field), arrow.list_size)
+    if pt.is_map(arrow):
+        return pa.map_(_storage_field(arrow.key_field), _storage_field(arrow.item_field))
+    return arrow
+
+
+def _storage_field(field: pa.Field) -> pa.Field:
+    return field.with_type(storage_type(field.type)).remove_metadata()
+
+
+def restored_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with the extension types that this process knows; without any, itself.
+
+    Raises:
+        CorruptFileError: If a type is declared that cannot have the storage it is said to have.
+    """
+    if not any(_has_extensions(field) for field in schema):
+        return schema
+    return pa.schema([_restored_field(field) for field in schema], schema.metadata)
+
+
+def _restored_field(field: pa.Field) -> pa.Field:
+    try:
+        return pa.field(_Exported(field))
+    except pa.ArrowException as error:
+        raise CorruptFileError(f"column {field.name!r}: {error}") from error
+
+
+def restored_table(table: pa.Table) -> pa.Table:
+    """The table with the extension types that this process knows. Copies nothing.
+
+    Raises:
+        CorruptFileError: As `restored_schema`.
+    """
+    schema = restored_schema(table.schema)
+    if schema is table.schema:
+        return table
+    return pa.Table.from_batches(map(_restored, table.to_batches()), schema)
+
+
+def restored_batches(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterable[pa.RecordBatch]:
+    """Batches of a schema with the extension types that this process knows. Copies nothing.
+
+    Args:
+        schema: Of the batches.
+        batches: Whose extension types are storage and metadata.
+
+    Raises:
+        CorruptFileError: As `restored_schema`.
+    """
+    return batches if restored_schema(schema) is schema else map(_restored, batches)
+
+
+def _restored(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch(_Exported(batch))
+
+
+def _has_extensions(field: pa.Field) -> bool:
+    if field.metadata and EXTENSION_NAME.encode() in field.metadata:
+        return True
+    kind = field.type
+    return pt.is_nested(kind) and any(
+        _has_extensions(kind.field(number)) for number in range(kind.num_fields)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Exported:
+    """A schema or batch that pyarrow takes for one of another library, and so reads anew."""
+
+    exported: Any
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.exported.__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+        return self.exported.__arrow_c_array__(requested_schema)

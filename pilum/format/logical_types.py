@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum.errors import CorruptFileError, UnsupportedTypeError
+from pilum.format.extension import EXTENSION_METADATA, EXTENSION_NAME, stored_metadata
 
 __all__ = ["arrow_of_leaf", "logical_type", "struct_list_size", "width_bits"]
 
@@ -53,6 +54,7 @@ _PLAIN: dict[str, pa.DataType] = {
 }
 _KEYS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
 _BFLOAT16 = "lance.bfloat16"
+_BFLOAT16_ITEM = {EXTENSION_NAME: _BFLOAT16, EXTENSION_METADATA: ""}
 _STRUCT_LIST = "fixed_size_list:struct:"
 _NAMES = {arrow: name for name, arrow in _PLAIN.items()} | {
     pa.string_view(): "string",
@@ -66,8 +68,6 @@ def logical_type(arrow: pa.DataType) -> str:
     Raises:
         UnsupportedTypeError: For a type that the format has no name for.
     """
-    if isinstance(arrow, pa.BaseExtensionType):
-        return _extension(arrow)
     if arrow in _NAMES:
         return _NAMES[arrow]
     if pt.is_struct(arrow):
@@ -91,27 +91,25 @@ def logical_type(arrow: pa.DataType) -> str:
     raise UnsupportedTypeError(f"the Lance format has no name for the Arrow type {arrow}")
 
 
-def _extension(arrow: pa.BaseExtensionType) -> str:
-    """Only items of fixed-size lists are named by it; what is a field has it in its metadata."""
-    if arrow.extension_name == _BFLOAT16:
-        return _BFLOAT16
-    raise UnsupportedTypeError(f"the Lance format has no name for the Arrow type {arrow}")
-
-
 def _fixed_size_list(arrow: pa.DataType) -> str:
     _require_bytes(arrow, arrow.list_size)
-    item = arrow.value_type
-    if pt.is_struct(item):
+    if pt.is_struct(arrow.value_type):
         return f"{_STRUCT_LIST}{arrow.list_size}"
-    while pt.is_fixed_size_list(item):
-        item = item.value_type
-    is_bfloat16 = isinstance(item, pa.BaseExtensionType) and item.extension_name == _BFLOAT16
-    plain = pt.is_primitive(item) or pt.is_decimal(item) or _is_fixed_binary(item)
-    if not plain and not is_bfloat16:
+    return f"fixed_size_list:{_item(arrow.value_field)}:{arrow.list_size}"
+
+
+def _item(field: pa.Field) -> str:
+    """Items are no fields in files: of all extension types their names tell one alone."""
+    arrow = field.type
+    if pt.is_fixed_size_list(arrow) and not pt.is_struct(arrow.value_type):
+        return _fixed_size_list(arrow)
+    if stored_metadata(field).get(EXTENSION_NAME) == _BFLOAT16:
+        return _BFLOAT16
+    if not (pt.is_primitive(arrow) or pt.is_decimal(arrow) or _is_fixed_binary(arrow)):
         raise UnsupportedTypeError(
-            f"files of no version can hold fixed-size lists of {item}; use a list"
+            f"files of no version can hold fixed-size lists of {arrow}; use a list"
         )
-    return f"fixed_size_list:{logical_type(arrow.value_type)}:{arrow.list_size}"
+    return logical_type(arrow)
 
 
 def _map(arrow: pa.DataType) -> str:
@@ -169,13 +167,18 @@ def arrow_of_leaf(name: str) -> pa.DataType:
         if kind == "dict":
             return _arrow_of_dictionary(rest)
         if kind == "fixed_size_list":
-            item, _, size = rest.rpartition(":")
-            return pa.list_(arrow_of_leaf(item), _positive(size))
+            return _arrow_of_fixed_size_list(rest)
     except UnsupportedTypeError:
         raise
     except (ValueError, KeyError) as error:
         raise CorruptFileError(f"logical type {name!r}: {error}") from error
     raise UnsupportedTypeError(f"unknown logical type {name!r}")
+
+
+def _arrow_of_fixed_size_list(text: str) -> pa.DataType:
+    name, _, size = text.rpartition(":")
+    metadata = _BFLOAT16_ITEM if name == _BFLOAT16 else None
+    return pa.list_(pa.field("item", arrow_of_leaf(name), metadata=metadata), _positive(size))
 
 
 def _arrow_of_dictionary(text: str) -> pa.DataType:

@@ -27,7 +27,7 @@ from pilum.errors import (
     InvalidInputError,
     UnsupportedTypeError,
 )
-from pilum.format.extension import extension_metadata
+from pilum.format.extension import EXTENSION_NAME, stored_metadata
 from pilum.format.logical_types import arrow_of_leaf, logical_type, struct_list_size
 from pilum.format.pb import file_pb2
 
@@ -38,7 +38,6 @@ FieldId = NewType("FieldId", int)
 _ROOT = -1
 _MAX_DEPTH = 100
 _LISTS = frozenset({"list", "large_list", "list.struct", "large_list.struct"})
-_EXTENSION_NAME = "ARROW:extension:name"
 _PACKED = "lance-encoding:packed"
 _BLOB = "lance-encoding:blob"
 _BLOB_V2 = "lance.blob.v2"
@@ -135,7 +134,7 @@ class Field:
     def blob_version(self) -> int:
         """1 or 2 for a column of blobs as users see it, 0 for any other."""
         if self.is_struct:
-            return 2 if self.metadata.get(_EXTENSION_NAME) == _BLOB_V2 else 0
+            return 2 if self.metadata.get(EXTENSION_NAME) == _BLOB_V2 else 0
         return 1 if _BLOB in self.metadata and self.logical_type == "large_binary" else 0
 
     @property
@@ -208,8 +207,8 @@ class Field:
             field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
         )
         number, path = FieldId(next(ids)), above + field.name
-        metadata = _metadata(field)
-        if metadata.get(_EXTENSION_NAME) in _JSON:
+        metadata = stored_metadata(field)
+        if metadata.get(EXTENSION_NAME) in _JSON:
             raise UnsupportedTypeError(
                 f"column {path!r}: JSON columns have a binary form in files that is not supported; "
                 "write the storage of the array, as text"
@@ -357,20 +356,6 @@ def _is_struct_list(arrow: pa.DataType) -> bool:
     return bool(pt.is_fixed_size_list(arrow) and pt.is_struct(arrow.value_type))
 
 
-def _metadata(field: pa.Field) -> dict[str, str]:
-    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-    if isinstance(field.type, pa.BaseExtensionType) and _EXTENSION_NAME not in metadata:
-        metadata[_EXTENSION_NAME] = field.type.extension_name
-        try:
-            metadata["ARROW:extension:metadata"] = extension_metadata(field.type).decode()
-        except UnicodeDecodeError:
-            raise UnsupportedTypeError(
-                f"column {field.name!r}: the parameters of {field.type} are not text; "
-                "write its storage"
-            ) from None
-    return metadata
-
-
 def _text(metadata: Mapping[str, bytes], where: str) -> dict[str, str]:
     try:
         return {key: value.decode() for key, value in metadata.items()}
@@ -394,7 +379,7 @@ def _from_proto(
         raise CorruptFileError(f"field {message.name!r}: nested deeper than {_MAX_DEPTH} levels")
     metadata = _text(message.metadata, f"field {message.name!r}")
     if message.extension_name:
-        metadata.setdefault(_EXTENSION_NAME, message.extension_name)
+        metadata.setdefault(EXTENSION_NAME, message.extension_name)
     members = [] if message.id == DESCRIPTOR_ID else children[message.id]
     below = tuple(_from_proto(child, children, depth + 1) for child in members)
     field = Field(
@@ -419,7 +404,7 @@ def _to_proto(field: Field, parent: int, messages: list[file_pb2.Field]) -> None
             nullable=field.nullable,
             encoding=_encoding_hint(field),
             dictionary=file_pb2.Dictionary() if field.logical_type.startswith("dict:") else None,
-            extension_name=metadata.get(_EXTENSION_NAME, ""),
+            extension_name=metadata.get(EXTENSION_NAME, ""),
             metadata={key: value.encode() for key, value in metadata.items()},
             unenforced_primary_key=_PRIMARY_KEY_POSITION in metadata
             or metadata.get(_PRIMARY_KEY, "").lower() in {"true", "1", "yes"},

@@ -5,10 +5,10 @@
     file      p: struct<y>  (field 4 below field 2)   a  (field 0)       s and p.x are null
 
 Columns come in any order, and nullable ones may be missing at any depth. Types must be the same;
-only what the format does not store may differ: views and their plain types, extension types and
-their storage, the name of a list's item or of a map's key and value, whether a dictionary is
-ordered, and whether nulls are declared (that there are none where the table forbids them is checked
-in the values).
+only what the format does not store may differ: views and their plain types, the name of a list's
+item or of a map's key and value, whether a dictionary is ordered, and whether nulls are declared
+(that there are none where the table forbids them is checked in the values). Columns of an extension
+type take plain storage too, which is all that Spark has.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ import pyarrow.types as pt
 
 from pilum.blocks import list_items
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
+from pilum.format.extension import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    restored_schema,
+    storage_type,
+    stored_metadata,
+)
 from pilum.format.logical_types import logical_type
 from pilum.format.retype import retyped
 from pilum.format.schema import Field, Schema
@@ -111,6 +118,7 @@ def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
     path = prefix + field.name
     arrow = _storage(incoming.type)
     _require_type(arrow, field, path)
+    _require_extension(incoming, field, path)
     if field.blob_version == 2:
         return blob_field(arrow, field, path)
     if field.is_struct:
@@ -137,6 +145,26 @@ def _require_type(arrow: pa.DataType, field: Field, path: str) -> None:
         )
 
 
+def _require_extension(incoming: pa.Field, field: Field, path: str) -> None:
+    """Storage may be added to a column of an extension type, but no values of another type."""
+    found, known = _extension(incoming), _extension(field.arrow)
+    if not found or found == known or field.blob_version == 2:
+        return
+    # Whoever made the table may have written the parameters down in another way.
+    if found != _extension(restored_schema(pa.schema([field.arrow])).field(0)):
+        raise SchemaMismatchError(
+            f"column {path!r} of the table has {known or 'no extension type'}, the data has "
+            f"{found}; add its storage if the values mean the same"
+        )
+
+
+def _extension(field: pa.Field) -> str:
+    metadata = stored_metadata(field)
+    if EXTENSION_NAME not in metadata:
+        return ""
+    return f"the extension type {metadata[EXTENSION_NAME]} {metadata.get(EXTENSION_METADATA, '')}"
+
+
 def _storage(arrow: pa.DataType) -> pa.DataType:
     return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
 
@@ -146,7 +174,7 @@ def _conform(column: pa.Array, field: Field) -> pa.Array:
         plain = _without_views(column.type)
         if plain != column.type:
             column = column.cast(plain)
-        column = retyped(column, field.arrow_type)
+        column = retyped(column, storage_type(field.arrow_type))
     for path, num_nulls in _forbidden_nulls(column, field, 0, field.name):
         raise SchemaMismatchError(f"column {path!r} must not be null, but {num_nulls} values are")
     return column

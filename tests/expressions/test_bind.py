@@ -119,7 +119,7 @@ def test_a_bound_filter_travels_to_another_process(condition: str | pc.Expressio
     ],
 )
 def test_a_projection_knows_its_type(text: str, arrow: pa.DataType) -> None:
-    assert bind_projection(text, SCHEMA).type == arrow
+    assert bind_projection(text, SCHEMA).field.type == arrow
 
 
 def test_a_projection_of_a_constant_has_a_value_for_each_row() -> None:

@@ -88,7 +88,10 @@ def test_types_that_no_version_holds(kind: pa.DataType) -> None:
 
 
 def test_items_of_vectors_may_be_brain_floats() -> None:
-    assert arrow_of_leaf("fixed_size_list:lance.bfloat16:3") == pa.list_(pa.binary(2), 3)
+    name = "fixed_size_list:lance.bfloat16:3"
+    arrow = arrow_of_leaf(name)
+    assert arrow == pa.list_(pa.binary(2), 3)
+    assert logical_type(arrow) == name
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.format.extension import storage_type
+
 __all__ = ["as_stored", "assert_same", "retyped"]
 
 _BITS = {pa.float16(): pa.uint16(), pa.float32(): pa.uint32(), pa.float64(): pa.uint64()}
@@ -100,7 +102,7 @@ class _Retyped:
 def _bits(column: pa.ChunkedArray) -> pa.Array:
     """One array with the bits of floats as integers."""
     array = _whole(column)
-    array = array.storage if isinstance(array, pa.ExtensionArray) else array
+    array = retyped(array, storage_type(array.type))
     array = _decoded(array, _changed(array.type, _without_dictionary))
     return retyped(array, _changed(array.type, _without_floats))
 

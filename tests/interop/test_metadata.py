@@ -1,8 +1,7 @@
-"""What is not values: names, metadata, extension types, nullability."""
+"""What is not values: names, metadata, nullability."""
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,8 @@ import pytest
 from interop.comparison import assert_same
 
 import pilum
-from pilum.errors import UnsupportedTypeError
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
-bfloat16_array = pytest.importorskip("lance.arrow").bfloat16_array
 
 pytestmark = pytest.mark.reference
 
@@ -42,44 +39,6 @@ def test_metadata_of_fields_and_schema(tmp_path: Path, writer: Any, reader: Any)
     table = pa.table([[1, 2], [{"x": 1}, None], [[1], []]], schema=schema)
     written(writer, table, tmp_path / "t")
     assert_same(reader.dataset(tmp_path / "t").to_table(), table)
-
-
-@LIBRARIES
-@pytest.mark.parametrize(
-    "array",
-    [
-        pa.array([uuid.UUID(int=number).bytes for number in range(5)], pa.uuid()),
-        pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, 1, None], pa.int8())),
-    ],
-    ids=lambda array: array.type.extension_name,
-)
-def test_extension_types(tmp_path: Path, writer: Any, reader: Any, array: pa.Array) -> None:
-    """As themselves, or as what they are stored as with metadata that name them."""
-    table = pa.table({"e": array})
-    written(writer, table, tmp_path / "t")
-    found = reader.dataset(tmp_path / "t").to_table()
-    field, column = found.schema.field("e"), found["e"].combine_chunks()
-    if not isinstance(column, pa.ExtensionArray):
-        assert field.metadata[b"ARROW:extension:name"].decode() == array.type.extension_name
-        column = pa.ExtensionArray.from_storage(array.type, column)
-    assert column.type == array.type
-    assert column.storage.equals(array.storage)
-
-
-@LIBRARIES
-def test_extension_types_whose_parameters_arrow_hides(
-    tmp_path: Path, writer: Any, reader: Any
-) -> None:
-    storage = pa.array([[1, 2, 3, 4], [5, 6, 7, 8]], pa.list_(pa.float32(), 4))
-    kind = pa.fixed_shape_tensor(pa.float32(), [2, 2])
-    table = pa.table({"e": pa.ExtensionArray.from_storage(kind, storage)})
-    written(writer, table, tmp_path / "t")
-    assert pilum.dataset(tmp_path / "t").schema.field("e").metadata[
-        b"ARROW:extension:metadata"
-    ] == (b'{"shape":[2,2]}')
-    found = reader.dataset(tmp_path / "t").to_table()
-    again = reader.write_dataset(found, tmp_path / "again").to_table()
-    assert again.column("e").cast(storage.type).chunk(0).equals(storage)
 
 
 @LIBRARIES
@@ -114,27 +73,3 @@ def test_views_come_back_as_plain_strings(tmp_path: Path, writer: Any, reader: A
     assert_same(
         reader.dataset(tmp_path / "t").to_table(), pa.table(rows, pa.schema(list(plain.items())))
     )
-
-
-def test_json_is_refused(tmp_path: Path) -> None:
-    """The reference stores it in a binary form that we do not have, and reads no other."""
-    values = pa.array(['{"a": 1}', None, "[]"], pa.json_())
-    nested = pa.ListArray.from_arrays(pa.array([0, 3], pa.int32()), values)
-    for table in (pa.table({"j": values}), pa.table({"j": nested})):
-        written(lance, table, tmp_path / "theirs", mode="overwrite")
-        with pytest.raises(UnsupportedTypeError, match="JSON"):
-            pilum.dataset(tmp_path / "theirs").to_table()
-        with pytest.raises(UnsupportedTypeError, match=r"JSON.*as text"):
-            written(pilum, table, tmp_path / "ours")
-
-
-@LIBRARIES
-def test_vectors_of_brain_floats(tmp_path: Path, writer: Any, reader: Any) -> None:
-    """The reference names their items by the extension type, and has one for each of them."""
-    values = bfloat16_array([1.0, None, 2.5, 4.0])
-    table = pa.table({"v": pa.FixedSizeListArray.from_arrays(values, 2)})
-    written(writer, table, tmp_path / "t")
-    written(reader, table, tmp_path / "t", mode="append")
-    found = reader.dataset(tmp_path / "t").to_table()["v"].combine_chunks().flatten()
-    storage = found.storage if isinstance(found, pa.ExtensionArray) else found
-    assert storage.equals(pa.concat_arrays([values.storage, values.storage]))
