@@ -9,7 +9,6 @@ import pyarrow.types as pt
 from interop.strategies import LEAVES
 
 __all__ = [
-    "CHANGED",
     "KINDS",
     "NULLS",
     "SETTINGS",
@@ -91,6 +90,9 @@ def _kinds() -> list[Kind]:
         "month_day_nano_interval": pa.month_day_nano_interval(),
         "dense_union<int32, string>": pa.dense_union([pa.field("a", number), pa.field("b", text)]),
         "extension uuid": pa.uuid(),
+        "extension fixed_shape_tensor": pa.fixed_shape_tensor(pa.float32(), (2, 2)),
+        "struct<extension uuid, extension bool8>": pa.struct([("u", pa.uuid()), ("b", pa.bool8())]),
+        "list<extension opaque>": pa.list_(pa.opaque(number, "mark", "pilum")),
     }
     special = [
         Kind("packed struct<int32, float>", pair, (("lance-encoding:packed", "true"),)),
@@ -102,13 +104,6 @@ def _kinds() -> list[Kind]:
 
 
 KINDS = {kind.name: kind for kind in _kinds()}
-
-
-CHANGED = {
-    "blob (large_binary)": "comes back as descriptions of its bytes, unless these are asked for",
-    "extension uuid": "comes back as its storage, with the metadata that name the extension",
-}
-"""Kinds whose values come back in another form, and which."""
 
 
 @dataclass(frozen=True)

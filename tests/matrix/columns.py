@@ -12,10 +12,13 @@ from interop.comparison import as_stored, retyped
 from interop.strategies import Style, array_of
 from matrix.axes import SETTINGS, SHAPES, Kind
 
-__all__ = ["column_of", "field_of", "stored"]
+from pilum.format.extension import storage_type
+
+__all__ = ["column_of", "field_of", "is_blob", "stored"]
 
 _SHARE = {"none": 0.0, "all": 1.0}
 _MOST_BYTES = 2_000_000
+_BLOB = b"lance-encoding:blob"
 
 
 def field_of(kind: Kind, settings: str) -> pa.Field:
@@ -70,8 +73,8 @@ def _make(kind: pa.DataType, nulls: str, size: int, style: Style) -> pa.Array:
     if pt.is_list(kind) and pt.is_dictionary(kind.value_type):
         items = _dictionary(kind.value_type, nulls, 2 * size, style)
         return pa.ListArray.from_arrays(pa.array(np.arange(0, 2 * size + 1, 2), pa.int32()), items)
-    if isinstance(kind, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(kind, _make(kind.storage_type, nulls, size, style))
+    if (plain := storage_type(kind)) != kind:
+        return retyped(_make(plain, nulls, size, style), kind)
     if pt.is_run_end_encoded(kind):
         return pc.run_end_encode(_make(kind.value_type, nulls, size, style))
     if pt.is_union(kind):
@@ -85,9 +88,8 @@ def _make(kind: pa.DataType, nulls: str, size: int, style: Style) -> pa.Array:
     if pt.is_struct(kind) and kind.num_fields == 0:  # no member would say how long it is
         missing = np.random.default_rng(style.seed).random(size) < _SHARE.get(nulls, 0.3)
         return pa.array([None if null else {} for null in missing], kind)
-    plain = _PLAIN.get(kind)
-    if plain is not None:
-        return _make(plain, nulls, size, style).cast(kind)
+    if kind in _PLAIN:
+        return _make(_PLAIN[kind], nulls, size, style).cast(kind)
     if pt.is_interval(kind):
         rows = _make(pa.int32(), nulls, size, style)
         values = [None if v is None else pa.MonthDayNano([v % 12, 1, 0]) for v in rows.to_pylist()]
@@ -152,11 +154,22 @@ def _dictionary(kind: pa.DataType, nulls: str, size: int, style: Style) -> pa.Ar
     return pa.DictionaryArray.from_arrays(indices, values)
 
 
-def stored(table: pa.Table) -> pa.Table:
-    """The table as it comes back, where types that only differ in memory are one on disk."""
+def is_blob(table: pa.Table, name: str) -> bool:
+    """Whether a column is stored as blobs."""
+    return _BLOB in (table.schema.field(name).metadata or {})
+
+
+def stored(table: pa.Table, version: str) -> pa.Table:
+    """The table as it comes back, where types that only differ in memory are one on disk.
+
+    Blobs of version 2.2 have another form, so they lose the mark of the first one.
+    """
     for number, field in enumerate(table.schema):
         plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(field.type)
         if plain is not None:
             column: Any = table.column(number).cast(plain)
             table = table.set_column(number, field.with_type(plain), column)
+        if version == "2.2" and is_blob(table, field.name):
+            metadata = {key: value for key, value in field.metadata.items() if key != _BLOB}
+            table = table.set_column(number, field.with_metadata(metadata), table.column(number))
     return as_stored(table)

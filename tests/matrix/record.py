@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 
-from matrix.axes import CHANGED, KINDS, NULLS, SETTINGS, SHAPES, SIZES, VERSIONS
+from matrix.axes import KINDS, NULLS, SETTINGS, SHAPES, SIZES, VERSIONS
 from matrix.pairs import covering
 from matrix.running import DIRECTIONS, Cell, Ended, Run
 
@@ -149,7 +149,7 @@ class _Notes:
 
     def number(self, ended: Ended, kind: str, nulls: str) -> int:
         text = ended.text.replace(kind, "…").replace(str(KINDS[kind].type), "…")
-        general = Ended(ended.who, CHANGED.get(kind, text) if ended.who == "values" else text)
+        general = Ended(ended.who, text)
         self._nulls[general].add(nulls)
         return self._numbers.setdefault(general, len(self._numbers) + 1)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from interop.comparison import assert_same
 from matrix.axes import KINDS
-from matrix.columns import column_of, field_of, stored
+from matrix.columns import column_of, field_of, is_blob, stored
 
 import pilum
 
@@ -29,6 +29,7 @@ DIRECTIONS = ("ours → reference", "reference → ours", "ours → ours")
 
 
 _MOST = 200
+_MOST_FILES = 4
 
 
 @dataclass(frozen=True)
@@ -122,13 +123,15 @@ def _attempt(cells: list[Cell], folder: Path) -> Ended:
         else:
             _step("reference writes", lambda: _write(lance, table, path, wanted.version))
         if reads == "ours":
-            found = _step("pilum reads", lambda: _read_all(path, wanted.size))
+            found = _step("pilum reads", lambda: _read_all(path, table, wanted.version))
+            expected = stored(table, wanted.version)
             if writes == "ours":
-                _compare(found, table)
+                _compare(found, expected)
             else:
-                return _against_reference(found, table, path)
+                return _against_reference(found, expected, path)
         else:
-            _compare(_step("reference reads", lambda: _read_reference(path, wanted.size)), table)
+            found = _step("reference reads", lambda: _read_reference(path, table, wanted.version))
+            _compare(found, stored(table, wanted.version))
     except _StepError as error:
         return error.ended
     finally:
@@ -187,28 +190,50 @@ def _taken(size: int) -> list[Any]:
     return [np.array([size - 1, 0, size // 2, 0]), random.integers(0, size, 50)]
 
 
-def _read_all(path: str, size: int) -> list[_Reading]:
-    dataset = pilum.dataset(path)
-    found = [_Reading(dataset.to_table(), np.arange(size))]
+def _read_all(path: str, given: pa.Table, version: str) -> list[_Reading]:
+    dataset, size = pilum.dataset(path), given.num_rows
+    found = [_Reading(_scan(dataset), np.arange(size))]
     for first, count in _asked(size):
-        part = dataset.to_table(offset=first, limit=count)
+        part = _scan(dataset, offset=first, limit=count)
         found.append(_Reading(part, np.arange(first, min(first + count, size))))
-    return found + [_Reading(dataset.take(rows), rows) for rows in _taken(size)]
+    return [*found, *_takes(dataset, given, version)]
 
 
-def _read_reference(path: str, size: int) -> list[_Reading]:
+def _read_reference(path: str, given: pa.Table, version: str) -> list[_Reading]:
     dataset = lance.dataset(path)
-    found = [_Reading(dataset.to_table(), np.arange(size))]
-    return found + [_Reading(dataset.take(rows), rows) for rows in _taken(size)]
+    found = [_Reading(_scan(dataset), np.arange(given.num_rows))]
+    return [*found, *_takes(dataset, given, version)]
 
 
-def _against_reference(found: list[_Reading], table: pa.Table, path: str) -> Ended:
+def _scan(dataset: Any, **options: Any) -> pa.Table:
+    return dataset.to_table(blob_handling="all_binary", **options)
+
+
+def _takes(dataset: Any, given: pa.Table, version: str) -> Iterator[_Reading]:
+    blobs = [field for field in stored(given, version).schema if is_blob(given, field.name)]
+    apart = [] if version == "0.1" else [field.name for field in blobs]
+    plain = [name for name in given.column_names if name not in apart]
+    for rows in _taken(given.num_rows):
+        if plain:
+            yield _Reading(dataset.take(rows, plain), rows)
+        for field in blobs if apart else []:
+            yield _Reading(_payloads(dataset, field, rows[:_MOST_FILES]), rows[:_MOST_FILES])
+
+
+def _payloads(dataset: Any, field: pa.Field, rows: Any) -> pa.Table:
+    """Blobs that are opened as files, and read."""
+    files = dataset.take_blobs(field.name, indices=rows.tolist())
+    values = [None if file is None else file.read() for file in files]
+    return pa.table([pa.array(values, field.type)], schema=pa.schema([field]))
+
+
+def _against_reference(found: list[_Reading], expected: pa.Table, path: str) -> Ended:
     """Compares with what was given to the reference, else with what it reads itself."""
     try:
-        _compare(found, table)
+        _compare(found, expected)
     except _StepError:
         try:
-            itself = lance.dataset(path).to_table()
+            itself = _scan(lance.dataset(path))
         except (pa.ArrowException, OSError) as error:
             return _StepError("reference reads", error).ended
         _compare(found, itself)
@@ -217,8 +242,8 @@ def _against_reference(found: list[_Reading], table: pa.Table, path: str) -> End
 
 
 def _compare(found: list[_Reading], table: pa.Table) -> None:
-    expected = _plain(stored(table))
     for reading in found:
+        expected = _plain(table.select(reading.table.column_names))
         try:
             assert_same(_plain(reading.table), expected.take(pa.array(reading.rows)))
         except (AssertionError, pa.ArrowException) as error:
