@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -89,6 +90,22 @@ def test_what_it_lost_we_lose_too(tmp_path: Path, table: pa.Table, group: int) -
     except OSError:  # it looks for nulls among the items of null lists
         assume(False)
     assert_same(pilum.dataset(path).to_table(), lance.dataset(path).to_table())
+
+
+@pytest.mark.parametrize("size", [3, 8, 12])
+@pytest.mark.parametrize("writer", [pilum, lance], ids=["ours", "reference"])
+def test_lists_of_booleans_that_do_not_fill_bytes(tmp_path: Path, writer: Any, size: int) -> None:
+    bits = np.random.default_rng(size).random(2000 * size) < 0.5
+    table = pa.table({"b": pa.FixedSizeListArray.from_arrays(pa.array(bits), size)})
+    path = fresh(tmp_path)
+    writer.write_dataset(table, path, data_storage_version="legacy", max_rows_per_group=37)
+    ours, theirs = pilum.dataset(path), lance.dataset(path)
+    for first, number in ((0, 2000), (3, 10), (36, 3), (1001, 999)):
+        for dataset in (ours, theirs):
+            found = dataset.to_table(offset=first, limit=number)
+            assert_same(found, table.slice(first, number))
+    rows = [1999, 0, 36, 37, 1000]
+    assert_same(ours.take(rows), table.take(rows))
 
 
 @settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
