@@ -7,12 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from pilum.format.extension import storage_type
+
 __all__ = ["retyped"]
 
 
 def retyped(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    """The same buffers under another type; nothing is copied or checked."""
-    return pa.array(_Retyped(array, arrow_type))
+    """The same buffers under another type; nothing is copied or checked.
+
+    Types that the metadata of fields below name stay storage, which else Arrow would change.
+    """
+    return pa.array(_Retyped(array, storage_type(arrow_type)))
 
 
 @dataclass(frozen=True, slots=True)

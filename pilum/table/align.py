@@ -25,7 +25,6 @@ from pilum.format.extension import (
     EXTENSION_METADATA,
     EXTENSION_NAME,
     restored_schema,
-    storage_type,
     stored_metadata,
 )
 from pilum.format.logical_types import logical_type
@@ -174,7 +173,7 @@ def _conform(column: pa.Array, field: Field) -> pa.Array:
         plain = _without_views(column.type)
         if plain != column.type:
             column = column.cast(plain)
-        column = retyped(column, storage_type(field.arrow_type))
+        column = retyped(column, field.arrow_type)
     for path, num_nulls in _forbidden_nulls(column, field, 0, field.name):
         raise SchemaMismatchError(f"column {path!r} must not be null, but {num_nulls} values are")
     return column

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 from spark.helpers import files, flaky, version, write_table
 
+import pilum
 from pilum.errors import InvalidInputError
 from pilum.spark.options import Options
 from pilum.spark.sink import PilumWriter, job_mode
@@ -82,6 +83,19 @@ def test_vectors_stay_vectors(spark: SparkSession, uri: str, tmp_path: Path) -> 
     assert [row.v for row in load(spark, uri).collect()] == [[1, 2], None, [3, 4], [5, 6]]
     found = Snapshot.latest(open_store(copy)).schema.arrow.field("v").type
     assert found == pa.list_(pa.float32(), 2)
+
+
+def test_extension_types_are_their_storage(spark: SparkSession, uri: str) -> None:
+    kind = pa.opaque(pa.int64(), "length", "pilum")
+    lengths = pa.ExtensionArray.from_storage(kind, pa.array([1, None, 3], pa.int64()))
+    structs = pa.StructArray.from_arrays([lengths], fields=[pa.field("m", kind)])
+    pilum.write_dataset(pa.table({"n": lengths, "s": structs}), uri)
+    frame = load(spark, uri)
+    assert frame.where("n > 1").collect() == [Row(n=3, s=Row(m=3))]
+    save(frame, uri)
+    found = pilum.dataset(uri).to_table()
+    assert found.schema.field("n").type == kind
+    assert found["s"].to_pylist() == 2 * [{"m": 1}, {"m": None}, {"m": 3}]
 
 
 def test_append_creates_then_adds_then_overwrite_replaces(spark: SparkSession, uri: str) -> None:
