@@ -23,7 +23,10 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and reports; returns 1 if the first library answered anything wrong."""
+    """Measures and reports; returns 1 if the first library answered anything wrong.
+
+    What a version of the file format cannot hold may be refused.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     for part in options.only:
@@ -71,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_text(options.json, json.dumps(document, indent=1) + "\n")
     if options.page:
         write_text(options.page, page(document))
-    return int(any(cell.problem for cell in cells if cell.peer == peers[0].name))
+    held = [cell for cell in cells if cell.file_version >= SHAPES[cell.shape].oldest]
+    return int(any(cell.problem for cell in held if cell.peer == peers[0].name))
 
 
 def choose(known: Iterable[str], wanted: Sequence[str]) -> list[str]:

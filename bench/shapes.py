@@ -35,11 +35,14 @@ class Shape:
         name: As on the command line and in the report.
         make: Number of rows and random source → the column.
         one_in: Of the rows asked for, how many this shape has (1 = all, 20 = every twentieth).
+        oldest: The oldest version of the Lance file format that holds it: 0.1 has nulls only of
+            strings and binary, 2.0 has no null structs.
     """
 
     name: str
     make: Callable[[int, Random], pa.Array | pa.Table]
     one_in: int = 1
+    oldest: str = "0.1"
 
     def table(self, rows: int, seed: int = 0) -> pa.Table:
         """Draws the table; at least one row."""
@@ -166,7 +169,7 @@ SHAPES: dict[str, Shape] = {
     for shape in (
         Shape("int64 random", int64_random),
         Shape("int32 small", int32_small),
-        Shape("int64 nulls", int64_nulls),
+        Shape("int64 nulls", int64_nulls, oldest="2.0"),
         Shape("float64", float64),
         Shape("vector 128", vectors(128), one_in=20),
         Shape("vector 768", vectors(768), one_in=100),
@@ -177,10 +180,10 @@ SHAPES: dict[str, Shape] = {
         Shape("few int64", few_int64),
         Shape("bool", booleans),
         Shape("timestamp", timestamps),
-        Shape("list of int32", lists, one_in=4),
-        Shape("struct", structs, one_in=2),
-        Shape("list of struct", lists_of_structs, one_in=8),
-        Shape("mixed table", mixed, one_in=5),
-        Shape("1,000 columns", wide, one_in=500),
+        Shape("list of int32", lists, one_in=4, oldest="2.0"),
+        Shape("struct", structs, one_in=2, oldest="2.1"),
+        Shape("list of struct", lists_of_structs, one_in=8, oldest="2.1"),
+        Shape("mixed table", mixed, one_in=5, oldest="2.0"),
+        Shape("1,000 columns", wide, one_in=500, oldest="2.0"),
     )
 }

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 __all__ = ["LANCE_VERSIONS", "Peer"]
 
-LANCE_VERSIONS = ("2.1", "2.2")
+LANCE_VERSIONS = ("2.1", "2.2", "2.0", "0.1")
 """Versions of the Lance file format; the first is the one that all libraries are held against."""
 
 
