@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pilum import kernels
 from pilum.encodings.base import demand
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffer, Children, Encoded, Items
-from pilum.encodings.v2_0.binary import OFFSET_BITS, Binary
+from pilum.encodings.v2_0.binary import OFFSET_BITS, Binary, text_buffers
 from pilum.encodings.v2_0.fixed_width import bits_of
 from pilum.encodings.v2_0.flat import Flat
 from pilum.encodings.v2_0.nullable import Nullable
@@ -73,8 +74,7 @@ class Dictionary(ArrayEncoding):
         demand(kind.id in OFFSET_BITS, f"values of type {kind} stored as {self.arm}")
         demand(self.index_bits == 8, f"dictionary of strings: numbers of {self.index_bits} bits")
         numbers, values = yield from self._parts(items, kind)
-        _require_inside(numbers, len(values) + 1)
-        return pa.concat_arrays([pa.nulls(1, kind), values]).take(numbers)
+        return _looked_up(numbers, values)
 
     def _parts(self, items: Items, kind: pa.DataType) -> Plan[list[pa.Array]]:
         return gather(
@@ -143,6 +143,26 @@ def _index_bits(indices: ArrayEncoding) -> int:
     bits = getattr(inner, "bits", 8)
     demand(bits in _KEYS, f"dictionary: numbers of {bits} bits")
     return int(bits)
+
+
+def _looked_up(numbers: pa.Array, values: pa.Array) -> pa.Array:
+    """Strings by their number, of which 0 is null."""
+    if not len(numbers):
+        return values.slice(0, 0)
+    numbers = numbers.fill_null(0)
+    places = np.frombuffer(numbers.buffers()[1], np.uint8)[numbers.offset :][: len(numbers)]
+    ends, valid, data = text_buffers(values)
+    # Number 0 is an empty string of the dictionary that the kernel gets.
+    offsets = np.concatenate([[0, 0], ends]).astype(f"i{OFFSET_BITS[values.type.id] // 8}")
+    buffers = [
+        pa.py_buffer(part) for part in kernels.look_up_strings(places, 1, None, offsets, data)
+    ]
+    present = places > 0
+    if valid is not None:
+        present &= np.concatenate([[False], valid])[places]
+    null_count = len(places) - int(np.count_nonzero(present))
+    validity = pa.py_buffer(np.packbits(present, bitorder="little")) if null_count else None
+    return pa.Array.from_buffers(values.type, len(places), [validity, *buffers], null_count)
 
 
 def _require_inside(numbers: pa.Array, count: int) -> None:
