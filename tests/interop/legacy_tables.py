@@ -33,7 +33,7 @@ def legacy_tables(draw: st.DrawFn, kinds: st.SearchStrategy[pa.DataType] | None 
     """Tables with a row at least, in one or more chunks, cut out of larger ones."""
     names = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True))
     size = min(draw(sizes()) + 1, 9000)
-    drawn = [draw(types() if kinds is None else kinds) for _ in names]
+    drawn = [draw(_types() if kinds is None else kinds) for _ in names]
     fields = [
         pa.field(name, kind, draw(st.booleans()) or pt.is_null(kind))
         for name, kind in zip(names, drawn, strict=True)
@@ -50,7 +50,12 @@ def legacy_tables(draw: st.DrawFn, kinds: st.SearchStrategy[pa.DataType] | None 
 
 def nullable_types() -> st.SearchStrategy[pa.DataType]:
     """Types whose items and members may all be null: of others the reference reads none back."""
-    return types().map(_nullable)
+    return _types().map(_nullable)
+
+
+def _types() -> st.SearchStrategy[pa.DataType]:
+    """All but dictionaries, of which the format holds only some; they have tests of their own."""
+    return types().filter(lambda kind: "dictionary<" not in str(kind))
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:

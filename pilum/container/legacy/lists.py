@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from pilum.container.legacy.page_table import Pages
 from pilum.container.legacy.slots import Slots, joined
@@ -61,14 +62,13 @@ def list_array(kind: pa.DataType, offsets: pa.Array, items: pa.Array) -> pa.Arra
     )
 
 
-def encode_offsets(array: pa.Array) -> tuple[bytes, pa.Array]:
-    """The bytes of a page, and the items that it refers to.
+def encode_offsets(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """The offsets of lists, the first of which is 0, and the items that they refer to.
 
     Args:
         array: Without null lists.
     """
-    dtype = "<i8" if pt.is_large_list(array.type) else "<i4"
     # Arrow has no offsets at all for an array of no lists.
-    offsets = array.offsets.to_numpy() if len(array) else np.zeros(1, dtype)
+    offsets = array.offsets.to_numpy().astype(np.int64) if len(array) else np.zeros(1, np.int64)
     first, behind = int(offsets[0]), int(offsets[-1])
-    return (offsets - first).astype(dtype).tobytes(), array.values.slice(first, behind - first)
+    return offsets - first, array.values.slice(first, behind - first)

@@ -12,7 +12,7 @@ of each kind of page. Source: docs/format/legacy.md, "Page table".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,16 +126,17 @@ class PageTable:
 
 
 def pack_page_table(
-    pages: Mapping[int, list[tuple[int, int]]], first_id: int, num_batches: int
+    pages: Mapping[int, Sequence[NDArray[np.int64]]], first_id: int, num_batches: int
 ) -> bytes:
     """The bytes of a table.
 
     Args:
-        pages: By field id, the position and length of each page; structs are left out.
+        pages: By field id, the position and length of each page, int64, shape (n, 2), from runs of
+            batches; structs are left out.
         first_id: The smallest id of the file, with pages or without.
         num_batches: Pages of each field.
     """
     table = np.zeros((max(pages, default=first_id - 1) - first_id + 1, num_batches, 2), "<i8")
     for field_id, entries in pages.items():
-        table[field_id - first_id] = entries
+        table[field_id - first_id] = np.concatenate(entries)
     return table.tobytes()

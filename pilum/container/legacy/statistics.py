@@ -15,15 +15,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from pilum.container.legacy.var_binary import is_var_binary
 from pilum.format.schema import Field, FieldId
 
-__all__ = ["MAX_VALUE", "MIN_VALUE", "NULL_COUNT", "bounds", "has_statistics", "statistics_field"]
+__all__ = [
+    "MAX_VALUE",
+    "MIN_VALUE",
+    "NULL_COUNT",
+    "bounds",
+    "bounds_of_batches",
+    "has_statistics",
+    "statistics_field",
+]
 
 NULL_COUNT = "null_count"
 MIN_VALUE = "min_value"
@@ -68,13 +80,68 @@ def bounds(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     Args:
         array: Of a type that has statistics, with a value at least, unless it is var-binary.
     """
-    ends = pc.min_max(array)
-    least, most = pa.repeat(ends["min"], 1), pa.repeat(ends["max"], 1)
+    least, most = _ends(array)
     if array.type in _FLOATS:
         return _float(least, -math.inf, -0.0), _float(most, math.inf, 0.0)
-    if is_var_binary(array.type) and array.null_count < len(array):
-        return _cut_bounds(array, least, most)
-    return least, most
+    return _cut_bounds(array, least, most) if _has_long(array) else (least, most)
+
+
+def _ends(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    ends = pc.min_max(array)
+    return pa.repeat(ends["min"], 1), pa.repeat(ends["max"], 1)
+
+
+def _has_long(array: pa.Array) -> bool:
+    """Whether bounds must be cut, if they are the longest values."""
+    if not is_var_binary(array.type):
+        return False
+    longest = pc.max(pc.binary_length(array)).as_py()
+    return longest is not None and longest > _MAX_BYTES
+
+
+def bounds_of_batches(
+    array: pa.Array, cuts: NDArray[np.int64]
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """How many nulls batches have, and a lower and an upper bound of the values of each.
+
+    Args:
+        array: All rows; without nulls unless it is var-binary.
+        cuts: int64, shape (batches + 1,), the rows at which batches begin, and the end.
+    """
+    values = _numbers(array)
+    if values is None:
+        batches = [array.slice(start, end - start) for start, end in pairwise(cuts.tolist())]
+        counts = [batch.null_count for batch in batches]
+        of_one = bounds if _has_long(array) else _ends
+        least, most = zip(*map(of_one, batches), strict=True)
+        return pa.array(counts, pa.int64()), pa.concat_arrays(least), pa.concat_arrays(most)
+    low, high = (ends.reduceat(values, cuts[:-1]) for ends in (np.fmin, np.fmax))
+    if array.type in _FLOATS:
+        low = np.where(np.isnan(low), -np.inf, np.where(low == 0, -0.0, low))
+        high = np.where(np.isnan(high), np.inf, np.where(high == 0, 0.0, high))
+    no_nulls = pa.array(np.zeros(len(low), np.int64))
+    return no_nulls, _of_numbers(low, array.type), _of_numbers(high, array.type)
+
+
+def _numbers(array: pa.Array) -> NDArray[Any] | None:
+    """Values as numbers of the same order; None if they are not such."""
+    kind = array.type
+    if pt.is_boolean(kind):
+        bits: NDArray[Any] = array.to_numpy(zero_copy_only=False).view(np.uint8)
+        return bits
+    if pt.is_date(kind):
+        array = array.view(pa.int32() if pt.is_date32(kind) else pa.int64())
+    if pt.is_integer(array.type) or kind in _FLOATS:
+        numbers: NDArray[Any] = array.to_numpy()
+        return numbers
+    return None
+
+
+def _of_numbers(numbers: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    if pt.is_boolean(kind):
+        return pa.array(numbers.view(np.bool_))
+    made = pa.array(numbers)
+    return made.view(kind) if pt.is_date(kind) else made.cast(kind)
 
 
 def _float(bound: pa.Array, unknown: float, zero: float) -> pa.Array:
@@ -86,8 +153,6 @@ def _float(bound: pa.Array, unknown: float, zero: float) -> pa.Array:
 
 
 def _cut_bounds(array: pa.Array, least: pa.Array, most: pa.Array) -> tuple[pa.Array, pa.Array]:
-    if pc.max(pc.binary_length(array)).as_py() <= _MAX_BYTES:
-        return least, most
     text = pt.is_string(array.type) or pt.is_large_string(array.type)
     low, high = _cut(_bytes(least), text), _cut(_bytes(most), text)
     raised = _raised_text(high) if text else _raised(high)

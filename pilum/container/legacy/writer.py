@@ -16,18 +16,18 @@ import struct
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 from google.protobuf.message import Message
+from numpy.typing import NDArray
 
 from pilum.container.legacy.checks import require_kept, require_type
 from pilum.container.legacy.dictionary import Unified, encode_values
 from pilum.container.legacy.footer import pack_footer
-from pilum.container.legacy.lists import encode_offsets
 from pilum.container.legacy.page_table import pack_page_table
-from pilum.container.legacy.plain import encode_plain
-from pilum.container.legacy.statistics import bounds, has_statistics, statistics_field
-from pilum.container.legacy.var_binary import encode_var_binary, is_var_binary
+from pilum.container.legacy.runs import PageRun, encode_pages, lay_out
+from pilum.container.legacy.statistics import bounds_of_batches, has_statistics, statistics_field
 from pilum.container.writer import WrittenFile
 from pilum.errors import (
     InvalidInputError,
@@ -45,6 +45,8 @@ __all__ = ["LegacyWriter"]
 _LENGTH = struct.Struct("<I")
 _MAX_ROWS = 2**31 - 1
 _BUFFER_BYTES = 1024 * 1024
+_RUN_BYTES = 8 * 1024 * 1024
+"""About so much is written at once."""
 
 
 class LegacyWriter:
@@ -74,7 +76,7 @@ class LegacyWriter:
         self._batch_offsets = [0]
         self._pages = _PageWriter(self._sink, _dictionaries(schema))
         self._measured = [item for field in schema.fields for item in has_statistics(field)]
-        self._statistics: dict[FieldId, list[tuple[int, pa.Array, pa.Array]]] = {
+        self._statistics: dict[FieldId, list[tuple[pa.Array, pa.Array, pa.Array]]] = {
             field.id: [] for field in self._measured
         }
 
@@ -97,14 +99,15 @@ class LegacyWriter:
             for field, array in zip(self._schema.fields, batch.columns, strict=True)
         ]
         rows = pa.RecordBatch.from_arrays(columns, self._schema.names)
+        run_rows = int(_RUN_BYTES * rows.num_rows / max(rows.nbytes, 1))
         start = 0
         while start < rows.num_rows:
-            part = rows.slice(start, self._rows_per_group - self._waiting_rows)
+            part = rows.slice(start, self._next_rows(rows.num_rows - start, run_rows))
             self._waiting.append(part)
             self._waiting_rows += part.num_rows
             start += part.num_rows
-            if self._waiting_rows == self._rows_per_group:
-                self._write_group()
+            if self._waiting_rows >= self._rows_per_group:
+                self._write_groups()
 
     def add_global_buffer(self, data: bytes) -> int:
         """Legacy files have none.
@@ -128,7 +131,7 @@ class LegacyWriter:
     def finish(self) -> WrittenFile:
         """Writes what is left and the end of the file, and finishes the sink."""
         if self._waiting:
-            self._write_group()
+            self._write_groups()
         num_rows = self._batch_offsets[-1]
         if num_rows == 0:
             raise InvalidInputError("legacy files have at least one row")
@@ -151,24 +154,37 @@ class LegacyWriter:
         """Drops the file."""
         self._sink.abort()
 
-    def _write_group(self) -> None:
+    def _next_rows(self, available: int, run_rows: int) -> int:
+        """How many rows to add: whole groups, the rest of one, or all that there are."""
+        group = self._rows_per_group
+        if self._waiting_rows:
+            return group - self._waiting_rows
+        return max(min(available, run_rows) // group, 1) * group
+
+    def _write_groups(self) -> None:
+        """Writes all that waits: groups, of which the last may have fewer rows."""
         parts, rows = self._waiting, self._waiting_rows
         self._waiting, self._waiting_rows = [], 0
-        end = self._batch_offsets[-1] + rows
-        if end > _MAX_ROWS:
-            raise InvalidInputError(f"{end} rows in a legacy file, which has at most {_MAX_ROWS}")
+        first = self._batch_offsets[-1]
+        if first + rows > _MAX_ROWS:
+            raise InvalidInputError(
+                f"{first + rows} rows in a legacy file, which has at most {_MAX_ROWS}"
+            )
+        cuts = np.append(np.arange(0, rows, self._rows_per_group), rows)
+        runs: list[PageRun] = []
         for index, field in enumerate(self._schema.fields):
             array = _joined(field, [part.column(index) for part in parts])
-            self._pages.write(field, array)
-            self._measure(field, array)
-        self._batch_offsets.append(end)
+            runs.extend(encode_pages(field, array, cuts, self._pages.dictionaries))
+            self._measure(field, array, cuts)
+        self._pages.write(runs)
+        self._batch_offsets.extend((cuts[1:] + first).tolist())
 
-    def _measure(self, field: Field, array: pa.Array) -> None:
+    def _measure(self, field: Field, array: pa.Array, cuts: NDArray[np.int64]) -> None:
         if field.id in self._statistics:
-            self._statistics[field.id].append((array.null_count, *bounds(array)))
+            self._statistics[field.id].append(bounds_of_batches(array, cuts))
         elif field.is_struct:
             for index, child in enumerate(field.children):
-                self._measure(child, array.field(index))
+                self._measure(child, array.field(index), cuts)
 
     def _write_statistics(self) -> legacy_pb2.Statistics | None:
         if not self._measured:
@@ -177,14 +193,10 @@ class LegacyWriter:
         schema = Schema(tuple(statistics_field(field, n) for n, field in enumerate(ordered)))
         pages = _PageWriter(self._sink, {})
         for field, own in zip(ordered, schema.fields, strict=True):
-            counts, least, most = zip(*self._statistics[field.id], strict=True)
-            columns = [
-                pa.array(counts, pa.int64()),
-                pa.concat_arrays(least),
-                pa.concat_arrays(most),
-            ]
+            columns = map(pa.concat_arrays, zip(*self._statistics[field.id], strict=True))
             for child, array in zip(own.children, columns, strict=True):
-                pages.write(child, array)
+                cuts = np.array([0, len(array)], np.int64)
+                pages.write(list(encode_pages(child, array, cuts, {})))
         ids = [field.id for field in schema.walk()]
         table = pages.write_table(ids[0], 1)
         return legacy_pb2.Statistics(
@@ -229,6 +241,11 @@ class _Buffered:
         return self._sink.position + len(self._waiting)
 
     def write(self, data: Any) -> None:
+        view = memoryview(data)
+        if view.nbytes >= _BUFFER_BYTES:
+            self._flush()
+            self._sink.write(view)
+            return
         self._waiting += data
         if len(self._waiting) >= _BUFFER_BYTES:
             self._flush()
@@ -255,45 +272,20 @@ class _PageWriter:
     def __init__(self, sink: Sink, dictionaries: dict[FieldId, Unified]) -> None:
         self.dictionaries = dictionaries
         self._sink = sink
-        self._pages: dict[int, list[tuple[int, int]]] = {}
+        self._pages: dict[int, list[NDArray[np.int64]]] = {}
 
-    def write(self, field: Field, array: pa.Array) -> None:
-        """Writes a page of a field, and one of each field below it."""
-        if field.is_struct:
-            for index, child in enumerate(field.children):
-                self.write(child, array.field(index))
-        elif field.is_list:
-            offsets, items = encode_offsets(array)
-            self._note(field, len(array) + 1)
-            self._sink.write(offsets)
-            self.write(field.item, items)
-        elif pt.is_dictionary(array.type):
-            keys = self.dictionaries[field.id].keys(array, field.name)
-            self._note(field, len(array))
-            self._sink.write(encode_plain(keys))
-        else:
-            position = self.write_values(array)
-            self._pages.setdefault(field.id, []).append((position, len(array)))
-
-    def write_values(self, array: pa.Array) -> int:
-        """Writes values of a leaf; returns the position of the page."""
-        if is_var_binary(array.type):
-            data, offsets = encode_var_binary(array)
-            offsets += self._sink.position
-            self._sink.write(data)
-            return self._put(offsets.astype("<i8").tobytes())
-        return self._put(b"" if pt.is_null(array.type) else encode_plain(array))
+    def write(self, runs: list[PageRun]) -> None:
+        """Writes the pages of some fields in the same batches."""
+        positions, data = lay_out(runs, self._sink.position)
+        self._sink.write(data)
+        for run, own in zip(runs, positions.T, strict=True):
+            pages = np.stack([own, run.lengths], axis=1)
+            self._pages.setdefault(run.field_id, []).append(pages)
 
     def write_table(self, first_id: int, num_batches: int) -> int:
         """Writes the page table; returns its position."""
-        return self._put(pack_page_table(self._pages, first_id, num_batches))
-
-    def _note(self, field: Field, length: int) -> None:
-        self._pages.setdefault(field.id, []).append((self._sink.position, length))
-
-    def _put(self, data: Any) -> int:
         position = self._sink.position
-        self._sink.write(data)
+        self._sink.write(pack_page_table(self._pages, first_id, num_batches))
         return position
 
 

@@ -1,0 +1,155 @@
+"""Pages of many batches at once: a batch is only a thousand rows or so.
+
+The rows of a run of batches are encoded as one piece per field; `cuts` say where a batch ends. Only
+the bytes are dealt out batch by batch, as the file wants them:
+
+    field a    aaaa aaaa aa
+    field b    bb   bb   b         ->    aaaa bb aaaa bb aa b
+
+Positions follow from the sizes. Var-binary pages are two pieces, as their offsets are positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum.container.legacy.dictionary import Unified
+from pilum.container.legacy.lists import encode_offsets
+from pilum.container.legacy.plain import encode_plain, items_per_value
+from pilum.container.legacy.var_binary import encode_var_binary, is_var_binary
+from pilum.format.schema import Field, FieldId
+
+__all__ = ["PageRun", "encode_pages", "lay_out"]
+
+_Cuts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRun:
+    """The pages of one field in a run of batches.
+
+    Attributes:
+        field_id: Of the field.
+        lengths: int64, shape (batches,), what the page table says of them.
+        data: The bytes of all pages (of var-binary ones, what stands in front of the offsets).
+        sizes: int64, shape (batches,), how many of these bytes belong to each batch.
+        offsets: Of var-binary pages those of all values in `data`, int64, and the cuts; else None.
+    """
+
+    field_id: FieldId
+    lengths: NDArray[np.int64]
+    data: Any
+    sizes: NDArray[np.int64]
+    offsets: tuple[NDArray[np.int64], _Cuts] | None = None
+
+
+def encode_pages(
+    field: Field, array: pa.Array, cuts: _Cuts, dictionaries: Mapping[FieldId, Unified]
+) -> Iterator[PageRun]:
+    """The pages of a field and of each field below it.
+
+    Args:
+        field: The field.
+        array: Its slots in all batches of the run.
+        cuts: int64, shape (batches + 1,), from 0 to the length of the array.
+        dictionaries: Of the dictionary fields.
+
+    Raises:
+        InvalidInputError: If a dictionary has more values than keys.
+    """
+    lengths = np.diff(cuts)
+    if field.is_struct:
+        for index, child in enumerate(field.children):
+            yield from encode_pages(child, array.field(index), cuts, dictionaries)
+    elif field.is_list:
+        offsets, items = encode_offsets(array)
+        width = 8 if pt.is_large_list(array.type) else 4
+        pages = _of_pages(offsets, cuts, np.zeros_like(lengths)).astype(f"<i{width}")
+        yield PageRun(field.id, lengths + 1, pages, (lengths + 1) * width)
+        yield from encode_pages(field.item, items, offsets[cuts], dictionaries)
+    elif is_var_binary(array.type):
+        data, offsets = encode_var_binary(array)
+        yield PageRun(field.id, lengths, data, np.diff(offsets[cuts]), (offsets, cuts))
+    elif pt.is_null(array.type):
+        yield PageRun(field.id, lengths, b"", np.zeros_like(lengths))
+    else:
+        if pt.is_dictionary(array.type):
+            array = dictionaries[field.id].keys(array, field.name)
+        yield PageRun(field.id, lengths, *_plain(array, cuts))
+
+
+def _of_pages(
+    offsets: NDArray[np.int64], cuts: _Cuts, starts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The offsets of each page one behind the other, those of a page from its start on."""
+    pages = np.empty(int(cuts[-1]) + len(starts), np.int64)
+    shifts = (starts - offsets[cuts[:-1]]).tolist()
+    for number, ((first, last), shift) in enumerate(
+        zip(pairwise(cuts.tolist()), shifts, strict=True)
+    ):
+        page = pages[first + number : last + number + 1]
+        np.add(offsets[first : last + 1], shift, out=page)
+    return pages
+
+
+def _plain(array: pa.Array, cuts: _Cuts) -> tuple[Any, NDArray[np.int64]]:
+    item, count = items_per_value(array.type)
+    bits = int(item.bit_width) * count
+    if ((cuts[1:-1] * bits) % 8).any():  # each page begins with a byte of its own
+        pages = [encode_plain(array.slice(start, end - start)) for start, end in pairwise(cuts)]
+        return b"".join(pages), np.array([len(page) for page in pages], np.int64)
+    return encode_plain(array), (np.diff(cuts) * bits + 7) // 8
+
+
+def lay_out(runs: Sequence[PageRun], position: int) -> tuple[NDArray[np.int64], Any]:
+    """Deals out the bytes of some fields, batch by batch.
+
+    Args:
+        runs: Of the same batches.
+        position: Where the bytes will stand in the file.
+
+    Returns:
+        The positions of the pages, int64, shape (batches, runs), and the bytes.
+    """
+    sizes: NDArray[np.int64] = np.stack(
+        [size for run in runs for size in _piece_sizes(run)], axis=1
+    )
+    starts: NDArray[np.int64] = position + np.cumsum(sizes).reshape(sizes.shape) - sizes
+    pieces: list[Any] = []
+    pages = []
+    for run in runs:
+        start = starts[:, len(pieces)]
+        pieces.append(run.data)
+        if run.offsets is not None:
+            pieces.append(_of_pages(*run.offsets, start).astype("<i8", copy=False))
+        pages.append(len(pieces) - 1)
+    return starts[:, pages], _dealt_out(pieces, sizes)
+
+
+def _piece_sizes(run: PageRun) -> list[NDArray[np.int64]]:
+    return [run.sizes] if run.offsets is None else [run.sizes, (run.lengths + 1) * 8]
+
+
+def _dealt_out(pieces: list[Any], sizes: NDArray[np.int64]) -> Any:
+    if len(pieces) == 1:
+        return pieces[0]
+    ends = np.cumsum(sizes, axis=0)
+    shares = [
+        [view[start:end] for start, end in zip((own - size).tolist(), own.tolist(), strict=True)]
+        for view, own, size in zip(map(_view, pieces), ends.T, sizes.T, strict=True)
+    ]
+    return b"".join([share for batch in zip(*shares, strict=True) for share in batch])
+
+
+def _view(data: Any) -> memoryview:
+    view = memoryview(data)
+    # A view without bytes cannot be cast.
+    return view.cast("B") if view.nbytes else memoryview(b"")
