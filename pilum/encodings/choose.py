@@ -130,10 +130,10 @@ def _mini_block(choice: Choice, rows: _Rows, *refused: Candidate) -> EncodedPage
         return replace(plain, candidates=candidates)
     if plain.size_bytes < _COMPRESS_MIN_BYTES:
         note = f"less than {_COMPRESS_MIN_BYTES} bytes"
-        return replace(plain, candidates=(*candidates, Candidate.of(general, None, note)))
+        return replace(plain, candidates=(*candidates, Candidate(general, None, note)))
     packed = _chunks(replace(choice, encoding=general), rows)
     size_bytes = choice.size_bytes + packed.size_bytes - plain.size_bytes
-    candidates = (*candidates, Candidate.of(general, max(size_bytes, 0)))
+    candidates = (*candidates, Candidate(general, max(size_bytes, 0)))
     return replace(min(packed, plain, key=lambda page: page.size_bytes), candidates=candidates)
 
 

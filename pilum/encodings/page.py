@@ -146,19 +146,19 @@ class Candidate:
     """A way to store values that the writer looked at.
 
     Attributes:
-        encoding: In the words of `encoding_text`, or of a layout.
+        way: The encoding, or the name of something else; put into words when somebody asks.
         size_bytes: What the values would take, about; None if nobody counted.
         note: Why it was not taken, where that is not the size.
     """
 
-    encoding: str
+    way: Compressive | str
     size_bytes: int | None = None
     note: str = ""
 
-    @classmethod
-    def of(cls, encoding: Compressive, size_bytes: int | None, note: str = "") -> Candidate:
-        """The candidate of an encoding."""
-        return cls(encoding_text(encoding.to_proto()), size_bytes, note)
+    @property
+    def encoding(self) -> str:
+        """In the words of `encoding_text`, or of a layout."""
+        return self.way if isinstance(self.way, str) else encoding_text(self.way.to_proto())
 
 
 @dataclass(frozen=True, slots=True)

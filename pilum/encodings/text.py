@@ -31,7 +31,7 @@ _ZIPPED_MIN_BYTES = 32_768
 def choose_text(block: StringBlock, options: EncodingOptions) -> Choice:
     """Strings as they are, or as FSST codes where these are clearly smaller."""
     plain = Variable(block.offset_bits)
-    candidates = [Candidate.of(plain, block.data_bytes)]
+    candidates = [Candidate(plain, block.data_bytes)]
     if reason := _why_no_fsst(block, options):
         candidates.append(Candidate("fsst", None, reason))
         return Choice(block, plain, tuple(candidates), block.data_bytes)
@@ -39,9 +39,9 @@ def choose_text(block: StringBlock, options: EncodingOptions) -> Choice:
     coded = Fsst(table.tobytes(), plain)
     most = (1.0 if options.compression == "fsst" else _FSST_MAX_RATIO) * block.data_bytes
     if len(data) > most:
-        candidates.append(Candidate.of(coded, len(data), f"more than {most:.0f} bytes"))
+        candidates.append(Candidate(coded, len(data), f"more than {most:.0f} bytes"))
         return Choice(block, plain, tuple(candidates), block.data_bytes)
-    candidates.append(Candidate.of(coded, len(data)))
+    candidates.append(Candidate(coded, len(data)))
     return Choice(_with_offsets(block, offsets, data), coded, tuple(candidates), len(data))
 
 
@@ -69,8 +69,8 @@ def choose_zipped_text(block: StringBlock, options: EncodingOptions) -> Choice:
     zstd = General("zstd", plain, level)
     if len(data) >= block.data_bytes:
         choice = choose_text(block, options)
-        return replace(choice, candidates=(*choice.candidates, Candidate.of(zstd, len(data))))
-    candidates = Candidate.of(plain, block.data_bytes), Candidate.of(zstd, len(data))
+        return replace(choice, candidates=(*choice.candidates, Candidate(zstd, len(data))))
+    candidates = Candidate(plain, block.data_bytes), Candidate(zstd, len(data))
     return Choice(_with_offsets(block, offsets, data), zstd, candidates, len(data))
 
 
