@@ -38,6 +38,9 @@ __all__ = ["LocalSink", "LocalSource", "LocalStore"]
 _SMALL_BYTES = 16 * 1024
 """Up to here a fresh `bytes` object is cheaper than a buffer of Arrow's pool and a view of it."""
 
+_GATHER_BYTES = 256 * 1024
+"""Buffers are copied together up to here, which costs less than a call of the system for each."""
+
 _FIRST = np.zeros(1, dtype=np.int64)
 _FIRST.flags.writeable = False
 
@@ -273,6 +276,7 @@ class LocalSink:
     __slots__ = (
         "_descriptor",
         "_folder",
+        "_gathered",
         "_io",
         "_path",
         "_position",
@@ -286,6 +290,7 @@ class LocalSink:
         self._sync = sync
         self._io = io or IoCounter()
         self._position = 0
+        self._gathered = bytearray()
         self._visible = False
         self._folder = os.path.dirname(path)
         try:
@@ -304,13 +309,26 @@ class LocalSink:
     def write(self, data: Any) -> None:
         """Appends one buffer (anything with the buffer protocol, contiguous)."""
         view = memoryview(data)
-        if not view.nbytes:
+        size = view.nbytes
+        if not size:
             return
-        view = view.cast("B")
+        self._position += size
+        if len(self._gathered) + size > _GATHER_BYTES:
+            self._write_gathered()
+        if size > _GATHER_BYTES:
+            self._write(view.cast("B"))
+        else:
+            self._gathered += view.cast("B")
+
+    def _write_gathered(self) -> None:
+        if self._gathered:
+            self._write(memoryview(self._gathered))
+            self._gathered = bytearray()
+
+    def _write(self, view: memoryview) -> None:
         while view:
             count = os.write(self._descriptor, view)
             self._io.count_write(count)
-            self._position += count
             view = view[count:]
 
     def finish(self) -> None:
@@ -339,6 +357,7 @@ class LocalSink:
 
     def abort(self) -> None:
         """Drops what was written; after a completed `finish`, nothing."""
+        self._gathered = bytearray()
         self._close_descriptor()
         self._remove_temporary()
         if self._visible:
@@ -349,6 +368,7 @@ class LocalSink:
     def _close(self) -> str:
         if self._temporary is None or self._descriptor < 0:
             raise InvalidInputError(f"{self._path} is finished or aborted already")
+        self._write_gathered()
         if self._sync:
             os.fsync(self._descriptor)
         self._close_descriptor()
