@@ -29,6 +29,8 @@ def check_storage(field: Field, version: FileVersion, *, has_sidecars: bool) -> 
 def _check(
     field: Field, version: FileVersion, has_sidecars: bool, path: str, *, in_list: bool
 ) -> None:
+    if field.is_plain:
+        return
     if field.is_packed:
         if version is not FileVersion.V2_0:  # which has rules of its own, `v2_0/storable.py`
             _check_packed(field, version, path)

@@ -82,13 +82,13 @@ def encode_pages(
     block = block_of(leaf)
     if version.has_scalar_pages and (scalar := scalar_of(leaf, block, levels)):
         page = encode_constant(levels, rows.num_rows, version, scalar)
-        page = replace(page, candidates=(Candidate("one value for all"),))
+        page = page.chosen_from((Candidate("one value for all"),))
     elif too_many_levels:
         why = Candidate("mini-block", None, "a row has too many lists without items")
         page = _full_zip(block, rows, why)
     else:
         page = _encode(leaf, block, rows)
-    return [replace(page, raw_bytes=block.raw_bytes)]
+    return [page.made_of(block.raw_bytes)]
 
 
 def _is_without_values(leaf: pa.Array, levels: Levels) -> bool:
@@ -100,7 +100,7 @@ def _is_without_values(leaf: pa.Array, levels: Levels) -> bool:
 
 def _constant(rows: _Rows) -> EncodedPage:
     page = encode_constant(rows.levels, rows.num_rows, rows.version)
-    return replace(page, candidates=(Candidate("no value"),))
+    return page.chosen_from((Candidate("no value"),))
 
 
 def _encode(leaf: pa.Array, block: ValueBlock, rows: _Rows) -> EncodedPage:
@@ -127,14 +127,15 @@ def _mini_block(choice: Choice, rows: _Rows, *refused: Candidate) -> EncodedPage
     general = _general(choice, rows.options)
     candidates = (*refused, *choice.candidates)
     if general is None:
-        return replace(plain, candidates=candidates)
+        return plain.chosen_from(candidates)
     if plain.size_bytes < _COMPRESS_MIN_BYTES:
         note = f"less than {_COMPRESS_MIN_BYTES} bytes"
-        return replace(plain, candidates=(*candidates, Candidate(general, None, note)))
+        return plain.chosen_from((*candidates, Candidate(general, None, note)))
     packed = _chunks(replace(choice, encoding=general), rows)
     size_bytes = choice.size_bytes + packed.size_bytes - plain.size_bytes
     candidates = (*candidates, Candidate(general, max(size_bytes, 0)))
-    return replace(min(packed, plain, key=lambda page: page.size_bytes), candidates=candidates)
+    smaller = packed if packed.size_bytes <= plain.size_bytes else plain
+    return smaller.chosen_from(candidates)
 
 
 def _chunks(choice: Choice, rows: _Rows) -> EncodedPage:
@@ -166,4 +167,4 @@ def _full_zip(block: ValueBlock, rows: _Rows, *refused: Candidate) -> EncodedPag
         encoding = Flat(8) if isinstance(block, BitBlock) else list_encoding(block)
         choice = smallest(block, [(encoding, len(block.data))])
     page = encode_full_zip(choice.block, choice.encoding, rows.levels, rows.num_rows)
-    return replace(page, candidates=(*refused, *choice.candidates))
+    return page.chosen_from((*refused, *choice.candidates))

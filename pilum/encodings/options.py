@@ -101,6 +101,8 @@ class EncodingOptions:
             InvalidInputError: If the metadata hold a value that is not allowed.
         """
         (_, column), (_, leaf) = path[0], path[-1]
+        if not (column or leaf):
+            return defaults
         found: dict[str, Any] = {}
         for name, rule in _RULES.items():
             key = _PREFIX + name.replace("_", "-")

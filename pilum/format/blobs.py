@@ -64,7 +64,7 @@ DESCRIPTOR_V2 = (
 
 def has_blobs(field: Field) -> bool:
     """Whether a field, or one below it, is a column of blobs as users see it."""
-    if field.is_packed:
+    if field.is_plain or field.is_packed:
         return False
     return field.blob_version > 0 or any(has_blobs(child) for child in field.children)
 
@@ -99,6 +99,8 @@ def _mapped(schema: Schema, form: Callable[[Field], Field]) -> Schema:
 
 
 def _walk(field: Field, form: Callable[[Field], Field]) -> Field:
+    if field.is_plain:
+        return field
     if field.blob_version:
         return form(field)
     if field.is_packed:

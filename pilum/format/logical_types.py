@@ -21,7 +21,7 @@ import pyarrow.types as pt
 from pilum.errors import CorruptFileError, UnsupportedTypeError
 from pilum.format.extension import EXTENSION_METADATA, EXTENSION_NAME, stored_metadata
 
-__all__ = ["arrow_of_leaf", "logical_type", "struct_list_size", "width_bits"]
+__all__ = ["PLAIN_TYPES", "arrow_of_leaf", "logical_type", "struct_list_size", "width_bits"]
 
 _PLAIN: dict[str, pa.DataType] = {
     "null": pa.null(),
@@ -52,6 +52,9 @@ _PLAIN: dict[str, pa.DataType] = {
     "duration:us": pa.duration("us"),
     "duration:ns": pa.duration("ns"),
 }
+PLAIN_TYPES = frozenset(_PLAIN)
+"""Names without parameters, of types without child fields."""
+
 _KEYS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
 _BFLOAT16 = "lance.bfloat16"
 _BFLOAT16_ITEM = {EXTENSION_NAME: _BFLOAT16, EXTENSION_METADATA: ""}

@@ -28,7 +28,7 @@ from pilum.errors import (
     UnsupportedTypeError,
 )
 from pilum.format.extension import EXTENSION_NAME, stored_metadata
-from pilum.format.logical_types import arrow_of_leaf, logical_type, struct_list_size
+from pilum.format.logical_types import PLAIN_TYPES, arrow_of_leaf, logical_type, struct_list_size
 from pilum.format.pb import file_pb2
 
 __all__ = ["DESCRIPTOR_ID", "Field", "FieldId", "Schema"]
@@ -146,6 +146,18 @@ class Field:
     def ids(self) -> tuple[FieldId, ...]:
         """Ids of the field and all below it, in pre-order."""
         return tuple(field.id for field in self.walk())
+
+    @cached_property
+    def messages(self) -> tuple[file_pb2.Field, ...]:
+        """The flattened form of a top-level field; whoever puts it into a message copies it."""
+        messages: list[file_pb2.Field] = []
+        _to_proto(self, _ROOT, messages)
+        return tuple(messages)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing special about the field, as far as a glance tells."""
+        return not (self.children or self.metadata)
 
     def walk(self) -> Iterator[Field]:
         """The field and all below it, in pre-order."""
@@ -342,10 +354,7 @@ class Schema:
 
     def to_proto(self) -> list[file_pb2.Field]:
         """The flattened form, in pre-order."""
-        messages: list[file_pb2.Field] = []
-        for field in self.fields:
-            _to_proto(field, _ROOT, messages)
-        return messages
+        return [message for field in self.fields for message in field.messages]
 
     def metadata_to_proto(self) -> dict[str, bytes]:
         """Schema metadata as the messages hold it."""
@@ -357,6 +366,8 @@ def _is_struct_list(arrow: pa.DataType) -> bool:
 
 
 def _text(metadata: Mapping[str, bytes], where: str) -> dict[str, str]:
+    if not metadata:
+        return {}
     try:
         return {key: value.decode() for key, value in metadata.items()}
     except UnicodeDecodeError as error:
@@ -377,14 +388,16 @@ def _from_proto(
 ) -> Field:
     if depth > _MAX_DEPTH:
         raise CorruptFileError(f"field {message.name!r}: nested deeper than {_MAX_DEPTH} levels")
-    metadata = _text(message.metadata, f"field {message.name!r}")
+    name, number = message.name, message.id
+    metadata = _text(message.metadata, f"field {name!r}")
     if message.extension_name:
         metadata.setdefault(EXTENSION_NAME, message.extension_name)
-    members = [] if message.id == DESCRIPTOR_ID else children[message.id]
-    below = tuple(_from_proto(child, children, depth + 1) for child in members)
-    field = Field(
-        message.name, FieldId(message.id), message.logical_type, message.nullable, metadata, below
-    )
+    members = [] if number == DESCRIPTOR_ID else children[number]
+    below = tuple([_from_proto(child, children, depth + 1) for child in members])
+    logical_type = message.logical_type
+    field = Field(name, FieldId(number), logical_type, message.nullable, metadata, below)
+    if not below and logical_type in PLAIN_TYPES:
+        return field
     if (field.is_list or field.list_size is not None) and len(below) != 1:
         raise CorruptFileError(f"field {field.name!r}: a list with {len(below)} item fields")
     if field.is_map and not (field.item.is_struct and len(field.item.children) == 2):
@@ -393,26 +406,31 @@ def _from_proto(
 
 
 def _to_proto(field: Field, parent: int, messages: list[file_pb2.Field]) -> None:
-    metadata = dict(field.metadata)
-    position = metadata.get(_PRIMARY_KEY_POSITION, "0")
-    messages.append(
-        file_pb2.Field(
-            name=field.name,
-            id=field.id,
-            parent_id=parent,
-            logical_type=field.logical_type,
-            nullable=field.nullable,
-            encoding=_encoding_hint(field),
-            dictionary=file_pb2.Dictionary() if field.logical_type.startswith("dict:") else None,
-            extension_name=metadata.get(EXTENSION_NAME, ""),
-            metadata={key: value.encode() for key, value in metadata.items()},
-            unenforced_primary_key=_PRIMARY_KEY_POSITION in metadata
-            or metadata.get(_PRIMARY_KEY, "").lower() in {"true", "1", "yes"},
-            unenforced_primary_key_position=int(position) if position.isdigit() else 0,
-        )
+    message = file_pb2.Field(
+        name=field.name,
+        id=field.id,
+        parent_id=parent,
+        logical_type=field.logical_type,
+        nullable=field.nullable,
+        encoding=_encoding_hint(field),
+        dictionary=file_pb2.Dictionary() if field.logical_type.startswith("dict:") else None,
     )
+    if field.metadata:
+        _add_metadata(message, field.metadata)
+    messages.append(message)
     for child in field.children:
         _to_proto(child, _ROOT if child.id == DESCRIPTOR_ID else field.id, messages)
+
+
+def _add_metadata(message: file_pb2.Field, metadata: Mapping[str, str]) -> None:
+    """The metadata of a field, and what they say of it in members of their own."""
+    for key, value in metadata.items():
+        message.metadata[key] = value.encode()
+    message.extension_name = metadata.get(EXTENSION_NAME, "")
+    position = metadata.get(_PRIMARY_KEY_POSITION, "0")
+    is_key = metadata.get(_PRIMARY_KEY, "").lower() in {"true", "1", "yes"}
+    message.unenforced_primary_key = _PRIMARY_KEY_POSITION in metadata or is_key
+    message.unenforced_primary_key_position = int(position) if position.isdigit() else 0
 
 
 def _encoding_hint(field: Field) -> file_pb2.Field.Encoding:
