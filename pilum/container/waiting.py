@@ -44,10 +44,14 @@ class Waiting:
             self._meet(dictionary_below(chain))
             room = max(self._page_bytes - self._chain_bytes, 0)
             size = self._bytes(chain)
-            rows = len(chain) if size <= room else max(int(room / size * len(chain)), 1)
-            piece, chain = chain.slice(0, rows), chain.slice(rows)
+            if size <= room:
+                piece, chain = chain, chain[:0]
+            else:
+                rows = max(int(room / size * len(chain)), 1)
+                piece, chain = chain.slice(0, rows), chain.slice(rows)
+                size = self._bytes(piece)
             self._chains.append(piece)
-            self._chain_bytes += self._bytes(piece)
+            self._chain_bytes += size
             if self._is_full or len(chain):
                 due.extend(self.flush())
         return due

@@ -8,7 +8,7 @@
 Payloads of blobs are written as they come, in front of the page that describes them. Every leaf
 column collects rows of its own and becomes a page when about 8 MiB of them have come
 together, so that columns have different pages and memory stays bounded. Pages are encoded in the
-pool of threads and written in order. Source: docs/format/container.md, "Writing".
+pool of threads, small ones several at a time, and written in order. Source: docs/format/container.md, "Writing".
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
@@ -50,6 +51,10 @@ __all__ = ["DataFileWriter", "FileWriter", "WrittenFile", "checked_storage"]
 
 _DEFAULTS = FileOptions()
 
+_TASK_BYTES = 512 * 1024
+"""Handing out fewer bytes to another thread costs more than encoding them."""
+
+_Pages: TypeAlias = list[list[EncodedPage]]
 OnPage: TypeAlias = Callable[[tuple[Field, ...], StoredPage, EncodedPage], None]
 
 
@@ -171,7 +176,9 @@ class FileWriter:
             [_ColumnWriter(path, page_bytes, options.encoding) for path in field.leaf_paths()]
             for field in described(schema).fields
         ]
-        self._encoding: deque[tuple[_ColumnWriter, Future[list[EncodedPage]]]] = deque()
+        self._bundle: list[tuple[_ColumnWriter, pa.Array]] = []
+        self._bundle_bytes = 0
+        self._encoding: deque[tuple[list[_ColumnWriter], Future[_Pages]]] = deque()
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Adds rows.
@@ -215,6 +222,8 @@ class FileWriter:
         for column in columns:
             for chain in column.waiting.flush():
                 self._encode(column, chain)
+        if self._bundle:
+            self._hand_out()
         self._write_pages(keep=0)
         metadata = [pack_column(column.entries) for column in columns]
         self._body.end(in_files(self._schema), self._num_rows, metadata, self._version)
@@ -234,15 +243,23 @@ class FileWriter:
         self._sink.abort()
 
     def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
-        future = submit(lambda: column.encode(chain, self._version))
-        self._encoding.append((column, future))
+        self._bundle.append((column, chain))
+        self._bundle_bytes += chain.nbytes
+        if self._bundle_bytes >= _TASK_BYTES:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        bundle, self._bundle, self._bundle_bytes = self._bundle, [], 0
+        future = submit(partial(_encoded, bundle, self._version))
+        self._encoding.append(([column for column, _ in bundle], future))
         self._write_pages(keep=num_threads())
 
     def _write_pages(self, keep: int) -> None:
         while len(self._encoding) > keep:
-            column, future = self._encoding.popleft()
-            for page in future.result():
-                self._write_page(column, page)
+            columns, future = self._encoding.popleft()
+            for column, pages in zip(columns, future.result(), strict=True):
+                for page in pages:
+                    self._write_page(column, page)
 
     def _write_page(self, column: _ColumnWriter, page: EncodedPage) -> None:
         buffers = tuple(self._body.buffer(buffer) for buffer in page.buffers)
@@ -257,6 +274,11 @@ class FileWriter:
         position = self._sink.position
         self._sink.write(data)
         return position
+
+
+def _encoded(bundle: list[tuple[_ColumnWriter, pa.Array]], version: FileVersion) -> _Pages:
+    """The pages of each chain."""
+    return [column.encode(chain, version) for column, chain in bundle]
 
 
 def _chain(array: pa.Array, path: LeafPath) -> pa.Array:
