@@ -153,6 +153,15 @@ class ListBlock:
 ValueBlock: TypeAlias = FixedBlock | BitBlock | StringBlock | ListBlock
 
 
+_NUMBERS = frozenset(
+    kind.id
+    for kind in (
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+        *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.timestamp("us")),
+    )
+)
+
+
 def block_of(array: pa.Array) -> ValueBlock:
     """Views a leaf array.
 
@@ -163,6 +172,8 @@ def block_of(array: pa.Array) -> ValueBlock:
         UnsupportedTypeError: For a type without a form in the file format.
     """
     kind, count = array.type, len(array)
+    if kind.id in _NUMBERS:
+        return FixedBlock(_fixed(array), kind.bit_width, count)
     if pt.is_boolean(kind):
         return BitBlock(_bytes(array.buffers()[1]), array.offset, count)
     if pt.is_string(kind) or pt.is_binary(kind):

@@ -33,6 +33,7 @@ from pilum.blocks import validity_mask
 __all__ = ["Levels", "ravel"]
 
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
+_ONE_VALID_LAYER = bytes([1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,9 @@ def ravel(chain: pa.Array, num_layers: int | None = None) -> tuple[Levels, pa.Ar
     Returns:
         The levels, and the leaf array of `num_visible` values.
     """
+    if chain.type.num_fields == 0 and chain.null_count == 0:
+        count = len(chain)
+        return Levels(_ONE_VALID_LAYER, _NO_LEVELS, _NO_LEVELS, count, count, 0, 0, 0), chain
     layers, leaf, count = _peel(chain, num_layers)
     codes = bytes(layer.code for layer in reversed(layers))
     nulls, empties, reps, max_def, max_visible = _number(layers)

@@ -24,9 +24,18 @@ MAX_ROWS = 2**40
 """No file has as many; what claims to is damaged."""
 
 _PAGE_LAYOUT = "lance.encodings21.PageLayout"
-_COLUMN_ENCODING = file_pb2.Any(type_url="/lance.encodings.ColumnEncoding", value=b"\n\0")
 
 PageEntry = tuple[StoredPage, encodings21_pb2.PageLayout]
+
+
+def _direct(description: file_pb2.Any) -> file_pb2.Encoding:
+    encoding = description.SerializeToString()
+    return file_pb2.Encoding(direct=file_pb2.DirectEncoding(encoding=encoding))
+
+
+_COLUMN_ENCODING = _direct(
+    file_pb2.Any(type_url="/lance.encodings.ColumnEncoding", value=b"\n\0")
+)
 
 
 def parse_column(data: bytes, file_bytes: int) -> list[PageEntry]:
@@ -74,7 +83,7 @@ def _parse_page(page: file_pb2.ColumnMetadata.Page, first_row: int, file_bytes: 
 
 def pack_column(pages: Sequence[PageEntry]) -> bytes:
     """Serialises the metadata of one column."""
-    message = file_pb2.ColumnMetadata(encoding=_direct(_COLUMN_ENCODING))
+    message = file_pb2.ColumnMetadata(encoding=_COLUMN_ENCODING)
     for stored, layout in pages:
         description = file_pb2.Any(type_url=f"/{_PAGE_LAYOUT}", value=layout.SerializeToString())
         message.pages.add(
@@ -86,11 +95,6 @@ def pack_column(pages: Sequence[PageEntry]) -> bytes:
         )
     data: bytes = message.SerializeToString()
     return data
-
-
-def _direct(description: file_pb2.Any) -> file_pb2.Encoding:
-    encoding = description.SerializeToString()
-    return file_pb2.Encoding(direct=file_pb2.DirectEncoding(encoding=encoding))
 
 
 def parse_file_descriptor(data: bytes) -> file_pb2.FileDescriptor:

@@ -38,5 +38,5 @@ class Choice:
 def smallest(block: ValueBlock, costs: list[tuple[Compressive, int]]) -> Choice:
     """The encoding that takes the fewest bytes; the first of equals."""
     encoding, size_bytes = min(costs, key=lambda cost: cost[1])
-    candidates = tuple(Candidate(other, cost) for other, cost in costs)
+    candidates = tuple([Candidate(other, cost) for other, cost in costs])
     return Choice(block, encoding, candidates, size_bytes)

@@ -13,7 +13,8 @@ chooses".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -43,14 +44,14 @@ _COMPRESS_MIN_BYTES = 4_096
 _DEFAULTS = EncodingOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(NamedTuple):
     """What is to be stored, but for the values."""
 
     levels: Levels
     num_rows: int
     version: FileVersion
     options: EncodingOptions
+    raw_bytes: int | None = None
 
 
 def encode_pages(
@@ -70,25 +71,25 @@ def encode_pages(
         UnsupportedTypeError: For a leaf type without a form in the file format.
     """
     levels, leaf = ravel(chain)
-    rows = _Rows(levels, len(chain), version, options)
+    num_rows = len(chain)
+    rows = _Rows(levels, num_rows, version, options)
     if _is_without_values(leaf, levels):
         return [_constant(rows)]
     too_many_levels = not levels_fit_chunks(levels, options.minichunk_values)
-    if too_many_levels and rows.num_rows > 1:
+    if too_many_levels and num_rows > 1:
         pieces = split_rows(chain, levels)
         return [page for piece in pieces for page in encode_pages(piece, version, options)]
     if pt.is_dictionary(leaf.type):
         return [_mini_block(dictionary_choice(leaf, version, options), rows)]
     block = block_of(leaf)
+    rows = _Rows(levels, num_rows, version, options, block.raw_bytes)
     if version.has_scalar_pages and (scalar := scalar_of(leaf, block, levels)):
-        page = encode_constant(levels, rows.num_rows, version, scalar)
-        page = page.chosen_from((Candidate("one value for all"),))
-    elif too_many_levels:
+        page = encode_constant(levels, num_rows, version, scalar)
+        return [page.chosen_from((Candidate("one value for all"),), rows.raw_bytes)]
+    if too_many_levels:
         why = Candidate("mini-block", None, "a row has too many lists without items")
-        page = _full_zip(block, rows, why)
-    else:
-        page = _encode(leaf, block, rows)
-    return [page.made_of(block.raw_bytes)]
+        return [_full_zip(block, rows, why)]
+    return [_encode(leaf, block, rows)]
 
 
 def _is_without_values(leaf: pa.Array, levels: Levels) -> bool:
@@ -127,15 +128,15 @@ def _mini_block(choice: Choice, rows: _Rows, *refused: Candidate) -> EncodedPage
     general = _general(choice, rows.options)
     candidates = (*refused, *choice.candidates)
     if general is None:
-        return plain.chosen_from(candidates)
+        return plain.chosen_from(candidates, rows.raw_bytes)
     if plain.size_bytes < _COMPRESS_MIN_BYTES:
         note = f"less than {_COMPRESS_MIN_BYTES} bytes"
-        return plain.chosen_from((*candidates, Candidate(general, None, note)))
+        return plain.chosen_from((*candidates, Candidate(general, None, note)), rows.raw_bytes)
     packed = _chunks(replace(choice, encoding=general), rows)
     size_bytes = choice.size_bytes + packed.size_bytes - plain.size_bytes
     candidates = (*candidates, Candidate(general, max(size_bytes, 0)))
     smaller = packed if packed.size_bytes <= plain.size_bytes else plain
-    return smaller.chosen_from(candidates)
+    return smaller.chosen_from(candidates, rows.raw_bytes)
 
 
 def _chunks(choice: Choice, rows: _Rows) -> EncodedPage:
@@ -167,4 +168,4 @@ def _full_zip(block: ValueBlock, rows: _Rows, *refused: Candidate) -> EncodedPag
         encoding = Flat(8) if isinstance(block, BitBlock) else list_encoding(block)
         choice = smallest(block, [(encoding, len(block.data))])
     page = encode_full_zip(choice.block, choice.encoding, rows.levels, rows.num_rows)
-    return page.chosen_from((*refused, *choice.candidates))
+    return page.chosen_from((*refused, *choice.candidates), rows.raw_bytes)

@@ -7,6 +7,7 @@ writer chooses".
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -37,13 +38,19 @@ def choose_fixed(block: FixedBlock | BitBlock | ListBlock, options: EncodingOpti
         return smallest(block, [(list_encoding(block), len(block.data))])
     if isinstance(block, BitBlock):
         return smallest(block, [(Flat(1), (block.num_values + 7) // 8)])
-    costs: list[tuple[Compressive, int]] = [(Flat(block.bits), len(block.data))]
-    if options.compression != "none" and block.bits in (8, 16, 32, 64):
-        rle_bytes, packed_bytes = kernels.fixed_costs(block.data, block.bits)
-        costs.append((InlineBitpacking(block.bits), packed_bytes))
-        if _runs_allow(block, options):
-            costs.append((Rle(block.bits), rle_bytes))
+    if options.compression == "none" or block.bits not in (8, 16, 32, 64):
+        return smallest(block, [(Flat(block.bits), len(block.data))])
+    flat, packed, runs = _ways(block.bits)
+    rle_bytes, packed_bytes = kernels.fixed_costs(block.data, block.bits)
+    costs = [(flat, len(block.data)), (packed, packed_bytes)]
+    if _runs_allow(block, options):
+        costs.append((runs, rle_bytes))
     return smallest(block, costs)
+
+
+@cache
+def _ways(bits: int) -> tuple[Compressive, Compressive, Compressive]:
+    return Flat(bits), InlineBitpacking(bits), Rle(bits)
 
 
 def _runs_allow(block: FixedBlock, options: EncodingOptions) -> bool:

@@ -179,13 +179,11 @@ class EncodedPage:
     candidates: tuple[Candidate, ...] = ()
     raw_bytes: int | None = None
 
-    def chosen_from(self, candidates: tuple[Candidate, ...]) -> EncodedPage:
-        """The same page, with what it was chosen from."""
-        return EncodedPage(self.num_rows, self.layout, self.buffers, candidates, self.raw_bytes)
-
-    def made_of(self, raw_bytes: int) -> EncodedPage:
-        """The same page, with the size of its values in memory."""
-        return EncodedPage(self.num_rows, self.layout, self.buffers, self.candidates, raw_bytes)
+    def chosen_from(
+        self, candidates: tuple[Candidate, ...], raw_bytes: int | None = None
+    ) -> EncodedPage:
+        """The same page, with what it was chosen from, and the size of its values in memory."""
+        return EncodedPage(self.num_rows, self.layout, self.buffers, candidates, raw_bytes)
 
     @property
     def size_bytes(self) -> int:

@@ -30,6 +30,8 @@ def elements_per_row(path: LeafPath) -> int:
             reader can tell apart.
         CorruptFileError: If the sizes of the lists are out of all bounds.
     """
+    if len(path) == 1 and not path[0].children:
+        return 1
     elements = prod(field.list_size or 1 for field in path)
     if elements >= _MAX_ELEMENTS:
         raise CorruptFileError(f"field {path[0].name!r}: {elements} elements per row")
@@ -47,7 +49,7 @@ def require_storable(schema: Schema, version: FileVersion) -> None:
         UnsupportedTypeError: If not; the text names the column and the version that could.
     """
     for field in schema.fields:
-        for path in field.leaf_paths():
+        for path in field.leaf_paths() if field.children else ():
             _require_storable(path, version)
 
 

@@ -37,7 +37,7 @@ FieldId = NewType("FieldId", int)
 
 _ROOT = -1
 _MAX_DEPTH = 100
-_LISTS = frozenset({"list", "large_list", "list.struct", "large_list.struct"})
+_LISTS = frozenset({"list", "large_list", "list.struct", "large_list.struct", "map"})
 _PACKED = "lance-encoding:packed"
 _BLOB = "lance-encoding:blob"
 _BLOB_V2 = "lance.blob.v2"
@@ -92,22 +92,22 @@ class Field:
         """The Arrow field."""
         return pa.field(self.name, self.arrow_type, self.nullable, dict(self.metadata) or None)
 
-    @cached_property
+    @property
     def is_struct(self) -> bool:
         """Whether the children are members of a struct."""
         return self.logical_type == "struct"
 
-    @cached_property
+    @property
     def is_list(self) -> bool:
         """Whether the one child is the item of a variable-size list; a map is one of entries."""
-        return self.is_map or self.logical_type in _LISTS
+        return self.logical_type in _LISTS
 
-    @cached_property
+    @property
     def is_map(self) -> bool:
         """Whether this is a map."""
         return self.logical_type == "map"
 
-    @cached_property
+    @property
     def list_size(self) -> int | None:
         """Items per list, for fixed-size lists of structs; those of values are leaves."""
         return struct_list_size(self.logical_type)
@@ -124,15 +124,19 @@ class Field:
             return self.is_packed or self.blob_version > 0 or _BLOB in self.metadata
         return not self.is_list and self.list_size is None
 
-    @cached_property
+    @property
     def is_packed(self) -> bool:
         """Whether the members of a struct are stored side by side in one column."""
+        if not self.metadata:
+            return False
         asked = _PACKED in self.metadata or self.metadata.get("packed", "").lower() == "true"
         return self.is_struct and bool(self.children) and asked
 
-    @cached_property
+    @property
     def blob_version(self) -> int:
         """1 or 2 for a column of blobs as users see it, 0 for any other."""
+        if not self.metadata:
+            return 0
         if self.is_struct:
             return 2 if self.metadata.get(EXTENSION_NAME) == _BLOB_V2 else 0
         return 1 if _BLOB in self.metadata and self.logical_type == "large_binary" else 0

@@ -318,7 +318,7 @@ class LocalSink:
         if size > _GATHER_BYTES:
             self._write(view.cast("B"))
         else:
-            self._gathered += view.cast("B")
+            self._gathered += view
 
     def _write_gathered(self) -> None:
         if self._gathered:

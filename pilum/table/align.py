@@ -211,7 +211,7 @@ def _forbidden_nulls(
     """Paths and numbers of nulls that are neither allowed nor those of a struct above."""
     if not field.nullable and column.null_count > inherited:
         yield path, column.null_count - inherited
-    if all(inner.nullable for inner in field.walk()):
+    if not field.children or all(inner.nullable for inner in field.walk()):
         return
     if field.is_struct:
         for member, child in zip(column.flatten(), field.children, strict=True):

@@ -50,8 +50,13 @@ class LevelEncoding:
         return None if self.encoding is None else self.encoding.to_proto()
 
 
+_NO_LEVELS = LevelEncoding(None)
+
+
 def level_encodings(levels: Levels, version: FileVersion) -> tuple[LevelEncoding, LevelEncoding]:
     """Encodings of the repetition and the definition levels of a page."""
+    if not (levels.max_rep or levels.max_def):
+        return _NO_LEVELS, _NO_LEVELS
     return (
         LevelEncoding(_encoding(levels.rep, levels.max_rep, version)),
         LevelEncoding(_encoding(levels.def_, levels.max_def, version)),
