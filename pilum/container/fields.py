@@ -96,7 +96,7 @@ class LeafFieldReader(FieldReader):
             part = next((part for part in parts if leaf.id in part.columns), None)
             if part is not None:
                 assert isinstance(part.reader, FileReader)
-                column = part.reader.columns([part.columns[leaf.id]])[0]
+                column = part.reader.column(part.columns[leaf.id])
                 members = members_of(leaf, part.reader.schema) if leaf.children else ()
                 leaves[leaf.id] = Leaf(part.reader, column, members)
         return cls(field, leaves, num_rows)

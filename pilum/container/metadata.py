@@ -10,6 +10,7 @@ Source: docs/format/container.md, "Column metadata".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
@@ -23,6 +24,7 @@ __all__ = ["MAX_ROWS", "PageEntry", "pack_column", "parse_column", "parse_file_d
 MAX_ROWS = 2**40
 """No file has as many; what claims to is damaged."""
 
+_SMALL_BYTES = 256
 _PAGE_LAYOUT = "lance.encodings21.PageLayout"
 
 PageEntry = tuple[StoredPage, encodings21_pb2.PageLayout]
@@ -64,21 +66,36 @@ def parse_column(data: bytes, file_bytes: int) -> list[PageEntry]:
 
 
 def _parse_page(page: file_pb2.ColumnMetadata.Page, first_row: int, file_bytes: int) -> PageEntry:
-    demand(len(page.buffer_offsets) == len(page.buffer_sizes), "buffers: offsets without sizes")
-    buffers = tuple(zip(page.buffer_offsets, page.buffer_sizes, strict=True))
+    offsets, sizes, length = page.buffer_offsets, page.buffer_sizes, page.length
+    demand(len(offsets) == len(sizes), "buffers: offsets without sizes")
+    buffers = tuple(zip(offsets, sizes, strict=True))
     outside = [(offset, size) for offset, size in buffers if offset + size > file_bytes]
-    demand(not outside, f"buffers beyond the end of the file: {outside[:3]}")
-    demand(0 < page.length < MAX_ROWS, f"page length: {page.length} rows")
+    if outside:
+        raise CorruptFileError(f"buffers beyond the end of the file: {outside[:3]}")
+    if not 0 < length < MAX_ROWS:
+        raise CorruptFileError(f"page length: {length} rows")
+    data = page.encoding.direct.encoding
+    layout = _known_layout(data) if len(data) <= _SMALL_BYTES else _layout(data)
+    return StoredPage(first_row, length, buffers), layout
+
+
+def _layout(data: bytes) -> encodings21_pb2.PageLayout:
     try:
-        description = file_pb2.Any.FromString(page.encoding.direct.encoding)
-        demand(
-            description.type_url.rpartition("/")[1:] == ("/", _PAGE_LAYOUT),
-            f"page description: expected {_PAGE_LAYOUT}, found {description.type_url!r}",
+        description = file_pb2.Any.FromString(data)
+        if description.type_url.rpartition("/")[1:] != ("/", _PAGE_LAYOUT):
+            raise CorruptFileError(
+                f"page description: expected {_PAGE_LAYOUT}, found {description.type_url!r}"
+            )
+        layout: encodings21_pb2.PageLayout = encodings21_pb2.PageLayout.FromString(
+            description.value
         )
-        layout = encodings21_pb2.PageLayout.FromString(description.value)
     except DecodeError as error:
         raise CorruptFileError(f"page description: {error}") from error
-    return StoredPage(first_row, page.length, buffers), layout
+    return layout
+
+
+_known_layout = lru_cache(maxsize=256)(_layout)
+"""Descriptions that many pages have, which nobody changes."""
 
 
 def pack_column(pages: Sequence[PageEntry]) -> bytes:

@@ -8,8 +8,7 @@ question only. Source: docs/format/container.md, "Reading".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,7 @@ from pilum.encodings.base import demand
 from pilum.encodings.layouts import page_of
 from pilum.encodings.page import Decoded, Page, StoredPage
 from pilum.errors import CorruptFileError, UnsupportedFormatError
-from pilum.format.paths import LeafPath, elements_per_row
+from pilum.format.paths import elements_per_row
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.schema import FieldId, Schema
@@ -35,6 +34,8 @@ from pilum.storage.held import HeldSource
 __all__ = ["Column", "FileReader"]
 
 _OWN_CACHE_BYTES = 64 * 1024 * 1024
+_MAX_METADATA_BYTES = 1024 * 1024
+"""Metadata of so many columns are read together with those that are asked for."""
 
 # What Python's objects take, roughly; the same on every machine, so that limits can be tested.
 _READER_BYTES = 1024
@@ -71,8 +72,10 @@ class Column:
         self._pages: list[Page | None] = [None] * len(entries)
         ends = [stored.first_row + stored.num_rows for stored, _ in entries]
         bounds: NDArray[np.int64] = np.array([0, *ends], dtype=np.int64)
-        demand(bool((bounds % elements == 0).all()), f"pages: not {elements} elements per row")
-        self.row_bounds: NDArray[np.int64] = bounds // elements
+        if elements > 1:
+            demand(bool((bounds % elements == 0).all()), f"pages: not {elements} elements per row")
+            bounds //= elements
+        self.row_bounds: NDArray[np.int64] = bounds
 
     @property
     def num_rows(self) -> int:
@@ -132,7 +135,8 @@ class Column:
         page = self._pages[number]
         if page is None:
             stored, layout = self._entries[number]
-            stored = replace(stored, lookup=self._lookups.slot(self.index, number))
+            lookup = self._lookups.slot(self.index, number)
+            stored = StoredPage(stored.first_row, stored.num_rows, stored.buffers, lookup)
             page = self._pages[number] = page_of(layout, stored, self._version)
         return page
 
@@ -150,6 +154,29 @@ def _num_values(stored: StoredPage, layout: pb.PageLayout) -> int:
     if layout.HasField("full_zip_layout"):
         return layout.full_zip_layout.num_visible_items
     return stored.num_rows
+
+
+class _Descriptor:
+    """What global buffer 0 says: the same of most files of a table, so that they share it."""
+
+    def __init__(self, data: bytes) -> None:
+        self._message = parse_file_descriptor(data)
+        self.num_rows: int = self._message.length
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema.from_proto(self._message.schema.fields, self._message.schema.metadata)
+
+    @cached_property
+    def elements(self) -> list[int]:
+        """How many elements of each column are a row."""
+        paths = (path for field in self.schema.fields for path in field.leaf_paths())
+        return [elements_per_row(path) for path in paths]
+
+
+@lru_cache(maxsize=8)
+def _descriptor_of(data: bytes) -> _Descriptor:
+    return _Descriptor(data)
 
 
 class FileReader:
@@ -174,14 +201,16 @@ class FileReader:
     ) -> None:
         self.source = source
         self.version: FileVersion = footer.version
-        self.num_rows: int = parse_file_descriptor(descriptor.tobytes()).length
+        self._descriptor = _descriptor_of(descriptor.tobytes())
+        self.num_rows: int = self._descriptor.num_rows
         self.global_buffers = global_buffers
-        self._descriptor = descriptor
+        self._descriptor_bytes = len(descriptor)
         self._column_table = column_table
         self._tail = tail
         self._lookups = lookups
         self._columns: dict[int, Column] = {}
         self._parsed_bytes = 0
+        self._has_missed = False
         demand(self.num_rows < MAX_ROWS, f"rows: {self.num_rows}")
 
     @classmethod
@@ -225,7 +254,6 @@ class FileReader:
             source = HeldSource(source.path, tail.data)
         else:
             tail = tail.since(footer.column_metadata)
-            descriptor = descriptor.copy()
         return cls(source, footer, descriptor, columns, global_buffers, tail, lookups)
 
     @cached_property
@@ -235,9 +263,8 @@ class FileReader:
         Raises:
             CorruptFileError: If it contradicts itself.
         """
-        message = parse_file_descriptor(self._descriptor.tobytes()).schema
         try:
-            return Schema.from_proto(message.fields, message.metadata)
+            return self._descriptor.schema
         except CorruptFileError as error:
             raise error.at(self.source.path) from None
         except UnsupportedFormatError as error:
@@ -254,7 +281,7 @@ class FileReader:
         return (
             _READER_BYTES
             + len(self._tail.data)
-            + len(self._descriptor)
+            + self._descriptor_bytes
             + _ENTRY_BYTES * tables
             + _COLUMN_BYTES * len(self._columns)
             + _PARSED_FACTOR * self._parsed_bytes
@@ -264,6 +291,15 @@ class FileReader:
     def num_columns(self) -> int:
         """Columns of the file: one per leaf of the schema."""
         return len(self._column_table)
+
+    @cached_property
+    def _elements(self) -> list[int]:
+        # The schema first, whose errors say where they are.
+        return self._descriptor.elements if self.schema.fields else []
+
+    def column(self, index: int) -> Column:
+        """One column; see `columns`."""
+        return self._columns.get(index) or self.columns([index])[0]
 
     def columns(self, indices: Iterable[int]) -> list[Column]:
         """Columns by their number; their metadata are read together if they are not at hand yet.
@@ -294,18 +330,19 @@ class FileReader:
                     f"column {index} of a file with {self.num_columns}", self.source.path
                 )
         places = [self._column_table[index] for index in indices]
+        first = min((at for at, _ in places), default=self._tail.start)
+        if first < self._tail.start:
+            # Who asks a second time will do so again: for all columns, one by one.
+            if self._has_missed and self._tail.start - first <= _MAX_METADATA_BYTES:
+                self._tail = yield from self._tail.extended(first)
+            self._has_missed = True
         found = yield from self._tail.all_at(places)
         return [data.tobytes() for data in found]
-
-    @cached_property
-    def _paths(self) -> list[LeafPath]:
-        """The way to the leaf of each column."""
-        return [path for field in self.schema.fields for path in field.leaf_paths()]
 
     def _parse(self, index: int, data: bytes) -> Column:
         try:
             pages = parse_column(data, self.source.size)
-            elements = elements_per_row(self._paths[index]) if index < len(self._paths) else 1
+            elements = self._elements[index] if index < len(self._elements) else 1
             path, lookups = self.source.path, self._lookups
             column = Column(path, index, self.version, pages, lookups, elements)
         except CorruptFileError as error:

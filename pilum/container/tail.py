@@ -43,6 +43,11 @@ class Tail:
             return self
         return Tail(position, self.data[position - self.start :].copy())
 
+    def extended(self, position: int) -> Plan[Tail]:
+        """The bytes from a position further in front on."""
+        fetched = yield Ranges.of((position, self.start - position))
+        return Tail(position, np.concatenate((fetched[0], self.data)))
+
     def all_at(self, places: Sequence[tuple[int, int]]) -> Plan[list[NDArray[np.uint8]]]:
         """Bytes at several positions; those that lie further in front are read together."""
         missing = [place for place in places if not self.holds(place[0])]

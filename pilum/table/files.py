@@ -7,6 +7,7 @@ docs/format/table.md, "Fragments".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import repeat
 
@@ -100,13 +101,22 @@ class FragmentReader:
             UnsupportedVersionError: If a data file has a version that is not supported.
             CorruptFileError: If a file contradicts the manifest.
         """
-        reader = self._fields.get(field.ids)
-        # The same columns may have another name or place in another version.
-        if reader is None or (reader.field is not field and reader.field != field):
-            reader = self._fields[field.ids] = self._make(field)
+        return self.fields([field])[0]
+
+    def fields(self, fields: Iterable[Field]) -> list[FieldReader]:
+        """Opens what several fields need; see `field`."""
+        readers, has_grown = [], False
+        for field in fields:
+            reader = self._fields.get(field.ids)
+            # The same columns may have another name or place in another version.
+            if reader is None or (reader.field is not field and reader.field != field):
+                reader = self._fields[field.ids] = self._make(field)
+                has_grown = True
+            readers.append(reader)
+        if has_grown:
             key = _key(self.store, self.fragment)
             self._session.metadata.resize(key, self, self.held_bytes)
-        return reader
+        return readers
 
     def file_of(self, field_id: FieldId) -> str | None:
         """Path of the data file that holds a leaf; None if none does."""

@@ -219,7 +219,7 @@ def _windows(
 ) -> Iterator[Window]:
     size = options.batch_size or _BATCH_ROWS
     for fragment, wanted in _wanted_rows(snapshot, options):
-        fields = [fragment.field(column.field) for column in columns if column.field]
+        fields = fragment.fields([column.field for column in columns if column.field])
         # The size of payloads is not known before they are read.
         full = size if options.with_payloads else rows_of_window(fields, size)
         # A limit behind a filter may be reached soon; so begin with little and double it.

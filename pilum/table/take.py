@@ -204,7 +204,7 @@ def _fragment_rows(
     reader: FragmentReader, rows: NDArray[np.int64], names: list[str], schema: Schema
 ) -> pa.Table:
     ranges = RowRanges.of_rows(rows)
-    fields = [reader.field(field) for field in schema.fields]
+    fields = reader.fields(schema.fields)
     by_name = dict(zip(schema.names, _read_fields(fields, ranges), strict=True))
     arrow = _arrow(names, schema)
     arrays = [

@@ -70,6 +70,8 @@ class ChunkTable:
             len(words) > 0 and len(words) % word_bytes == 0,
             f"chunk words, bytes: expected a multiple of {word_bytes}, found {len(words)}",
         )
+        if len(words) == word_bytes and index is None:
+            return cls._of_one(words, num_items, num_rows, body_bytes)
         numbers = words.view(np.uint32 if large else np.uint16).astype(np.int64)
         sizes = ((numbers >> 4) + 1) * 8
         behind = sizes.cumsum()
@@ -94,6 +96,21 @@ class ChunkTable:
         for column, entries in enumerate((behind - sizes, sizes, values, ends - rows, rows)):
             table[:, column] = entries
         return cls(table, ends, last_chunks)
+
+    @classmethod
+    def _of_one(
+        cls, words: NDArray[np.uint8], num_items: int, num_rows: int, body_bytes: int
+    ) -> ChunkTable:
+        """The table of a page of one chunk without lists, of which small tables have many."""
+        size = ((int.from_bytes(words.tobytes(), "little") >> 4) + 1) * 8
+        demand(size <= body_bytes, f"chunks, bytes: expected at most {body_bytes}, found {size}")
+        demand(
+            0 < num_items <= _MAX_VALUES,
+            f"values of the last chunk: expected 1 to {_MAX_VALUES}, found {num_items}",
+        )
+        demand(num_items == num_rows, f"rows: expected {num_rows}, found {num_items}")
+        table = np.array([[0, size, num_items, 0, num_rows]], dtype=np.int64)
+        return cls(table, table[:, 4], None)
 
     @property
     def size_bytes(self) -> int:
