@@ -6,9 +6,10 @@
     tables, footer    see `footer.py`
 
 Payloads of blobs are written as they come, in front of the page that describes them. Every leaf
-column collects rows of its own and becomes a page when about 8 MiB of them have come
-together, so that columns have different pages and memory stays bounded. Pages are encoded in the
-pool of threads, small ones several at a time, and written in order. Source: docs/format/container.md, "Writing".
+column collects rows of its own and becomes a page when about 8 MiB of them have come together, so
+that columns have different pages and memory stays bounded. Pages are encoded in the pool of
+threads, small ones several at a time, and written in order. Source: docs/format/container.md,
+"Writing".
 """
 
 from __future__ import annotations
