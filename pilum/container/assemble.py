@@ -75,7 +75,10 @@ def _every(layer: Layer, stride: int) -> Layer:
 
 
 def _build(field: Field, leaves: Mapping[FieldId, Decoded], depth: int, length: int) -> pa.Array:
-    first = next((leaves[leaf.id] for leaf in field.leaves() if leaf.id in leaves), None)
+    if field.children:
+        first = next((leaves[leaf.id] for leaf in field.leaves() if leaf.id in leaves), None)
+    else:
+        first = leaves.get(field.id)
     if first is None:
         return pa.nulls(length, field.arrow_type)
     if depth >= len(first.layers) or field.is_leaf != (depth + 1 == len(first.layers)):
@@ -112,7 +115,7 @@ def _array(
     kind: pa.DataType, layer: Layer, buffers: list[NDArray[Any]], children: list[pa.Array]
 ) -> pa.Array:
     validity = None if layer.validity is None else pa.py_buffer(layer.validity)
-    all_buffers = [validity, *(pa.py_buffer(buffer) for buffer in buffers)]
+    all_buffers = [validity, *map(pa.py_buffer, buffers)]
     return pa.Array.from_buffers(
         kind, layer.length, all_buffers, layer.null_count, children=children or None
     )

@@ -266,10 +266,11 @@ class Schema:
     @cached_property
     def names(self) -> list[str]:
         """Names of the top-level fields."""
-        return list(self._by_name)
+        return list(self.by_name)
 
     @cached_property
-    def _by_name(self) -> dict[str, Field]:
+    def by_name(self) -> dict[str, Field]:
+        """The top-level fields."""
         return {field.name: field for field in self.fields}
 
     def walk(self) -> Iterator[Field]:
@@ -293,9 +294,9 @@ class Schema:
         Raises:
             ColumnNotFoundError: If there is none.
         """
-        if name not in self._by_name:
+        if name not in self.by_name:
             raise ColumnNotFoundError(f"no column {name!r}; the columns are {self.names}")
-        return self._by_name[name]
+        return self.by_name[name]
 
     def project(self, columns: Iterable[str]) -> Schema:
         """The schema with only the named columns, in the order given.
@@ -309,7 +310,7 @@ class Schema:
         """
         wanted: dict[str, list[tuple[str, ...]]] = {}
         for column in columns:
-            name, *path = (column,) if column in self._by_name else column.split(".")
+            name, *path = (column,) if column in self.by_name else column.split(".")
             wanted.setdefault(name, []).append(tuple(path))
         fields = tuple(self.field(name).project(paths) for name, paths in wanted.items())
         return Schema(fields, self.metadata)

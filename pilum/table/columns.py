@@ -38,13 +38,16 @@ class ScanColumn:
         self.field: Field | None = None
         self.leaf: Field | None = None
         self._members: list[str] = []
-        self.arrow = pa.field(name, pa.uint64())
-        if name in (ROW_ID, ROW_ADDRESS) and name not in schema.names:
+        if name in schema.by_name:
+            self.field = self.leaf = schema.by_name[name]
+            self.arrow = self.field.arrow
+            return
+        if name in (ROW_ID, ROW_ADDRESS):
+            self.arrow = pa.field(name, pa.uint64())
             return
         self.field = member = schema.project([name]).fields[0]
         nullable = member.nullable
-        if member.name != name:
-            self._members = name.split(".")[1:]
+        self._members = name.split(".")[1:]
         for _ in self._members:
             member = member.children[0]
             nullable = nullable or member.nullable

@@ -31,6 +31,7 @@ __all__ = ["ChunkTable"]
 _DENSE = 2
 """So many chunks per range of rows still count as dense."""
 
+_FEW = 8
 _MAX_VALUES = 32_768
 
 
@@ -70,22 +71,16 @@ class ChunkTable:
             len(words) > 0 and len(words) % word_bytes == 0,
             f"chunk words, bytes: expected a multiple of {word_bytes}, found {len(words)}",
         )
-        if len(words) == word_bytes and index is None:
-            return cls._of_one(words, num_items, num_rows, body_bytes)
-        numbers = words.view(np.uint32 if large else np.uint16).astype(np.int64)
+        stored = words.view(np.uint32 if large else np.uint16)
+        if index is None and len(stored) <= _FEW:
+            return cls._of_few(stored.tolist(), num_items, num_rows, body_bytes)
+        numbers = stored.astype(np.int64)
         sizes = ((numbers >> 4) + 1) * 8
         behind = sizes.cumsum()
-        demand(
-            int(behind[-1]) <= body_bytes,
-            f"chunks, bytes: expected at most {body_bytes}, found {int(behind[-1])}",
-        )
         values = np.int64(1) << (numbers & 15)
         values[-1] = 0
         rest = num_items - int(values.sum())
-        demand(
-            0 < rest <= _MAX_VALUES,
-            f"values of the last chunk: expected 1 to {_MAX_VALUES}, found {rest}",
-        )
+        _check_chunks(int(behind[-1]), body_bytes, rest)
         values[-1] = rest
         rows, last_chunks = values, None
         if index is not None:
@@ -98,19 +93,22 @@ class ChunkTable:
         return cls(table, ends, last_chunks)
 
     @classmethod
-    def _of_one(
-        cls, words: NDArray[np.uint8], num_items: int, num_rows: int, body_bytes: int
+    def _of_few(
+        cls, numbers: list[int], num_items: int, num_rows: int, body_bytes: int
     ) -> ChunkTable:
-        """The table of a page of one chunk without lists, of which small tables have many."""
-        size = ((int.from_bytes(words.tobytes(), "little") >> 4) + 1) * 8
-        demand(size <= body_bytes, f"chunks, bytes: expected at most {body_bytes}, found {size}")
-        demand(
-            0 < num_items <= _MAX_VALUES,
-            f"values of the last chunk: expected 1 to {_MAX_VALUES}, found {num_items}",
-        )
-        demand(num_items == num_rows, f"rows: expected {num_rows}, found {num_items}")
-        table = np.array([[0, size, num_items, 0, num_rows]], dtype=np.int64)
-        return cls(table, table[:, 4], None)
+        """The table of few chunks without lists, for which NumPy's cost per call is the larger."""
+        lines: list[tuple[int, int, int, int, int]] = []
+        behind = first = 0
+        for number in numbers:
+            size = ((number >> 4) + 1) * 8
+            values = 1 << (number & 15) if len(lines) + 1 < len(numbers) else num_items - first
+            lines.append((behind, size, values, first, values))
+            behind += size
+            first += values
+        _check_chunks(behind, body_bytes, values)
+        demand(first == num_rows, f"rows: expected {num_rows}, found {first}")
+        table = np.array(lines, dtype=np.int64)
+        return cls(table, table[:, 3] + table[:, 4], None)
 
     @property
     def size_bytes(self) -> int:
@@ -143,6 +141,14 @@ class ChunkTable:
         if self.last_chunks is None:
             return chunks
         return np.where(rows == self.row_ends[chunks] - 1, self.last_chunks[chunks], chunks)
+
+
+def _check_chunks(size: int, body_bytes: int, last_values: int) -> None:
+    demand(size <= body_bytes, f"chunks, bytes: expected at most {body_bytes}, found {size}")
+    demand(
+        0 < last_values <= _MAX_VALUES,
+        f"values of the last chunk: expected 1 to {_MAX_VALUES}, found {last_values}",
+    )
 
 
 def _rows_of(

@@ -214,6 +214,8 @@ class MiniBlockPage(Page):
         return lookup
 
     def _lookup_buffers(self) -> list[tuple[int, int]]:
+        if self.dictionary is None and self.rep is None:
+            return [self.stored.buffer(0)]
         wanted = [0]
         if self.dictionary is not None:
             wanted.append(2)
