@@ -35,9 +35,7 @@ def _direct(description: file_pb2.Any) -> file_pb2.Encoding:
     return file_pb2.Encoding(direct=file_pb2.DirectEncoding(encoding=encoding))
 
 
-_COLUMN_ENCODING = _direct(
-    file_pb2.Any(type_url="/lance.encodings.ColumnEncoding", value=b"\n\0")
-)
+_COLUMN_ENCODING = _direct(file_pb2.Any(type_url="/lance.encodings.ColumnEncoding", value=b"\n\0"))
 
 
 def parse_column(data: bytes, file_bytes: int) -> list[PageEntry]:

@@ -220,12 +220,13 @@ def _windows(
     size = options.batch_size or _BATCH_ROWS
     for fragment, wanted in _wanted_rows(snapshot, options):
         fields = fragment.fields([column.field for column in columns if column.field])
-        # The size of payloads is not known before they are read.
-        full = size if options.with_payloads else rows_of_window(fields, size)
+        start = int(wanted.starts[0])
+        # The size of payloads is not known before they are read, that of a batch does not matter.
+        is_one_batch = int(wanted.stops[-1]) - start <= size
+        full = size if options.with_payloads or is_one_batch else rows_of_window(fields, size)
         # A limit behind a filter may be reached soon; so begin with little and double it.
         impatient = options.filter is not None and options.limit is not None
         rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
-        start = int(wanted.starts[0])
         while start < wanted.stops[-1]:
             found = wanted.within(start, start + rows)
             window = _window(fragment, RowRanges(found.bounds + start))

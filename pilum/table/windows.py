@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
 from typing import Protocol
 
 import numpy as np
@@ -31,7 +30,11 @@ __all__ = ["Pending", "RowSource", "Window", "batches", "read_ahead", "rows_of_w
 
 _WINDOW_BYTES = 32 * 1024 * 1024
 _WINDOWS_AHEAD = 2
+_SMALL_WINDOWS_AHEAD = 32
 _TASK_BYTES = 512 * 1024
+_BYTES_AHEAD = 2 * _TASK_BYTES
+_TINY_VALUES = 1024
+_TINY_VALUE_BYTES = 64
 _FEW = 0.05
 """Below this share of wanted rows, single ones are read instead of all chunks of a window."""
 
@@ -88,56 +91,118 @@ class Window:
         return Window(self.source, RowRanges.of_rows(self.wanted()))
 
 
+class _Task:
+    """Segments that one thread reads together."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0.0
+        self.segments: list[tuple[Segment, pa.BooleanArray | None]] = []
+        self._future: Future[list[pa.Array]] | None = None
+
+    @property
+    def has_started(self) -> bool:
+        return self._future is not None
+
+    def start(self) -> Future[list[pa.Array]]:
+        """Hands it out, unless it is; no segment may follow."""
+        if self._future is None:
+            self._future = submit(partial(_read, self.segments))
+        return self._future
+
+    def cancel(self) -> None:
+        """Gives up unless it has begun."""
+        if self._future is not None:
+            self._future.cancel()
+
+
+class _Tasks:
+    """Small segments together, also those of several windows.
+
+    Handing them out one by one costs more than decoding them.
+    """
+
+    def __init__(self) -> None:
+        self._last = _Task()
+
+    def add(
+        self, segment: Segment, kept: pa.BooleanArray | None, size_bytes: float
+    ) -> tuple[_Task, int]:
+        """Returns the task of a segment, and the place of its array in the result."""
+        if self._last.has_started:
+            self._last = _Task()
+        task = self._last
+        task.segments.append((segment, kept))
+        task.size_bytes += size_bytes
+        if task.size_bytes >= _TASK_BYTES:
+            task.start()
+        return task, len(task.segments) - 1
+
+    def flush(self) -> None:
+        """Hands out what is left."""
+        if self._last.segments:
+            self._last.start()
+
+
 class Pending:
     """Columns of a window that threads are reading.
 
-    Small pages are read several at a time, as handing them out one by one costs more than
-    decoding them.
+    Args:
+        window: Which rows.
+        columns: Of which columns.
+        tasks: What the segments are added to; None for tasks of their own.
+
+    Attributes:
+        size_bytes: About the memory that they will take.
     """
 
-    def __init__(self, window: Window, columns: list[ScanColumn]) -> None:
+    def __init__(
+        self, window: Window, columns: list[ScanColumn], tasks: _Tasks | None = None
+    ) -> None:
+        self.size_bytes = 0.0
         self._window = window
         self._columns = columns
-        self._counts: list[int | None] = []
-        self._futures: list[Future[list[pa.Array]]] = []
-        bundle: list[tuple[Segment, pa.BooleanArray | None]] = []
-        bundle_bytes = 0.0
+        own = tasks or _Tasks()
+        # Asking how large very few values are costs more than reading them.
+        is_tiny = window.rows.num_rows * len(columns) <= _TINY_VALUES
+        self._places: list[list[tuple[_Task, int]] | None] = []
         for column in columns:
             if column.field is None:
-                self._counts.append(None)
+                self._places.append(None)
                 continue
             field = window.source.field(column.field)
-            segments = list(field.segments(window.rows))
-            self._counts.append(len(segments))
-            first = 0
-            for segment in segments:
-                num_rows = segment.rows.num_rows
-                kept = None if window.kept is None else window.kept.slice(first, num_rows)
-                first += num_rows
-                bundle.append((segment, kept))
-                bundle_bytes += num_rows * field.bytes_per_row
-                if bundle_bytes >= _TASK_BYTES:
-                    self._futures.append(submit(partial(_read, bundle)))
-                    bundle, bundle_bytes = [], 0.0
-        if bundle:
-            self._futures.append(submit(partial(_read, bundle)))
+            row_bytes = _TINY_VALUE_BYTES if is_tiny else field.bytes_per_row
+            self._places.append(list(self._add(field.segments(window.rows), row_bytes, own)))
+        if tasks is None:
+            own.flush()
+
+    def _add(
+        self, segments: Iterable[Segment], row_bytes: float, tasks: _Tasks
+    ) -> Iterator[tuple[_Task, int]]:
+        kept, first = self._window.kept, 0
+        for segment in segments:
+            num_rows = segment.rows.num_rows
+            self.size_bytes += num_rows * row_bytes
+            yield tasks.add(
+                segment, None if kept is None else kept.slice(first, num_rows), num_rows * row_bytes
+            )
+            first += num_rows
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """Waits for the rows."""
-        chunks = chain.from_iterable(future.result() for future in self._futures)
         arrays = []
-        for column, count in zip(self._columns, self._counts, strict=True):
-            if count is None:
+        for column, places in zip(self._columns, self._places, strict=True):
+            if places is None:
                 own = [addresses(self._window.source.id, self._window.wanted())]
             else:
-                own = [column.pick(chunk) for chunk in islice(chunks, count)]
+                own = [column.pick(task.start().result()[place]) for task, place in places]
             arrays.append(pa.chunked_array(own, column.arrow.type))
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def cancel(self) -> None:
         """Gives up what has not begun."""
-        for future in self._futures:
-            future.cancel()
+        for places in self._places:
+            for task, _ in places or ():
+                task.cancel()
 
 
 def _read(bundle: list[tuple[Segment, pa.BooleanArray | None]]) -> list[pa.Array]:
@@ -151,13 +216,19 @@ def _read(bundle: list[tuple[Segment, pa.BooleanArray | None]]) -> list[pa.Array
 def read_ahead(
     windows: Iterable[Window], columns: list[ScanColumn]
 ) -> Iterator[tuple[Window, Pending]]:
-    """Starts reading windows before they are asked for."""
+    """Starts reading windows before they are asked for: few large ones, or more small ones."""
     running: deque[tuple[Window, Pending]] = deque()
+    tasks = _Tasks()
+    ahead_bytes = 0.0
     try:
         for window in windows:
-            running.append((window, Pending(window, columns)))
-            if len(running) > _WINDOWS_AHEAD:
+            running.append((window, Pending(window, columns, tasks)))
+            ahead_bytes += running[-1][1].size_bytes
+            is_enough = ahead_bytes >= _BYTES_AHEAD or len(running) > _SMALL_WINDOWS_AHEAD
+            if is_enough and len(running) > _WINDOWS_AHEAD:
+                ahead_bytes -= running[0][1].size_bytes
                 yield running.popleft()
+        tasks.flush()
         while running:
             yield running.popleft()
     finally:
