@@ -27,6 +27,7 @@ FOOTER_BYTES = 40
 MAGIC = b"LANC"
 _FOOTER = struct.Struct("<QQQIIHH4s")
 _ENTRY_BYTES = 16
+_FEW = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +121,13 @@ def parse_table(data: NDArray[np.uint8], limit: int) -> list[tuple[int, int]]:
         CorruptFileError: If one does not.
     """
     entries = data.view(np.uint64).reshape(-1, 2)
-    if len(entries):
+    pairs = [(position, size) for position, size in entries.tolist()]
+    if len(pairs) <= _FEW:  # NumPy's cost per call is the larger one
+        inside = all(position + size <= limit for position, size in pairs)
+    else:
         inside = int(entries.max()) <= limit and int(entries.sum(axis=1).max()) <= limit
-        demand(inside, f"a table entry beyond position {limit}")
-    return [(position, size) for position, size in entries.tolist()]
+    demand(inside, f"a table entry beyond position {limit}")
+    return pairs
 
 
 def pack_table(entries: list[tuple[int, int]]) -> bytes:

@@ -56,6 +56,9 @@ from pilum.storage.base import Fetched, Plan, Ranges
 __all__ = ["MiniBlockPage", "PageDictionary", "encode_mini_block", "join_strings"]
 
 
+_LISTS = frozenset({2, 4, 5, 6})
+"""Kinds of layers that are lists."""
+
 _ZERO = np.zeros(1, dtype=np.int64)
 _MAX_DICTIONARY_VALUES = 1 << 24
 _SPLIT = (Flat(1), Variable(32), Variable(64))
@@ -120,7 +123,7 @@ class MiniBlockPage(Page):
             f"value buffers: expected {values.num_buffers}, found {layout.num_buffers}",
         )
         layers = layer_codes(layout.layers)
-        has_lists = any(code in (2, 4, 5, 6) for code in layers)
+        has_lists = not _LISTS.isdisjoint(layers)
         has_rep = layout.HasField("rep_compression")
         demand(has_rep == has_lists, "mini-block: repetition levels without lists, or the reverse")
         demand(layout.repetition_index_depth == has_lists, "mini-block: no repetition index")
