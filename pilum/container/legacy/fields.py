@@ -1,6 +1,6 @@
 """Reading a field of a fragment whose files are legacy ones.
 
-A segment is about a megabyte of rows, from many batches; it is one plan per file. Members of a
+A segment is some megabytes of rows, from many batches; it is one plan per file. Members of a
 struct may be in files of their own. Source: docs/format/legacy.md, "Reading".
 """
 
@@ -29,7 +29,7 @@ from pilum.storage.base import Plan, Source
 
 __all__ = ["LegacyFieldReader"]
 
-_SEGMENT_BYTES = 1024 * 1024
+_SEGMENT_BYTES = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ __all__ = ["LegacyFile", "page_owners", "read_field"]
 
 _LENGTH = struct.Struct("<I")
 _READER_BYTES = 4096
+_FEW_RANGES = 1024
+_NONE = np.empty(0, np.int64)
 
 
 class LegacyFile:
@@ -53,6 +55,7 @@ class LegacyFile:
         self.metadata = metadata
         self.num_rows = int(metadata.batch_bounds[-1])
         self._tail = tail
+        self._last_slots: tuple[RowRanges | None, Slots] = (None, Slots.of_batches(_NONE))
         self._tables: dict[int, PageTable] = {}
         self._dictionaries: dict[FieldId, pa.Array] = {}
 
@@ -152,7 +155,12 @@ class LegacyFile:
 
     def slots(self, rows: RowRanges) -> Slots:
         """Rows of the file as slots of its batches."""
-        return Slots.of_rows(rows, self.metadata.batch_bounds)
+        last, slots = self._last_slots
+        if last is not rows:  # all columns of a take ask for the same ones
+            slots = Slots.of_rows(rows, self.metadata.batch_bounds)
+            if len(rows.bounds) <= _FEW_RANGES:
+                self._last_slots = (rows, slots)
+        return slots
 
     @cached_property
     def _statistics(self) -> Mapping[str, Field]:

@@ -34,7 +34,7 @@ def read_offsets(kind: pa.DataType, pages: Pages, slots: Slots) -> Plan[tuple[pa
     """
     dtype = np.dtype("<i8" if pt.is_large_list(kind) else "<i4")
     pages.require(slots, extra=1)
-    pages.require_bytes(int(slots.stops.max(initial=0)) * dtype.itemsize)
+    pages.require_bytes(slots.furthest * dtype.itemsize)
     counts = slots.stops - slots.starts
     sizes = (counts + 1) * dtype.itemsize
     pages.require_bytes(int(sizes.sum()) // 2)

@@ -58,7 +58,7 @@ class Pages:
         self.require(slots, extra)
         # As Python integers: what a damaged file claims may not fit in 64 bits.
         total = (slots.num_slots + extra * len(slots.batches)) * width_bytes
-        furthest = int(slots.stops.max(initial=0) + extra) * width_bytes
+        furthest = (slots.furthest + extra) * width_bytes
         self.require_bytes(max(total, furthest))
         sizes = (slots.stops - slots.starts + extra) * width_bytes
         return Ranges(self.positions[slots.batches] + slots.starts * width_bytes, sizes)

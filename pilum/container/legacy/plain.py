@@ -55,7 +55,7 @@ def read_plain(kind: pa.DataType, pages: Pages, slots: Slots) -> Plan[pa.Array]:
 
 def _read_bits(pages: Pages, slots: Slots, count: int) -> Plan[NDArray[np.uint8]]:
     pages.require(slots)
-    pages.require_bytes(int(slots.stops.max(initial=0)) * count // 8)
+    pages.require_bytes(slots.furthest * count // 8)
     wanted = slots.times(count)
     first, behind = wanted.starts // 8, (wanted.stops + 7) // 8
     pages.require_bytes(int((behind - first).sum()) // 8)  # runs may share a byte

@@ -9,20 +9,22 @@ A batch is only a thousand rows or so, so that many are read at once:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum import kernels
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Fetched
 
 __all__ = ["Slots", "bits", "joined"]
 
-_SMALL_BYTES = 64
-_MANY_RUNS = 16
+_SMALL_BYTES = 64 * 1024
+"""Up to here memory of the kernel is as cheap as that of NumPy, which is kept for later."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Slots:
     """Runs of slots in the pages of a field.
 
@@ -61,10 +63,15 @@ class Slots:
             np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths
         ).without_empty()
 
-    @property
+    @cached_property
     def num_slots(self) -> int:
         """How many slots there are."""
         return int((self.stops - self.starts).sum())
+
+    @cached_property
+    def furthest(self) -> int:
+        """The highest stop, 0 if there is none."""
+        return int(self.stops.max(initial=0))
 
     def times(self, factor: int) -> Slots:
         """Runs of items where every slot has `factor` of them."""
@@ -86,11 +93,9 @@ def joined(fetched: Fetched) -> NDArray[np.uint8]:
     ends = starts + sizes
     if (ends[:-1] == starts[1:]).all():
         return fetched.data[int(starts[0]) : int(ends[-1])]
-    size = int(sizes[0])
-    if len(starts) > _MANY_RUNS and size <= _SMALL_BYTES and (sizes == size).all():
-        picked: NDArray[np.uint8] = fetched.data[starts[:, None] + np.arange(size)]
-        return picked.reshape(-1)
-    return np.concatenate([fetched[index] for index in range(len(fetched))])
+    if int(sizes.sum()) <= _SMALL_BYTES:
+        return kernels.gather_bytes(fetched.data, np.stack([starts, sizes], axis=1))
+    return np.concatenate(list(fetched))
 
 
 def bits(data: NDArray[np.uint8], slots: Slots) -> NDArray[np.uint8]:
@@ -99,7 +104,4 @@ def bits(data: NDArray[np.uint8], slots: Slots) -> NDArray[np.uint8]:
         return data
     run_bytes = (slots.stops + 7) // 8 - slots.starts // 8
     firsts = (np.cumsum(run_bytes) - run_bytes) * 8 + slots.starts % 8
-    runs = np.stack([firsts, firsts + slots.stops - slots.starts], axis=1)
-    return np.packbits(
-        np.unpackbits(data, bitorder="little")[RowRanges(runs).rows()], bitorder="little"
-    )
+    return kernels.gather_bits(data, np.stack([firsts, slots.stops - slots.starts], axis=1))

@@ -63,7 +63,7 @@ def read_var_binary(
 
 def _offset_ranges(pages: Pages, slots: Slots) -> Ranges:
     """The offsets in front of each value, and the one behind the last of each run."""
-    pages.require_bytes(int(slots.stops.max(initial=0)) * _OFFSET_BYTES)
+    pages.require_bytes(slots.furthest * _OFFSET_BYTES)
     sizes = (slots.stops - slots.starts + 1) * _OFFSET_BYTES
     # Runs share their outer offsets at most with one other.
     pages.require_bytes(int(sizes.sum()) // 2)
