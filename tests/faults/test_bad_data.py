@@ -26,8 +26,8 @@ def _fixed_size_lists(item: pa.Array, size: int) -> pa.Array:
 
 
 UNSUPPORTED = {
-    "dictionary": pa.array(["x", "y"]).dictionary_encode(),
-    "map": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())),
+    "dictionary of list": pa.DictionaryArray.from_arrays([0, 1, 0], pa.array([[1], [2]])),
+    "keys of a map": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32(), keys_sorted=True)),
     "interval": pa.array([pa.MonthDayNano([1, 2, 3])]),
     "dense_union": pa.UnionArray.from_dense(
         pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1])]
@@ -41,7 +41,7 @@ UNSUPPORTED = {
     "fixed_size_binary[0]": pa.array([b""], pa.binary(0)),
     "fixed_size_list": pa.array([[]], pa.list_(pa.int32(), 0)),
     "lists of string": _fixed_size_lists(pa.array(["x", "y"]), 2),
-    "lists of struct": _fixed_size_lists(pa.array([{"x": 1}]), 1),
+    "lists of fixed_size_list": _fixed_size_lists(_fixed_size_lists(pa.array([{"x": 1}]), 1), 1),
     "lists of list": _fixed_size_lists(pa.array([[1]]), 1),
     "lists of null": _fixed_size_lists(pa.nulls(2), 2),
 }

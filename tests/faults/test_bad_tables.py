@@ -193,7 +193,7 @@ def test_an_unknown_feature_of_writers(path: Path, bit: int, mode: str) -> None:
         pilum.write_dataset(TABLE, path, mode=mode)
 
 
-@pytest.mark.parametrize("columns", [["nope"], ["a", "A "], ["st.y"], ["a.x"], ["l.item.x"], [""]])
+@pytest.mark.parametrize("columns", [["nope"], ["a", "A "], ["st.y"], ["a.x"], ["l.item"], [""]])
 def test_unknown_columns(path: Path, columns: list[str]) -> None:
     dataset = pilum.dataset(path)
     for read in (dataset.to_table, lambda columns: dataset.take([0], columns)):
