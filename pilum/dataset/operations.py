@@ -24,6 +24,7 @@ from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.overwrite import Overwrite
+from pilum.table.operations.restore import Restore
 
 __all__ = ["LanceOperation", "Transaction"]
 
@@ -72,6 +73,16 @@ class LanceOperation:
         deleted_fragment_ids: Iterable[int]
         predicate: str
 
+    @dataclass
+    class Restore(BaseOperation):
+        """Makes an old version the newest again.
+
+        Attributes:
+            version: Its number.
+        """
+
+        version: int
+
 
 @dataclass
 class Transaction:
@@ -119,6 +130,8 @@ def _from_table(operation: Operation) -> LanceOperation.BaseOperation:
     if isinstance(operation, Delete):
         updated, removed = _metadata(operation.updated), list(map(int, operation.removed))
         return LanceOperation.Delete(updated, removed, operation.predicate)
+    if isinstance(operation, Restore):
+        return LanceOperation.Restore(operation.version)
     raise InvalidInputError(f"no operation for users: {operation.arm}")
 
 
@@ -131,8 +144,10 @@ def _to_table(operation: LanceOperation.BaseOperation) -> Operation:
         ids = (require_count("deleted_fragment_ids", n) for n in operation.deleted_fragment_ids)
         updated = _fragments(operation.updated_fragments)
         return Delete(updated, tuple(map(FragmentId, ids)), str(operation.predicate))
+    if isinstance(operation, LanceOperation.Restore):
+        return Restore(require_count("version", operation.version, 1))
     raise InvalidInputError(
-        f"operation: expected LanceOperation.Append, .Delete or .Overwrite, found {operation!r}"
+        f"operation: expected one of LanceOperation, such as .Append, found {operation!r}"
     )
 
 

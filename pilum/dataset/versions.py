@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, time
 from typing import Any, Self, TypedDict
 
 from pilum.dataset.base import DatasetBase, require_version
+from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError
+from pilum.table.operations.restore import Restore
 from pilum.table.snapshot import Snapshot
+from pilum.table.transaction import Transaction
 from pilum.table.versions import list_manifests, list_versions
 
 __all__ = ["Version", "Versions", "moment"]
@@ -59,6 +63,22 @@ class Versions(DatasetBase):
     def checkout_latest(self) -> None:
         """Moves this dataset to the newest version."""
         self._snapshot = Snapshot.latest(self._snapshot.store, self._snapshot.session)
+
+    def restore(self) -> None:
+        """Makes the pinned version the newest again, and moves this dataset to that new version.
+
+        Schema, rows, config and metadata become what they were; the versions in between stay.
+
+        Raises:
+            VersionNotFoundError: If the pinned version was removed meanwhile.
+            CommitConflictError: If others changed metadata of columns at the same moment.
+            CommitContentionError: If every attempt lost against another commit.
+            UnsupportedFeatureError: If the version, or the newest, has something that would be
+                lost.
+        """
+        store = self._snapshot.store
+        transaction = Transaction(self.latest_version, Restore(self.version))
+        self._snapshot = replace(publish(store, transaction), session=self._snapshot.session)
 
 
 def moment(asof: Any) -> datetime:

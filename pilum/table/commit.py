@@ -27,14 +27,12 @@ from pilum.errors import (
     DatasetNotFoundError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedFeatureError,
     UnsupportedFormatError,
 )
 from pilum.format.schema import Schema
 from pilum.storage.base import Store, write_object
 from pilum.table.counted import with_counted_rows
 from pilum.table.dictionaries import with_dictionaries_of_files
-from pilum.table.features import require_writable
 from pilum.table.footprint import Verdict, verdict
 from pilum.table.manifest import THIS_WRITER, Manifest
 from pilum.table.manifest_file import (
@@ -73,11 +71,13 @@ def commit(store: Store, transaction: Transaction, *, attempts: int = _ATTEMPTS)
         DatasetNotFoundError: If there is no table and the operation does not create one.
         UnsupportedFeatureError: If the table has something that would be lost.
         InvalidInputError: If the operation does not fit the table.
+        NotFoundError: If the operation needs something of the table that is not there.
         OSError: If the store failed; the version may exist if it says so.
     """
     if attempts < 1:
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
-    committer = _Committer(store, transaction)
+    loaded = replace(transaction, operation=transaction.operation.loaded(store))
+    committer = _Committer(store, loaded)
     try:
         return committer.run(attempts)
     except (CommitError, InvalidInputError, UnsupportedFormatError):
@@ -215,7 +215,6 @@ class _Committer:
             timestamp_ns=time.time_ns(),
             max_fragment_id=None if highest < 0 else highest,
             transaction_file=self.transaction.file_name,
-            writer_version=THIS_WRITER,
         ).with_flags()
 
     def _base(self, names: list[ManifestName]) -> Manifest:
@@ -225,14 +224,9 @@ class _Committer:
             raise DatasetNotFoundError(f"there is no Lance table at {self.store.uri}")
         base = load_named(self.store, names[-1])
         where = f"{self.store.uri}, version {base.version}"
-        require_writable(base.reader_flags, base.writer_flags, where)
-        if contradiction := base.contradiction:
-            raise CorruptFileError(f"{contradiction}; go on from an earlier version", where)
-        if base.is_lossy:
-            raise UnsupportedFeatureError(
-                f"{where}: the manifest has members that this library would lose"
-            )
-        return with_counted_rows(self.store, base, default_session())
+        base.require_continuable(where)
+        counted = with_counted_rows(self.store, base, default_session())
+        return replace(counted, writer_version=THIS_WRITER)
 
     def _publish(self, manifest: Manifest, path: str) -> bool:
         """Whether the manifest is now the one at `path`."""

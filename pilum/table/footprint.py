@@ -5,19 +5,21 @@ in one vocabulary, what must stay as it was for its work to make sense and what 
 operations conflict where the first relies on what the second changed; how badly is a property of
 the thing itself:
 
-    A, then B      Append  Delete  Update  Rewrite  Replace  Overwrite  Restore  Merge  Project
-    Append           .       .       .        .        .         I         I       n       n
-    Delete           .       f       f        F        F         I         I       R       .
-    Overwrite        .       .       .        .        .         R         .       .       .
+    A, then B   Append  Delete  Update  Rewrite  Replace  Overwrite  Restore  Merge  Project  Config
+    Append        .       .       .        .        .         I         I       n       n       .
+    Delete        .       f       f        F        F         I         I       R       .       .
+    Overwrite     .       .       .        .        .         R         .       .       .       k
+    Restore       .       .       .        .        .         .         .       .       .       t
 
     .  compatible     R  do the work again on the latest version     I  incompatible
     n  R unless B kept the columns that must not be null
     F  R if both touch a fragment
     f  if both touch a fragment, A is brought up to date where B only deleted other rows; else R
+    k  I if both are about one key of the config
+    t  I if B changed metadata of the schema or of fields
 
-After a change of the write-ahead log all are I, and an overwrite after another change of one of
-its config keys. After all else, none conflicts. Replace is `DataReplacement`, and an `Update` that
-writes columns anew.
+After a change of the write-ahead log all are I. After all else, none conflicts. Config is
+`UpdateConfig`; Replace is `DataReplacement`, and an `Update` that writes columns anew.
 
 Source: docs/format/table.md, "Conflicts".
 """
@@ -52,6 +54,7 @@ class Kind(Enum):
     REQUIRED_COLUMNS = "the columns that must not be null"
     MEMTABLES = "the state of the write-ahead log"
     CONFIG_KEY = "a key of the config"
+    METADATA = "the metadata of the schema and of fields"
     FRAGMENT_LIST = "the list of fragments"
     FRAGMENT = "the data files of fragment"
     DELETED_ROWS = "the deleted rows of fragment"
@@ -63,6 +66,7 @@ _VERDICTS = {
     Kind.REQUIRED_COLUMNS: Verdict.RETRYABLE,
     Kind.MEMTABLES: Verdict.INCOMPATIBLE,
     Kind.CONFIG_KEY: Verdict.INCOMPATIBLE,
+    Kind.METADATA: Verdict.INCOMPATIBLE,
     Kind.FRAGMENT_LIST: Verdict.RETRYABLE,
     Kind.FRAGMENT: Verdict.RETRYABLE,
     Kind.DELETED_ROWS: Verdict.MERGEABLE,

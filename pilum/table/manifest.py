@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from pilum.errors import UnsupportedFeatureError, UnsupportedVersionError
+from pilum.errors import CorruptFileError, UnsupportedFeatureError, UnsupportedVersionError
 from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
-from pilum.table.features import Feature, features_of
+from pilum.table.features import Feature, features_of, require_writable
 from pilum.table.fragment import Fragment
 
 __all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
@@ -114,6 +114,21 @@ class Manifest:
         files = {(file.major, file.minor) for one in self.fragments for file in one.files}
         formats = sorted({_format_of_file(*numbers) for numbers in files})
         return f"data files of versions {' and '.join(formats)}" if len(formats) > 1 else ""
+
+    def require_continuable(self, where: str) -> None:
+        """Checks that a new version can be made of this one.
+
+        Raises:
+            UnsupportedFeatureError: If something would be lost.
+            CorruptFileError: If its fragments contradict each other.
+        """
+        require_writable(self.reader_flags, self.writer_flags, where)
+        if contradiction := self.contradiction:
+            raise CorruptFileError(f"{contradiction}; go on from an earlier version", where)
+        if self.is_lossy:
+            raise UnsupportedFeatureError(
+                f"{where}: the manifest has members that this library would lose"
+            )
 
     @classmethod
     def from_proto(cls, message: table_pb2.Manifest, index_section: bytes = b"") -> Manifest:

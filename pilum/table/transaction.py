@@ -24,11 +24,12 @@ from pilum.table.operations.base import Operation
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS, ForeignOperation
 from pilum.table.operations.overwrite import Overwrite
+from pilum.table.operations.restore import Restore
 
 __all__ = ["OPERATIONS", "Committed", "Transaction", "load_transaction"]
 
 OPERATIONS: Mapping[str, type[Operation]] = {
-    operation.arm: operation for operation in (Append, Delete, Overwrite)
+    operation.arm: operation for operation in (Append, Delete, Overwrite, Restore)
 }
 """The operations of this library, by their arm of the `Transaction` message."""
 

@@ -66,7 +66,7 @@ def test_an_append_does_not_survive_an_overwrite(tmp_path: Path) -> None:
         (LanceOperation.Append([]), {"read_version": 1, "max_retries": 0}, "max_retries"),
         (LanceOperation.Append(NO_FRAGMENTS), {"read_version": 1}, "FragmentMetadata"),
         (LanceOperation.Overwrite("a", []), {}, "new_schema"),
-        (LanceOperation.BaseOperation(), {"read_version": 1}, ".Delete or .Overwrite"),
+        (LanceOperation.BaseOperation(), {"read_version": 1}, "expected one of LanceOperation"),
         (Transaction(1, LanceOperation.Append([])), {"read_version": 2}, "is for 1, not 2"),
     ],
 )

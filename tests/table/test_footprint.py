@@ -20,6 +20,7 @@ from pilum.table.operations.base import Operation
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS
 from pilum.table.operations.overwrite import Overwrite
+from pilum.table.operations.restore import Restore
 from pilum.table.transaction import OPERATIONS, Committed
 
 T = transaction_pb2.Transaction
@@ -51,6 +52,8 @@ OTHERS: dict[str, Any] = {
         updated_fragments=[DataFragment(id=1)], new_fragments=[DataFragment(id=0)]
     ),
     "update_config": T.UpdateConfig(upsert_values={"elsewhere": "x"}),
+    "update_config, of the schema": T.UpdateConfig(schema_metadata_updates=UpdateMap()),
+    "update_config, of a field": T.UpdateConfig(field_metadata_updates={0: UpdateMap()}),
     "update_config, same key": T.UpdateConfig(
         config_updates=UpdateMap(update_entries=[UpdateMap.Entry(key="key", value="x")])
     ),
@@ -72,38 +75,40 @@ OTHERS: dict[str, Any] = {
 }
 
 GOLDEN = """
-                                             append     rows       all        overwrite  of key
-append                                       .          .          .          .          .
-delete                                       .          R          R          .          .
-delete, rows of it                           .          m          m          .          .
-delete, elsewhere                            .          .          .          .          .
-overwrite                                    I          I          I          R          R
-overwrite, same key                          I          I          I          R          I
-create_index                                 .          .          .          .          .
-rewrite                                      .          R          R          .          .
-rewrite, old form                            .          R          R          .          .
-rewrite, elsewhere                           .          .          .          .          .
-merge                                        R          R          R          .          .
-merge, nulls as before                       .          R          R          .          .
-project                                      R          .          .          .          .
-project, nulls as before                     .          .          .          .          .
-restore                                      I          I          I          .          .
-reserve_fragments                            .          .          .          .          .
-update                                       .          R          R          .          .
-update, rows of it                           .          m          m          .          .
-update, columns of it                        .          R          R          .          .
-update, elsewhere                            .          .          .          .          .
-update_config                                .          .          .          .          .
-update_config, same key                      .          .          .          .          I
-update_config, same key removed              .          .          .          .          I
-update_config, same key, old form            .          .          .          .          I
-update_config, same key removed, old form    .          .          .          .          I
-data_replacement                             .          R          R          .          .
-data_replacement, elsewhere                  .          .          .          .          .
-data_overlay                                 .          .          .          .          .
-update_mem_wal_state                         I          I          I          I          I
-clone                                        .          .          .          .          .
-update_bases                                 .          .          .          .          .
+                                           append    rows      all       overwrite of key    restore
+append                                     .         .         .         .         .         .
+delete                                     .         R         R         .         .         .
+delete, rows of it                         .         m         m         .         .         .
+delete, elsewhere                          .         .         .         .         .         .
+overwrite                                  I         I         I         R         R         .
+overwrite, same key                        I         I         I         R         I         .
+create_index                               .         .         .         .         .         .
+rewrite                                    .         R         R         .         .         .
+rewrite, old form                          .         R         R         .         .         .
+rewrite, elsewhere                         .         .         .         .         .         .
+merge                                      R         R         R         .         .         .
+merge, nulls as before                     .         R         R         .         .         .
+project                                    R         .         .         .         .         .
+project, nulls as before                   .         .         .         .         .         .
+restore                                    I         I         I         .         .         .
+reserve_fragments                          .         .         .         .         .         .
+update                                     .         R         R         .         .         .
+update, rows of it                         .         m         m         .         .         .
+update, columns of it                      .         R         R         .         .         .
+update, elsewhere                          .         .         .         .         .         .
+update_config                              .         .         .         .         .         .
+update_config, of the schema               .         .         .         .         .         I
+update_config, of a field                  .         .         .         .         .         I
+update_config, same key                    .         .         .         .         I         .
+update_config, same key removed            .         .         .         .         I         .
+update_config, same key, old form          .         .         .         .         I         .
+update_config, same key removed, old form  .         .         .         .         I         .
+data_replacement                           .         R         R         .         .         .
+data_replacement, elsewhere                .         .         .         .         .         .
+data_overlay                               .         .         .         .         .         .
+update_mem_wal_state                       I         I         I         I         I         I
+clone                                      .         .         .         .         .         .
+update_bases                               .         .         .         .         .         .
 """
 
 MINE: dict[str, Operation] = {
@@ -112,6 +117,7 @@ MINE: dict[str, Operation] = {
     "all": Delete((), (FragmentId(0),)),
     "overwrite": Overwrite(Schema(()), ()),
     "of key": Overwrite(Schema(()), (), {"key": "value"}),
+    "restore": Restore(1),
 }
 SIGNS = {
     Verdict.COMPATIBLE: ".",
@@ -131,11 +137,11 @@ def committed(name: str) -> Committed:
 
 @pytest.mark.checklist("S2.9")
 def test_the_verdicts_are_those_of_the_reference() -> None:
-    lines = [" " * 45 + "".join(f"{name:11}" for name in MINE).rstrip()]
+    lines = [" " * 43 + "".join(f"{name:10}" for name in MINE).rstrip()]
     for name in OTHERS:
         theirs = committed(name).operation.footprint()
         signs = [SIGNS[verdict(mine.footprint(), theirs)[0]] for mine in MINE.values()]
-        lines.append((f"{name:45}" + "".join(f"{sign:11}" for sign in signs)).rstrip())
+        lines.append((f"{name:43}" + "".join(f"{sign:10}" for sign in signs)).rstrip())
     assert "\n".join(lines) == GOLDEN.strip("\n")
 
 
@@ -145,7 +151,7 @@ def test_every_operation_of_the_message_is_known() -> None:
     assert arms == {name.split(",")[0] for name in OTHERS}
 
 
-@pytest.mark.parametrize("name", ["append", "delete", "delete, elsewhere", "overwrite"])
+@pytest.mark.parametrize("name", ["append", "delete", "delete, elsewhere", "overwrite", "restore"])
 def test_our_operations_survive_their_message(name: str) -> None:
     operation = committed(name).operation
     assert isinstance(operation, Operation)

@@ -34,6 +34,15 @@ class Operation(ABC):
     def footprint(self) -> Footprint:
         """What it relies on and what it changes."""
 
+    def loaded(self, store: Store) -> Self:
+        """The same change with what it needs of the table, read once before it is applied.
+
+        Raises:
+            NotFoundError: If that is not there.
+        """
+        del store
+        return self
+
     @abstractmethod
     def apply(self, manifest: Manifest) -> Manifest:
         """The content of the version after `manifest`; what all versions share is added later.

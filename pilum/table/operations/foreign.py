@@ -64,10 +64,6 @@ def _data_replacement(message: transaction_pb2.Transaction.DataReplacement) -> F
     return Footprint(changes=fragments_of(Kind.FRAGMENT, ids))
 
 
-def _restore(_: transaction_pb2.Transaction.Restore) -> Footprint:
-    return Footprint.of(changes=(Kind.HISTORY,))
-
-
 def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
     return Footprint.of(changes=(Kind.MEMTABLES,))
 
@@ -75,14 +71,21 @@ def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
 def _update_config(message: transaction_pb2.Transaction.UpdateConfig) -> Footprint:
     keys = {*message.upsert_values, *message.delete_keys}
     keys.update(entry.key for entry in message.config_updates.update_entries)
-    return Footprint(changes=frozenset(Resource(Kind.CONFIG_KEY, key) for key in keys))
+    changes = {Resource(Kind.CONFIG_KEY, key) for key in keys}
+    if (
+        message.schema_metadata
+        or message.field_metadata
+        or message.HasField("schema_metadata_updates")
+        or message.field_metadata_updates
+    ):
+        changes.add(Resource(Kind.METADATA))
+    return Footprint(changes=frozenset(changes))
 
 
 FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
     "create_index": _nothing_of_ours,
     "rewrite": _rewrite,
     "merge": _merge,
-    "restore": _restore,
     "reserve_fragments": _nothing_of_ours,
     "update": _update,
     "project": _new_schema,
