@@ -10,8 +10,10 @@ The tree is grouped by what the one who catches it would do:
     │   └── UnsupportedTypeError (TypeError)      an Arrow type that the file version cannot hold
     ├── NotFoundError (FileNotFoundError)         look elsewhere
     │   ├── DatasetNotFoundError (ValueError)     no table at this path
-    │   └── VersionNotFoundError (ValueError)     the table has no such version
+    │   ├── VersionNotFoundError (ValueError)     the table has no such version
+    │   └── TagNotFoundError (ValueError)         the table has no such tag
     ├── DatasetAlreadyExistsError (FileExistsError)  choose append or overwrite
+    ├── TagAlreadyExistsError (FileExistsError, ValueError)  choose another name, or move the tag
     ├── UnsupportedFormatError (NotImplementedError)  valid, but newer than this library
     │   ├── UnsupportedVersionError               a file version that we do not read or write
     │   └── UnsupportedFeatureError               a feature flag that we do not know
@@ -38,6 +40,8 @@ __all__ = [
     "NotFoundError",
     "PilumError",
     "SchemaMismatchError",
+    "TagAlreadyExistsError",
+    "TagNotFoundError",
     "UnsupportedFeatureError",
     "UnsupportedFormatError",
     "UnsupportedTypeError",
@@ -82,8 +86,16 @@ class VersionNotFoundError(NotFoundError, ValueError):
     """The table exists, but not in the wanted version."""
 
 
+class TagNotFoundError(NotFoundError, ValueError):
+    """The table exists, but has no such tag."""
+
+
 class DatasetAlreadyExistsError(PilumError, FileExistsError):
     """There is a table already where a new one was to be created."""
+
+
+class TagAlreadyExistsError(PilumError, FileExistsError, ValueError):
+    """There is a tag of this name already."""
 
 
 class UnsupportedFormatError(PilumError, NotImplementedError):

@@ -8,16 +8,16 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from pilum.errors import InvalidInputError
 from pilum.format.extension import restored_schema
 from pilum.format.schema import Schema
 from pilum.storage.io_stats import IOStats
 from pilum.storage.open import open_store
 from pilum.table.features import Feature
+from pilum.table.references import Reference, resolve
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["DatasetBase", "LanceStats", "Location", "require_version"]
+__all__ = ["DatasetBase", "LanceStats", "Location"]
 
 Location = str | os.PathLike[str]
 
@@ -28,7 +28,7 @@ class DatasetBase:
     def __init__(
         self,
         uri: Location,
-        version: int | None = None,
+        version: Reference | None = None,
         *,
         storage_options: Mapping[str, str] | None = None,
         session: Session | None = None,
@@ -37,13 +37,14 @@ class DatasetBase:
 
         Args:
             uri: Its location.
-            version: The version, None for the latest.
+            version: Its number, the name of a tag or `(None, number)`; None for the latest.
             storage_options: Settings of the store.
             session: Whose caches to use; None for those of the process.
 
         Raises:
             DatasetNotFoundError: If there is no table.
             VersionNotFoundError: If it has no such version.
+            TagNotFoundError: If it has no such tag.
             UnsupportedFormatError: If the location, or the table, needs what is not there yet.
         """
         self._uri = os.fspath(uri)
@@ -52,7 +53,7 @@ class DatasetBase:
         self._snapshot = (
             Snapshot.latest(store, session)
             if version is None
-            else Snapshot.at(store, require_version(version), session)
+            else Snapshot.at(store, resolve(store, version), session)
         )
 
     @classmethod
@@ -166,19 +167,6 @@ class LanceStats:
             "num_fragments": len(fragments),
             "num_small_files": small,
         }
-
-
-def require_version(version: Any) -> int:
-    """Checks that a version is a number.
-
-    Raises:
-        InvalidInputError: If it is not; tags and branches are not supported yet.
-    """
-    if isinstance(version, bool) or not hasattr(version, "__index__"):
-        raise InvalidInputError(
-            f"version: expected a number, found {version!r}; tags and branches are not supported"
-        )
-    return int(version)
 
 
 def _reopen(

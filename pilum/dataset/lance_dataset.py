@@ -13,6 +13,7 @@ from pilum.dataset.base import DatasetBase, Location
 from pilum.dataset.blobs import Blobs
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.reading import Reading
+from pilum.dataset.tags import Tagging
 from pilum.dataset.transactions import (
     BlobRequest,
     WriteRequest,
@@ -25,6 +26,7 @@ from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.storage.open import open_store
+from pilum.table.references import Reference
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 from pilum.table.write import WriteOptions
@@ -34,7 +36,7 @@ __all__ = ["LanceDataset", "dataset", "write_dataset"]
 _DEFAULTS = WriteOptions()
 
 
-class LanceDataset(Reading, Blobs, Writing, Deleting, Versions):
+class LanceDataset(Reading, Blobs, Writing, Deleting, Versions, Tagging):
     """One version of a table.
 
     What it gives never changes, whatever others write meanwhile; `checkout_latest`, `insert` and
@@ -45,7 +47,7 @@ class LanceDataset(Reading, Blobs, Writing, Deleting, Versions):
 
 def dataset(
     uri: Location,
-    version: int | None = None,
+    version: Reference | None = None,
     asof: datetime | date | str | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
@@ -57,7 +59,7 @@ def dataset(
 
     Args:
         uri: A local path or a `file://` URI.
-        version: The version, None for the latest.
+        version: Its number, the name of a tag or `(None, number)`; None for the latest.
         asof: Instead of a version: the newest one at that moment. Local time unless it has a zone;
             a date means its first moment.
         storage_options: Settings of the store.
@@ -68,6 +70,7 @@ def dataset(
     Raises:
         DatasetNotFoundError: If there is no table.
         VersionNotFoundError: If it has no such version, or is younger than `asof`.
+        TagNotFoundError: If it has no such tag.
         UnsupportedFormatError: If the location or the table needs what is not there yet.
         InvalidInputError: For arguments that make no sense.
     """

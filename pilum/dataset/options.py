@@ -222,6 +222,26 @@ def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
+def require_texts(what: str, values: Any) -> dict[str, str]:
+    """Checks that an argument is a dict of texts.
+
+    Raises:
+        InvalidInputError: If it is not.
+    """
+    if not isinstance(values, Mapping) or not all(
+        _is_text(text) for pair in values.items() for text in pair
+    ):
+        raise InvalidInputError(f"{what}: expected a dict of texts, found {values!r}")
+    return dict(values)
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+
+
 def require_count(what: str, value: Any, least: int = 0) -> int:
     """Checks that an argument is an integer of at least `least`.
 

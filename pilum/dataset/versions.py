@@ -6,10 +6,11 @@ from dataclasses import replace
 from datetime import date, datetime, time
 from typing import Any, Self, TypedDict
 
-from pilum.dataset.base import DatasetBase, require_version
+from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError
 from pilum.table.operations.restore import Restore
+from pilum.table.references import Reference, resolve
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
 from pilum.table.versions import list_manifests, list_versions
@@ -50,13 +51,19 @@ class Versions(DatasetBase):
         """Describes the pinned version."""
         return next(found for found in self.versions() if found["version"] == self.version)
 
-    def checkout_version(self, version: int) -> Self:
+    def checkout_version(self, version: Reference) -> Self:
         """Opens another version of the table; this dataset stays where it is.
+
+        Args:
+            version: Its number, the name of a tag, or `(None, number)`, where no number means the
+                newest one.
 
         Raises:
             VersionNotFoundError: If there is no such version.
+            TagNotFoundError: If there is no such tag.
+            UnsupportedFeatureError: If a branch is meant.
         """
-        number = require_version(version)
+        number = resolve(self._snapshot.store, version)
         snapshot = Snapshot.at(self._snapshot.store, number, self._snapshot.session)
         return self.pinned(self._uri, self._storage_options, snapshot)
 

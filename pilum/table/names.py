@@ -8,6 +8,7 @@
     data/{24 binary digits}{26 hex digits}.lance
     data/{the same}/{32 binary digits}.blob    payloads of blobs of the file beside it
     _deletions/0-2-81.arrow                   deleted rows of fragment 0, chosen in version 2
+    _refs/tags/v1.json                        the version that is called "v1"
 
 A table keeps the naming scheme that it began with. Source: docs/format/table.md, "Files".
 """
@@ -25,6 +26,7 @@ from pilum.errors import CorruptFileError
 __all__ = [
     "DATA_FOLDER",
     "HINT_PATH",
+    "TAGS_FOLDER",
     "VERSIONS_FOLDER",
     "ManifestName",
     "NamingScheme",
@@ -44,6 +46,7 @@ VERSIONS_FOLDER = "_versions"
 TRANSACTIONS_FOLDER = "_transactions"
 DATA_FOLDER = "data"
 DELETIONS_FOLDER = "_deletions"
+TAGS_FOLDER = "_refs/tags"
 HINT_PATH = f"{VERSIONS_FOLDER}/latest_version_hint.json"
 
 _MAX_VERSION = 2**64 - 1

@@ -20,7 +20,14 @@ from pilum.table.names import (
     manifest_names,
 )
 
-__all__ = ["VersionInfo", "list_manifests", "list_versions", "load_named", "load_version"]
+__all__ = [
+    "VersionInfo",
+    "list_manifests",
+    "list_versions",
+    "load_named",
+    "load_version",
+    "manifest_size",
+]
 
 _MAX_VERSION = 2**64 - 1
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -65,12 +72,22 @@ def load_version(store: Store, version: int) -> Manifest:
     for path in _candidates(version):
         with suppress(NotFoundError):
             return _load(store, path, version)
-    known = [name.version for name in list_manifests(store)]
-    if not known:
-        raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
-    raise VersionNotFoundError(
-        f"{store.uri} has no version {version}; it has {known[0]} to {known[-1]}"
-    )
+    raise _no_version(store, version)
+
+
+def manifest_size(store: Store, version: int) -> int:
+    """Size of the manifest of one version, bytes.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If the table has no such version.
+    """
+    for path in _candidates(version):
+        with suppress(NotFoundError):
+            source = store.source(path)
+            source.close()
+            return source.size
+    raise _no_version(store, version)
 
 
 def load_named(store: Store, name: ManifestName) -> Manifest:
@@ -101,6 +118,15 @@ def _load(store: Store, path: str, version: int) -> Manifest:
     if manifest.version != version:
         raise CorruptFileError(f"expected version {version}, found {manifest.version}", path)
     return manifest
+
+
+def _no_version(store: Store, version: int) -> NotFoundError:
+    known = [name.version for name in list_manifests(store)]
+    if not known:
+        return DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+    return VersionNotFoundError(
+        f"{store.uri} has no version {version}; it has {known[0]} to {known[-1]}"
+    )
 
 
 def _candidates(version: int) -> list[str]:

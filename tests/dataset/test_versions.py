@@ -10,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
+from pilum.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    TagNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 
 
 @pytest.fixture
@@ -69,7 +75,8 @@ def test_a_moment_before_the_table(path: Path) -> None:
     [
         ({"version": 9}, VersionNotFoundError, "no version 9; it has 1 to 3"),
         ({"version": 0}, VersionNotFoundError, "no version 0"),
-        ({"version": "tag"}, InvalidInputError, "tags and branches are not supported"),
+        ({"version": "tag"}, TagNotFoundError, "no tag 'tag'"),
+        ({"version": ("dev", 1)}, UnsupportedFeatureError, "branch 'dev'"),
         ({"version": 1.5}, InvalidInputError, "expected a number"),
         ({"asof": "tomorrow"}, InvalidInputError, "asof"),
         ({"asof": 5}, InvalidInputError, "asof"),

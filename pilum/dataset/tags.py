@@ -1,0 +1,138 @@
+"""Tags of a dataset: names for its versions."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TypedDict
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.options import require_texts
+from pilum.errors import InvalidInputError
+from pilum.table import tags
+from pilum.table.references import Reference, resolve
+
+__all__ = ["Tag", "Tagging", "Tags"]
+
+
+class Tag(TypedDict):
+    """What a tag says; moments are UTC, or None in tags of old writers."""
+
+    branch: str | None
+    version: int
+    created_at: datetime | None
+    updated_at: datetime | None
+    manifest_size: int
+    metadata: dict[str, str]
+
+
+class Tags:
+    """The tags of a table, as they are now; see `LanceDataset.tags`."""
+
+    def __init__(self, dataset: DatasetBase) -> None:
+        self._dataset = dataset
+        self._store = dataset.snapshot.store
+
+    def list(self) -> dict[str, Tag]:
+        """All tags, by name.
+
+        Raises:
+            CorruptFileError: If the file of one is damaged.
+        """
+        return {name: _shown(tag) for name, tag in tags.list_tags(self._store).items()}
+
+    def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Tag]]:
+        """All tags, by their versions.
+
+        Args:
+            order: "desc" for newest versions first, which is the default, or "asc".
+
+        Raises:
+            InvalidInputError: If it is neither.
+            CorruptFileError: If the file of a tag is damaged.
+        """
+        if order not in {None, "asc", "desc"}:
+            raise InvalidInputError(f"order: expected asc or desc, found {order!r}")
+        sign = 1 if order == "asc" else -1
+        return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))
+
+    def get_version(self, tag: str) -> int:
+        """Number of the version that a tag names.
+
+        Raises:
+            TagNotFoundError: If there is no such tag.
+            CorruptFileError: If its file is damaged.
+        """
+        return tags.load_tag(self._store, tag).version
+
+    def create(self, tag: str, reference: Reference | None = None) -> None:
+        """Gives a version a name; of several who create one tag, one wins.
+
+        Args:
+            tag: Letters and digits of ASCII, `.`, `-` and `_`; dots only within.
+            reference: Number of the version, name of another tag, or `(None, number)`, where no
+                number means the newest version; None for the version of the dataset.
+
+        Raises:
+            TagAlreadyExistsError: If there is such a tag.
+            VersionNotFoundError: If there is no such version.
+            TagNotFoundError: If the other tag does not exist.
+            UnsupportedFeatureError: If the version is on a branch.
+            InvalidInputError: If the name is not allowed.
+        """
+        tags.create_tag(self._store, tag, self._version(reference))
+
+    def update(self, tag: str, reference: Reference | None = None) -> None:
+        """Moves a tag to another version; the arguments are those of `create`.
+
+        Raises:
+            TagNotFoundError: If there is no such tag.
+            VersionNotFoundError: If there is no such version.
+            UnsupportedFeatureError: If the version is on a branch.
+            CorruptFileError: If its file is damaged.
+        """
+        tags.move_tag(self._store, tag, self._version(reference))
+
+    def delete(self, tag: str) -> None:
+        """Removes a tag; the version stays.
+
+        Raises:
+            TagNotFoundError: If there is no such tag.
+        """
+        tags.delete_tag(self._store, tag)
+
+    def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
+        """Gives a tag other notes, all at once.
+
+        Raises:
+            TagNotFoundError: If there is no such tag.
+            InvalidInputError: If the notes are not texts.
+            CorruptFileError: If its file is damaged.
+        """
+        tags.replace_tag_metadata(self._store, tag, require_texts("metadata", metadata))
+
+    def _version(self, reference: Reference | None) -> int:
+        if reference is None:
+            return self._dataset.snapshot.manifest.version
+        return resolve(self._store, reference)
+
+
+class Tagging(DatasetBase):
+    """Chapter of `LanceDataset`: tags."""
+
+    @property
+    def tags(self) -> Tags:
+        """Names for versions of the table: to create, move, delete and list them."""
+        return Tags(self)
+
+
+def _shown(tag: tags.Tag) -> Tag:
+    return Tag(
+        branch=tag.branch,
+        version=tag.version,
+        created_at=tag.created_at,
+        updated_at=tag.updated_at,
+        manifest_size=tag.manifest_size,
+        metadata=dict(tag.metadata),
+    )
