@@ -11,6 +11,7 @@ import pyarrow as pa
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location
 from pilum.dataset.blobs import Blobs
+from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.reading import Reading
 from pilum.dataset.tags import Tagging
@@ -36,7 +37,7 @@ __all__ = ["LanceDataset", "dataset", "write_dataset"]
 _DEFAULTS = WriteOptions()
 
 
-class LanceDataset(Reading, Blobs, Writing, Deleting, Versions, Tagging):
+class LanceDataset(Reading, Blobs, Writing, Deleting, Versions, Tagging, Configuring):
     """One version of a table.
 
     What it gives never changes, whatever others write meanwhile; `checkout_latest`, `insert` and

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pilum.dataset.metadata import FragmentMetadata
-from pilum.dataset.options import require_count
+from pilum.dataset.options import map_update, require_count
 from pilum.errors import InvalidInputError
-from pilum.format.schema import Schema
+from pilum.format.schema import FieldId, Schema
 from pilum.table import transaction
 from pilum.table.align import new_schema
 from pilum.table.fragment import Fragment, FragmentId
@@ -25,6 +25,7 @@ from pilum.table.operations.base import Operation
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.operations.restore import Restore
+from pilum.table.operations.update_config import MapUpdate, UpdateConfig
 
 __all__ = ["LanceOperation", "Transaction"]
 
@@ -72,6 +73,34 @@ class LanceOperation:
         updated_fragments: Iterable[FragmentMetadata]
         deleted_fragment_ids: Iterable[int]
         predicate: str
+
+    @dataclass
+    class UpdateMap:
+        """A change of a map of texts.
+
+        Attributes:
+            updates: What keys are set to; None removes a key.
+            replace: Whether all other keys are removed.
+        """
+
+        updates: dict[str, str | None]
+        replace: bool = False
+
+    @dataclass
+    class UpdateConfig(BaseOperation):
+        """Changes config and metadata; None leaves one as it is.
+
+        Attributes:
+            config_updates: Of the settings of the table.
+            table_metadata_updates: Of the notes about it.
+            schema_metadata_updates: Of the metadata of its schema.
+            field_metadata_updates: Of the metadata of fields, by their ids.
+        """
+
+        config_updates: LanceOperation.UpdateMap | None = None
+        table_metadata_updates: LanceOperation.UpdateMap | None = None
+        schema_metadata_updates: LanceOperation.UpdateMap | None = None
+        field_metadata_updates: dict[int, LanceOperation.UpdateMap] | None = None
 
     @dataclass
     class Restore(BaseOperation):
@@ -130,8 +159,6 @@ def _from_table(operation: Operation) -> LanceOperation.BaseOperation:
     if isinstance(operation, Delete):
         updated, removed = _metadata(operation.updated), list(map(int, operation.removed))
         return LanceOperation.Delete(updated, removed, operation.predicate)
-    if isinstance(operation, Restore):
-        return LanceOperation.Restore(operation.version)
     raise InvalidInputError(f"no operation for users: {operation.arm}")
 
 
@@ -146,9 +173,29 @@ def _to_table(operation: LanceOperation.BaseOperation) -> Operation:
         return Delete(updated, tuple(map(FragmentId, ids)), str(operation.predicate))
     if isinstance(operation, LanceOperation.Restore):
         return Restore(require_count("version", operation.version, 1))
+    if isinstance(operation, LanceOperation.UpdateConfig):
+        return UpdateConfig(
+            _map_update("config_updates", operation.config_updates),
+            _map_update("table_metadata_updates", operation.table_metadata_updates),
+            _map_update("schema_metadata_updates", operation.schema_metadata_updates),
+            _field_updates(operation.field_metadata_updates or {}),
+        )
     raise InvalidInputError(
         f"operation: expected one of LanceOperation, such as .Append, found {operation!r}"
     )
+
+
+def _map_update(what: str, update: LanceOperation.UpdateMap | None) -> MapUpdate | None:
+    return None if update is None else map_update(what, update.updates, update.replace)
+
+
+def _field_updates(updates: Mapping[int, LanceOperation.UpdateMap]) -> dict[FieldId, MapUpdate]:
+    return {
+        FieldId(require_count("field_metadata_updates", number)): map_update(
+            f"field {number}", update.updates, update.replace
+        )
+        for number, update in updates.items()
+    }
 
 
 def _schema(schema: pa.Schema | Schema) -> Schema:

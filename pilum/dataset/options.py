@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundProjection, bind, bind_projection
 from pilum.format.blobs import materialized
+from pilum.table.operations.update_config import MapUpdate
 from pilum.table.scan import ScanOptions, scan_schema
 from pilum.table.snapshot import Snapshot
 
@@ -233,6 +234,18 @@ def require_texts(what: str, values: Any) -> dict[str, str]:
     ):
         raise InvalidInputError(f"{what}: expected a dict of texts, found {values!r}")
     return dict(values)
+
+
+def map_update(what: str, values: Any, replaces: bool) -> MapUpdate:
+    """Checks what is to become of a map of texts; None removes a key.
+
+    Raises:
+        InvalidInputError: If it is not a dict of texts and None.
+    """
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(f"{what}: expected a dict, found {values!r}")
+    require_texts(what, {key: "" if value is None else value for key, value in values.items()})
+    return MapUpdate(dict(values), bool(replaces))
 
 
 def _is_text(value: Any) -> bool:

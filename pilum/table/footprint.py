@@ -10,16 +10,19 @@ the thing itself:
     Delete        .       f       f        F        F         I         I       R       .       .
     Overwrite     .       .       .        .        .         R         .       .       .       k
     Restore       .       .       .        .        .         .         .       .       .       t
+    Config        .       .       .        .        .         t         t       s       .       c
 
     .  compatible     R  do the work again on the latest version     I  incompatible
     n  R unless B kept the columns that must not be null
     F  R if both touch a fragment
     f  if both touch a fragment, A is brought up to date where B only deleted other rows; else R
-    k  I if both are about one key of the config
-    t  I if B changed metadata of the schema or of fields
+    k  I if both are about one key of the config, which one of them sets
+    t  I if the Config is about metadata of the schema or of fields; after an overwrite also as k
+    s  R if it is
+    c  as k; I if both are about one key of the table's metadata, one field, or the schema
 
-After a change of the write-ahead log all are I. After all else, none conflicts. Config is
-`UpdateConfig`; Replace is `DataReplacement`, and an `Update` that writes columns anew.
+After a change of the write-ahead log all but a Config are I. After all else, none conflicts.
+Config is `UpdateConfig`; Replace is `DataReplacement`, and an `Update` that writes columns anew.
 
 Source: docs/format/table.md, "Conflicts".
 """
@@ -54,6 +57,11 @@ class Kind(Enum):
     REQUIRED_COLUMNS = "the columns that must not be null"
     MEMTABLES = "the state of the write-ahead log"
     CONFIG_KEY = "a key of the config"
+    REMOVED_CONFIG_KEY = "a removed key of the config"
+    TABLE_METADATA_KEY = "a key of the table's metadata"
+    SCHEMA_METADATA = "the metadata of the schema"
+    FIELD_METADATA = "the metadata of field"
+    COLUMNS = "the list of columns"
     METADATA = "the metadata of the schema and of fields"
     FRAGMENT_LIST = "the list of fragments"
     FRAGMENT = "the data files of fragment"
@@ -66,6 +74,11 @@ _VERDICTS = {
     Kind.REQUIRED_COLUMNS: Verdict.RETRYABLE,
     Kind.MEMTABLES: Verdict.INCOMPATIBLE,
     Kind.CONFIG_KEY: Verdict.INCOMPATIBLE,
+    Kind.REMOVED_CONFIG_KEY: Verdict.INCOMPATIBLE,
+    Kind.TABLE_METADATA_KEY: Verdict.INCOMPATIBLE,
+    Kind.SCHEMA_METADATA: Verdict.INCOMPATIBLE,
+    Kind.FIELD_METADATA: Verdict.INCOMPATIBLE,
+    Kind.COLUMNS: Verdict.RETRYABLE,
     Kind.METADATA: Verdict.INCOMPATIBLE,
     Kind.FRAGMENT_LIST: Verdict.RETRYABLE,
     Kind.FRAGMENT: Verdict.RETRYABLE,

@@ -25,11 +25,12 @@ from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS, ForeignOperation
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.operations.restore import Restore
+from pilum.table.operations.update_config import UpdateConfig
 
 __all__ = ["OPERATIONS", "Committed", "Transaction", "load_transaction"]
 
 OPERATIONS: Mapping[str, type[Operation]] = {
-    operation.arm: operation for operation in (Append, Delete, Overwrite, Restore)
+    operation.arm: operation for operation in (Append, Delete, Overwrite, Restore, UpdateConfig)
 }
 """The operations of this library, by their arm of the `Transaction` message."""
 

@@ -12,7 +12,7 @@ import pytest
 
 from pilum.format.pb import transaction_pb2
 from pilum.format.pb.table_pb2 import DataFragment
-from pilum.format.schema import Schema
+from pilum.format.schema import FieldId, Schema
 from pilum.table.footprint import Verdict, verdict
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.operations.append import Append
@@ -21,6 +21,7 @@ from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.operations.restore import Restore
+from pilum.table.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.transaction import OPERATIONS, Committed
 
 T = transaction_pb2.Transaction
@@ -54,6 +55,14 @@ OTHERS: dict[str, Any] = {
     "update_config": T.UpdateConfig(upsert_values={"elsewhere": "x"}),
     "update_config, of the schema": T.UpdateConfig(schema_metadata_updates=UpdateMap()),
     "update_config, of a field": T.UpdateConfig(field_metadata_updates={0: UpdateMap()}),
+    "update_config, of the schema, old form": T.UpdateConfig(schema_metadata={"x": "y"}),
+    "update_config, of a field, old form": T.UpdateConfig(
+        field_metadata={0: T.UpdateConfig.FieldMetadata()}
+    ),
+    "update_config, of another field": T.UpdateConfig(field_metadata_updates={1: UpdateMap()}),
+    "update_config, of a note": T.UpdateConfig(
+        table_metadata_updates=UpdateMap(update_entries=[UpdateMap.Entry(key="note")])
+    ),
     "update_config, same key": T.UpdateConfig(
         config_updates=UpdateMap(update_entries=[UpdateMap.Entry(key="key", value="x")])
     ),
@@ -99,6 +108,10 @@ update, elsewhere                          .         .         .         .      
 update_config                              .         .         .         .         .         .
 update_config, of the schema               .         .         .         .         .         I
 update_config, of a field                  .         .         .         .         .         I
+update_config, of the schema, old form     .         .         .         .         .         I
+update_config, of a field, old form        .         .         .         .         .         I
+update_config, of another field            .         .         .         .         .         I
+update_config, of a note                   .         .         .         .         .         .
 update_config, same key                    .         .         .         .         I         .
 update_config, same key removed            .         .         .         .         I         .
 update_config, same key, old form          .         .         .         .         I         .
@@ -111,6 +124,47 @@ clone                                      .         .         .         .      
 update_bases                               .         .         .         .         .         .
 """
 
+GOLDEN_CONFIG = """
+                                           sets      removes   note      schema    field
+append                                     .         .         .         .         .
+delete                                     .         .         .         .         .
+delete, rows of it                         .         .         .         .         .
+delete, elsewhere                          .         .         .         .         .
+overwrite                                  .         .         .         I         I
+overwrite, same key                        I         I         .         I         I
+create_index                               .         .         .         .         .
+rewrite                                    .         .         .         .         .
+rewrite, old form                          .         .         .         .         .
+rewrite, elsewhere                         .         .         .         .         .
+merge                                      .         .         .         R         R
+merge, nulls as before                     .         .         .         R         R
+project                                    .         .         .         .         .
+project, nulls as before                   .         .         .         .         .
+restore                                    .         .         .         I         I
+reserve_fragments                          .         .         .         .         .
+update                                     .         .         .         .         .
+update, rows of it                         .         .         .         .         .
+update, columns of it                      .         .         .         .         .
+update, elsewhere                          .         .         .         .         .
+update_config                              .         .         .         .         .
+update_config, of the schema               .         .         .         I         .
+update_config, of a field                  .         .         .         .         I
+update_config, of the schema, old form     .         .         .         I         .
+update_config, of a field, old form        .         .         .         .         I
+update_config, of another field            .         .         .         .         .
+update_config, of a note                   .         .         I         .         .
+update_config, same key                    I         I         .         .         .
+update_config, same key removed            I         .         .         .         .
+update_config, same key, old form          I         I         .         .         .
+update_config, same key removed, old form  I         .         .         .         .
+data_replacement                           .         .         .         .         .
+data_replacement, elsewhere                .         .         .         .         .
+data_overlay                               .         .         .         .         .
+update_mem_wal_state                       .         .         .         .         .
+clone                                      .         .         .         .         .
+update_bases                               .         .         .         .         .
+"""
+
 MINE: dict[str, Operation] = {
     "append": Append(()),
     "rows": Delete((Fragment(FragmentId(0), (), 9),)),
@@ -119,6 +173,14 @@ MINE: dict[str, Operation] = {
     "of key": Overwrite(Schema(()), (), {"key": "value"}),
     "restore": Restore(1),
 }
+CONFIG: dict[str, Operation] = {
+    "sets": UpdateConfig(MapUpdate({"key": "value"})),
+    "removes": UpdateConfig(MapUpdate({"key": None})),
+    "note": UpdateConfig(table_metadata=MapUpdate({"note": None})),
+    "schema": UpdateConfig(schema_metadata=MapUpdate({"a": "b"})),
+    "field": UpdateConfig(fields={FieldId(0): MapUpdate()}),
+}
+CONFIGS = [name for name in OTHERS if name.startswith("update_config")]
 SIGNS = {
     Verdict.COMPATIBLE: ".",
     Verdict.MERGEABLE: "m",
@@ -135,14 +197,19 @@ def committed(name: str) -> Committed:
     return Committed.from_proto(2, T.FromString(message.SerializeToString()))
 
 
-@pytest.mark.checklist("S2.9")
-def test_the_verdicts_are_those_of_the_reference() -> None:
-    lines = [" " * 43 + "".join(f"{name:10}" for name in MINE).rstrip()]
+def verdicts(mine: dict[str, Operation]) -> str:
+    lines = [" " * 43 + "".join(f"{name:10}" for name in mine).rstrip()]
     for name in OTHERS:
         theirs = committed(name).operation.footprint()
-        signs = [SIGNS[verdict(mine.footprint(), theirs)[0]] for mine in MINE.values()]
+        signs = [SIGNS[verdict(one.footprint(), theirs)[0]] for one in mine.values()]
         lines.append((f"{name:43}" + "".join(f"{sign:10}" for sign in signs)).rstrip())
-    assert "\n".join(lines) == GOLDEN.strip("\n")
+    return "\n".join(lines)
+
+
+@pytest.mark.checklist("S2.9")
+@pytest.mark.parametrize(("mine", "golden"), [(MINE, GOLDEN), (CONFIG, GOLDEN_CONFIG)])
+def test_the_verdicts_are_those_of_the_reference(mine: dict[str, Operation], golden: str) -> None:
+    assert verdicts(mine) == golden.strip("\n")
 
 
 def test_every_operation_of_the_message_is_known() -> None:
@@ -151,7 +218,9 @@ def test_every_operation_of_the_message_is_known() -> None:
     assert arms == {name.split(",")[0] for name in OTHERS}
 
 
-@pytest.mark.parametrize("name", ["append", "delete", "delete, elsewhere", "overwrite", "restore"])
+@pytest.mark.parametrize(
+    "name", ["append", "delete", "delete, elsewhere", "overwrite", "restore", *CONFIGS]
+)
 def test_our_operations_survive_their_message(name: str) -> None:
     operation = committed(name).operation
     assert isinstance(operation, Operation)

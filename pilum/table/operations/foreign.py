@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilum.format.pb import transaction_pb2
-from pilum.table.footprint import Footprint, Kind, Resource, fragments_of
+from pilum.table.footprint import Footprint, Kind, fragments_of
 
 __all__ = ["FOREIGN_OPERATIONS", "ForeignOperation"]
 
@@ -40,7 +40,7 @@ def _new_schema(
 
 
 def _merge(message: transaction_pb2.Transaction.Merge) -> Footprint:
-    plain = Footprint.of(changes=(Kind.FRAGMENT_LIST,))
+    plain = Footprint.of(changes=(Kind.FRAGMENT_LIST, Kind.COLUMNS))
     return Footprint(changes=plain.changes | _new_schema(message).changes)
 
 
@@ -68,20 +68,6 @@ def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
     return Footprint.of(changes=(Kind.MEMTABLES,))
 
 
-def _update_config(message: transaction_pb2.Transaction.UpdateConfig) -> Footprint:
-    keys = {*message.upsert_values, *message.delete_keys}
-    keys.update(entry.key for entry in message.config_updates.update_entries)
-    changes = {Resource(Kind.CONFIG_KEY, key) for key in keys}
-    if (
-        message.schema_metadata
-        or message.field_metadata
-        or message.HasField("schema_metadata_updates")
-        or message.field_metadata_updates
-    ):
-        changes.add(Resource(Kind.METADATA))
-    return Footprint(changes=frozenset(changes))
-
-
 FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
     "create_index": _nothing_of_ours,
     "rewrite": _rewrite,
@@ -89,7 +75,6 @@ FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
     "reserve_fragments": _nothing_of_ours,
     "update": _update,
     "project": _new_schema,
-    "update_config": _update_config,
     "data_replacement": _data_replacement,
     "update_mem_wal_state": _mem_wal,
     "clone": _nothing_of_ours,

@@ -68,10 +68,11 @@ class Overwrite(Operation):
     def footprint(self) -> Footprint:
         """It wins over what happened to the old rows, but not over another overwrite."""
         keys = frozenset(Resource(Kind.CONFIG_KEY, key) for key in self.config)
+        removed = frozenset(Resource(Kind.REMOVED_CONFIG_KEY, key) for key in self.config)
         plain = Footprint.of(
             relies_on=(Kind.REPLACEMENT, Kind.MEMTABLES), changes=(Kind.REPLACEMENT, Kind.HISTORY)
         )
-        return Footprint(plain.relies_on | keys, plain.changes | keys)
+        return Footprint(plain.relies_on | keys | removed, plain.changes | keys)
 
     def new_files(self) -> tuple[str, ...]:
         """The data files."""

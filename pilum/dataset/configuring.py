@@ -1,0 +1,151 @@
+"""Config and metadata of a dataset: of the table, of its schema and of its fields."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.options import map_update
+from pilum.dataset.transactions import publish
+from pilum.errors import ColumnNotFoundError, InvalidInputError
+from pilum.format.schema import Field, FieldId
+from pilum.table.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.transaction import Transaction
+
+__all__ = ["Configuring"]
+
+Updates = Mapping[str, str | None]
+
+_STEP = re.compile(r"(?:^|\.)(?:`([^`]+)`|([^.`]+))")
+
+
+class Configuring(DatasetBase):
+    """Chapter of `LanceDataset`: config and metadata.
+
+    Every change is one commit. It starts from the pinned version and moves this dataset to the new
+    one; it raises `CommitConflictError` if others changed the same keys, the same field or the
+    schema's metadata since.
+    """
+
+    def update_config(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
+        """Changes settings of the table.
+
+        Args:
+            values: What keys are set to; None removes a key.
+            replace: Whether all other keys are removed.
+
+        Returns:
+            The settings in the new version.
+
+        Raises:
+            CommitConflictError: If others changed the same keys.
+            InvalidInputError: If keys or values are not texts.
+        """
+        self._update(UpdateConfig(config=map_update("values", values, replace)))
+        return self.config()
+
+    def delete_config_keys(self, keys: Iterable[str]) -> None:
+        """Removes settings of the table; keys that it does not have are passed over.
+
+        Raises:
+            CommitConflictError: If others set the same keys.
+            InvalidInputError: If keys are not texts.
+        """
+        if isinstance(keys, str):
+            raise InvalidInputError(f"keys: expected a list of texts, found {keys!r}")
+        self.update_config(dict.fromkeys(keys))
+
+    def update_metadata(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
+        """Changes notes about the table; the arguments are those of `update_config`.
+
+        Returns:
+            The notes in the new version.
+
+        Raises:
+            CommitConflictError: If others changed the same keys.
+            InvalidInputError: If keys or values are not texts.
+        """
+        self._update(UpdateConfig(table_metadata=map_update("values", values, replace)))
+        return self.metadata
+
+    def update_schema_metadata(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
+        """Changes metadata of the schema; the arguments are those of `update_config`.
+
+        Returns:
+            The metadata in the new version.
+
+        Raises:
+            CommitConflictError: If others changed metadata of the schema, or overwrote or restored
+                the table.
+            InvalidInputError: If keys or values are not texts.
+        """
+        self._update(UpdateConfig(schema_metadata=map_update("values", values, replace)))
+        return self.schema_metadata
+
+    def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
+        """Deprecated: the same as `update_schema_metadata` with `replace=True`."""
+        _deprecated("replace_schema_metadata", "update_schema_metadata")
+        self.update_schema_metadata(new_metadata, replace=True)
+
+    def update_field_metadata(
+        self, field_updates: Mapping[str, Updates], *, replace: bool = False
+    ) -> None:
+        """Changes metadata of fields.
+
+        Args:
+            field_updates: For each field what keys are set to; None removes a key. A field is
+                named by its path, with dots; backticks around a step may hold dots.
+            replace: Whether all other keys of these fields are removed.
+
+        Raises:
+            ColumnNotFoundError: If there is no such field.
+            CommitConflictError: If others changed metadata of the same fields, or overwrote or
+                restored the table.
+            InvalidInputError: If keys or values are not texts, or if stored values would be read
+                in another way.
+        """
+        if not isinstance(field_updates, Mapping):
+            raise InvalidInputError(f"field_updates: expected a dict, found {field_updates!r}")
+        fields: dict[FieldId, MapUpdate] = {}
+        for path, values in field_updates.items():
+            number = self._field_id(path)
+            known = fields.get(number, MapUpdate()).values
+            update = map_update(f"field {path!r}", values, replace)
+            fields[number] = MapUpdate({**known, **update.values}, replace)
+        self._update(UpdateConfig(fields=fields))
+
+    def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
+        """Deprecated: the same as `update_field_metadata` with `replace=True`."""
+        _deprecated("replace_field_metadata", "update_field_metadata")
+        self.update_field_metadata({field_name: new_metadata}, replace=True)
+
+    def _update(self, operation: UpdateConfig) -> None:
+        before = self._snapshot
+        found = publish(before.store, Transaction(before.manifest.version, operation))
+        self._snapshot = replace(found, session=before.session)
+
+    def _field_id(self, path: str) -> FieldId:
+        known = dict(_paths(self._snapshot.schema.fields))
+        steps = tuple(quoted or plain for quoted, plain in _STEP.findall(str(path)))
+        if steps not in known or _STEP.sub("", str(path)):
+            names = [".".join(steps) for steps in known]
+            raise ColumnNotFoundError(f"no field {path!r}; the fields are {names}")
+        return known[steps]
+
+
+def _paths(
+    fields: Iterable[Field], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], FieldId]]:
+    for field in fields:
+        path = (*above, field.name)
+        yield path, field.id
+        yield from _paths(field.children, path)
+
+
+def _deprecated(name: str, other: str) -> None:
+    warnings.warn(
+        f"{name} is deprecated: use {other} with replace=True", DeprecationWarning, stacklevel=3
+    )
