@@ -13,7 +13,7 @@ type take plain storage too, which is all that Spark has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ from pilum.format.retype import retyped
 from pilum.format.schema import Field, Schema
 from pilum.table.blob_inputs import blob_field
 
-__all__ = ["Alignment", "align", "new_schema"]
+__all__ = ["Alignment", "align", "new_schema", "require_unreserved"]
 
 _RESERVED = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
@@ -74,11 +74,20 @@ def new_schema(incoming: pa.Schema) -> Schema:
         InvalidInputError: For names that are reserved, repeated or contain a dot, or no columns.
         UnsupportedTypeError: For a type that the format has no name for.
     """
-    if reserved := sorted(_RESERVED.intersection(incoming.names)):
-        raise InvalidInputError(f"column names are reserved: {', '.join(reserved)}")
+    require_unreserved(incoming.names)
     if not incoming.names:
         raise InvalidInputError("a table needs at least one column")
     return Schema.from_arrow(incoming)
+
+
+def require_unreserved(names: Iterable[str]) -> None:
+    """Checks names of top-level columns.
+
+    Raises:
+        InvalidInputError: If the format keeps one for itself.
+    """
+    if reserved := sorted(_RESERVED.intersection(names)):
+        raise InvalidInputError(f"column names are reserved: {', '.join(reserved)}")
 
 
 def align(incoming: pa.Schema, table: Schema) -> Alignment:

@@ -9,20 +9,23 @@ the thing itself:
     Append        .       .       .        .        .         I         I       n       n       .
     Delete        .       f       f        F        F         I         I       R       .       .
     Overwrite     .       .       .        .        .         R         .       .       .       k
+    Merge         R       R       R        R        R         I         I       R       I       s
+    Project       n       .       n        .        n         I         I       R       R       .
     Restore       .       .       .        .        .         .         .       .       .       t
     Config        .       .       .        .        .         t         t       s       .       c
 
     .  compatible     R  do the work again on the latest version     I  incompatible
-    n  R unless B kept the columns that must not be null
+    n  R unless the one of both that changes columns asks for no values where nulls were fine
     F  R if both touch a fragment
     f  if both touch a fragment, A is brought up to date where B only deleted other rows; else R
     k  I if both are about one key of the config, which one of them sets
     t  I if the Config is about metadata of the schema or of fields; after an overwrite also as k
-    s  R if it is
+    s  R if the Config is about metadata of the schema or of fields
     c  as k; I if both are about one key of the table's metadata, one field, or the schema
 
-After a change of the write-ahead log all but a Config are I. After all else, none conflicts.
-Config is `UpdateConfig`; Replace is `DataReplacement`, and an `Update` that writes columns anew.
+After a change of the write-ahead log all but a Config are I. After an overlay, a merge and a
+projection that asks for values are R. After all else, none conflicts. Config is `UpdateConfig`;
+Replace is `DataReplacement`, and an `Update` that writes columns anew.
 
 Source: docs/format/table.md, "Conflicts".
 """
@@ -66,6 +69,11 @@ class Kind(Enum):
     FRAGMENT_LIST = "the list of fragments"
     FRAGMENT = "the data files of fragment"
     DELETED_ROWS = "the deleted rows of fragment"
+    ROWS = "the rows"
+    WRITTEN_VALUES = "the values that were written"
+    SCHEMA = "the columns"
+    PROJECTION = "the columns that are left"
+    DESCRIPTIONS = "what the columns are said to be"
 
 
 _VERDICTS = {
@@ -83,6 +91,11 @@ _VERDICTS = {
     Kind.FRAGMENT_LIST: Verdict.RETRYABLE,
     Kind.FRAGMENT: Verdict.RETRYABLE,
     Kind.DELETED_ROWS: Verdict.MERGEABLE,
+    Kind.ROWS: Verdict.RETRYABLE,
+    Kind.WRITTEN_VALUES: Verdict.RETRYABLE,
+    Kind.SCHEMA: Verdict.RETRYABLE,
+    Kind.PROJECTION: Verdict.INCOMPATIBLE,
+    Kind.DESCRIPTIONS: Verdict.RETRYABLE,
 }
 
 

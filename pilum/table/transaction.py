@@ -23,14 +23,17 @@ from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS, ForeignOperation
+from pilum.table.operations.merge import Merge
 from pilum.table.operations.overwrite import Overwrite
+from pilum.table.operations.project import Project
 from pilum.table.operations.restore import Restore
 from pilum.table.operations.update_config import UpdateConfig
 
 __all__ = ["OPERATIONS", "Committed", "Transaction", "load_transaction"]
 
 OPERATIONS: Mapping[str, type[Operation]] = {
-    operation.arm: operation for operation in (Append, Delete, Overwrite, Restore, UpdateConfig)
+    operation.arm: operation
+    for operation in (Append, Delete, Merge, Overwrite, Project, Restore, UpdateConfig)
 }
 """The operations of this library, by their arm of the `Transaction` message."""
 

@@ -19,7 +19,9 @@ from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS
+from pilum.table.operations.merge import Merge
 from pilum.table.operations.overwrite import Overwrite
+from pilum.table.operations.project import Project
 from pilum.table.operations.restore import Restore
 from pilum.table.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.transaction import OPERATIONS, Committed
@@ -84,100 +86,104 @@ OTHERS: dict[str, Any] = {
 }
 
 GOLDEN = """
-                                           append    rows      all       overwrite of key    restore
-append                                     .         .         .         .         .         .
-delete                                     .         R         R         .         .         .
-delete, rows of it                         .         m         m         .         .         .
-delete, elsewhere                          .         .         .         .         .         .
-overwrite                                  I         I         I         R         R         .
-overwrite, same key                        I         I         I         R         I         .
-create_index                               .         .         .         .         .         .
-rewrite                                    .         R         R         .         .         .
-rewrite, old form                          .         R         R         .         .         .
-rewrite, elsewhere                         .         .         .         .         .         .
-merge                                      R         R         R         .         .         .
-merge, nulls as before                     .         R         R         .         .         .
-project                                    R         .         .         .         .         .
-project, nulls as before                   .         .         .         .         .         .
-restore                                    I         I         I         .         .         .
-reserve_fragments                          .         .         .         .         .         .
-update                                     .         R         R         .         .         .
-update, rows of it                         .         m         m         .         .         .
-update, columns of it                      .         R         R         .         .         .
-update, elsewhere                          .         .         .         .         .         .
-update_config                              .         .         .         .         .         .
-update_config, of the schema               .         .         .         .         .         I
-update_config, of a field                  .         .         .         .         .         I
-update_config, of the schema, old form     .         .         .         .         .         I
-update_config, of a field, old form        .         .         .         .         .         I
-update_config, of another field            .         .         .         .         .         I
-update_config, of a note                   .         .         .         .         .         .
-update_config, same key                    .         .         .         .         I         .
-update_config, same key removed            .         .         .         .         I         .
-update_config, same key, old form          .         .         .         .         I         .
-update_config, same key removed, old form  .         .         .         .         I         .
-data_replacement                           .         R         R         .         .         .
-data_replacement, elsewhere                .         .         .         .         .         .
-data_overlay                               .         .         .         .         .         .
-update_mem_wal_state                       I         I         I         I         I         I
-clone                                      .         .         .         .         .         .
-update_bases                               .         .         .         .         .         .
+                                           add   rows  all   anew  key   merge must  drop  back
+append                                     .     .     .     .     .     R     R     .     .
+delete                                     .     R     R     .     .     R     .     .     .
+delete, rows of it                         .     m     m     .     .     R     .     .     .
+delete, elsewhere                          .     .     .     .     .     R     .     .     .
+overwrite                                  I     I     I     R     R     I     I     I     .
+overwrite, same key                        I     I     I     R     I     I     I     I     .
+create_index                               .     .     .     .     .     .     .     .     .
+rewrite                                    .     R     R     .     .     R     .     .     .
+rewrite, old form                          .     R     R     .     .     R     .     .     .
+rewrite, elsewhere                         .     .     .     .     .     R     .     .     .
+merge                                      R     R     R     .     .     R     R     R     .
+merge, nulls as before                     .     R     R     .     .     R     R     R     .
+project                                    R     .     .     .     .     I     R     R     .
+project, nulls as before                   .     .     .     .     .     I     R     R     .
+restore                                    I     I     I     .     .     I     I     I     .
+reserve_fragments                          .     .     .     .     .     .     .     .     .
+update                                     .     R     R     .     .     R     R     .     .
+update, rows of it                         .     m     m     .     .     R     R     .     .
+update, columns of it                      .     R     R     .     .     R     R     .     .
+update, elsewhere                          .     .     .     .     .     R     R     .     .
+update_config                              .     .     .     .     .     .     .     .     .
+update_config, of the schema               .     .     .     .     .     R     .     .     I
+update_config, of a field                  .     .     .     .     .     R     .     .     I
+update_config, of the schema, old form     .     .     .     .     .     R     .     .     I
+update_config, of a field, old form        .     .     .     .     .     R     .     .     I
+update_config, of another field            .     .     .     .     .     R     .     .     I
+update_config, of a note                   .     .     .     .     .     .     .     .     .
+update_config, same key                    .     .     .     .     I     .     .     .     .
+update_config, same key removed            .     .     .     .     I     .     .     .     .
+update_config, same key, old form          .     .     .     .     I     .     .     .     .
+update_config, same key removed, old form  .     .     .     .     I     .     .     .     .
+data_replacement                           .     R     R     .     .     R     R     .     .
+data_replacement, elsewhere                .     .     .     .     .     R     R     .     .
+data_overlay                               .     .     .     .     .     R     R     .     .
+update_mem_wal_state                       I     I     I     I     I     I     I     I     I
+clone                                      .     .     .     .     .     .     .     .     .
+update_bases                               .     .     .     .     .     .     .     .     .
 """
 
 GOLDEN_CONFIG = """
-                                           sets      removes   note      schema    field
-append                                     .         .         .         .         .
-delete                                     .         .         .         .         .
-delete, rows of it                         .         .         .         .         .
-delete, elsewhere                          .         .         .         .         .
-overwrite                                  .         .         .         I         I
-overwrite, same key                        I         I         .         I         I
-create_index                               .         .         .         .         .
-rewrite                                    .         .         .         .         .
-rewrite, old form                          .         .         .         .         .
-rewrite, elsewhere                         .         .         .         .         .
-merge                                      .         .         .         R         R
-merge, nulls as before                     .         .         .         R         R
-project                                    .         .         .         .         .
-project, nulls as before                   .         .         .         .         .
-restore                                    .         .         .         I         I
-reserve_fragments                          .         .         .         .         .
-update                                     .         .         .         .         .
-update, rows of it                         .         .         .         .         .
-update, columns of it                      .         .         .         .         .
-update, elsewhere                          .         .         .         .         .
-update_config                              .         .         .         .         .
-update_config, of the schema               .         .         .         I         .
-update_config, of a field                  .         .         .         .         I
-update_config, of the schema, old form     .         .         .         I         .
-update_config, of a field, old form        .         .         .         .         I
-update_config, of another field            .         .         .         .         .
-update_config, of a note                   .         .         I         .         .
-update_config, same key                    I         I         .         .         .
-update_config, same key removed            I         .         .         .         .
-update_config, same key, old form          I         I         .         .         .
-update_config, same key removed, old form  I         .         .         .         .
-data_replacement                           .         .         .         .         .
-data_replacement, elsewhere                .         .         .         .         .
-data_overlay                               .         .         .         .         .
-update_mem_wal_state                       .         .         .         .         .
-clone                                      .         .         .         .         .
-update_bases                               .         .         .         .         .
+                                           sets  unset note  whole field
+append                                     .     .     .     .     .
+delete                                     .     .     .     .     .
+delete, rows of it                         .     .     .     .     .
+delete, elsewhere                          .     .     .     .     .
+overwrite                                  .     .     .     I     I
+overwrite, same key                        I     I     .     I     I
+create_index                               .     .     .     .     .
+rewrite                                    .     .     .     .     .
+rewrite, old form                          .     .     .     .     .
+rewrite, elsewhere                         .     .     .     .     .
+merge                                      .     .     .     R     R
+merge, nulls as before                     .     .     .     R     R
+project                                    .     .     .     .     .
+project, nulls as before                   .     .     .     .     .
+restore                                    .     .     .     I     I
+reserve_fragments                          .     .     .     .     .
+update                                     .     .     .     .     .
+update, rows of it                         .     .     .     .     .
+update, columns of it                      .     .     .     .     .
+update, elsewhere                          .     .     .     .     .
+update_config                              .     .     .     .     .
+update_config, of the schema               .     .     .     I     .
+update_config, of a field                  .     .     .     .     I
+update_config, of the schema, old form     .     .     .     I     .
+update_config, of a field, old form        .     .     .     .     I
+update_config, of another field            .     .     .     .     .
+update_config, of a note                   .     .     I     .     .
+update_config, same key                    I     I     .     .     .
+update_config, same key removed            I     .     .     .     .
+update_config, same key, old form          I     I     .     .     .
+update_config, same key removed, old form  I     .     .     .     .
+data_replacement                           .     .     .     .     .
+data_replacement, elsewhere                .     .     .     .     .
+data_overlay                               .     .     .     .     .
+update_mem_wal_state                       .     .     .     .     .
+clone                                      .     .     .     .     .
+update_bases                               .     .     .     .     .
 """
 
+# "must" is a projection after which a column must not have nulls, "drop" any other.
 MINE: dict[str, Operation] = {
-    "append": Append(()),
+    "add": Append(()),
     "rows": Delete((Fragment(FragmentId(0), (), 9),)),
     "all": Delete((), (FragmentId(0),)),
-    "overwrite": Overwrite(Schema(()), ()),
-    "of key": Overwrite(Schema(()), (), {"key": "value"}),
-    "restore": Restore(1),
+    "anew": Overwrite(Schema(()), ()),
+    "key": Overwrite(Schema(()), (), {"key": "value"}),
+    "merge": Merge(Schema(()), ()),
+    "must": Project(Schema(())),
+    "drop": Project(Schema(()), preserves_nullability=True),
+    "back": Restore(1),
 }
 CONFIG: dict[str, Operation] = {
     "sets": UpdateConfig(MapUpdate({"key": "value"})),
-    "removes": UpdateConfig(MapUpdate({"key": None})),
+    "unset": UpdateConfig(MapUpdate({"key": None})),
     "note": UpdateConfig(table_metadata=MapUpdate({"note": None})),
-    "schema": UpdateConfig(schema_metadata=MapUpdate({"a": "b"})),
+    "whole": UpdateConfig(schema_metadata=MapUpdate({"a": "b"})),
     "field": UpdateConfig(fields={FieldId(0): MapUpdate()}),
 }
 CONFIGS = [name for name in OTHERS if name.startswith("update_config")]
@@ -198,11 +204,11 @@ def committed(name: str) -> Committed:
 
 
 def verdicts(mine: dict[str, Operation]) -> str:
-    lines = [" " * 43 + "".join(f"{name:10}" for name in mine).rstrip()]
+    lines = [" " * 43 + "".join(f"{name:6}" for name in mine).rstrip()]
     for name in OTHERS:
         theirs = committed(name).operation.footprint()
         signs = [SIGNS[verdict(one.footprint(), theirs)[0]] for one in mine.values()]
-        lines.append((f"{name:43}" + "".join(f"{sign:10}" for sign in signs)).rstrip())
+        lines.append((f"{name:43}" + "".join(f"{sign:6}" for sign in signs)).rstrip())
     return "\n".join(lines)
 
 
@@ -219,7 +225,8 @@ def test_every_operation_of_the_message_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["append", "delete", "delete, elsewhere", "overwrite", "restore", *CONFIGS]
+    "name",
+    ["append", "delete", "merge, nulls as before", "overwrite", "project", "restore", *CONFIGS],
 )
 def test_our_operations_survive_their_message(name: str) -> None:
     operation = committed(name).operation

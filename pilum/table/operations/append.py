@@ -45,7 +45,10 @@ class Append(Operation):
 
     def footprint(self) -> Footprint:
         """The table must still be the same one, with the same required columns."""
-        return Footprint.of(relies_on=(Kind.HISTORY, Kind.REQUIRED_COLUMNS, Kind.MEMTABLES))
+        return Footprint.of(
+            relies_on=(Kind.HISTORY, Kind.REQUIRED_COLUMNS, Kind.MEMTABLES),
+            changes=(Kind.ROWS, Kind.WRITTEN_VALUES),
+        )
 
     def new_files(self) -> tuple[str, ...]:
         """The data files."""

@@ -79,9 +79,11 @@ class Delete(Operation):
         updated = fragments_of(Kind.DELETED_ROWS, (fragment.id for fragment in self.updated))
         removed = fragments_of(Kind.FRAGMENT, self.removed)
         ids = (*(fragment.id for fragment in self.updated), *self.removed)
-        plain = Footprint.of(relies_on=(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST))
+        plain = Footprint.of(
+            relies_on=(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST), changes=(Kind.ROWS,)
+        )
         touched = fragments_of(Kind.DELETED_ROWS, ids) | fragments_of(Kind.FRAGMENT, ids)
-        return Footprint(plain.relies_on | touched, updated | removed)
+        return Footprint(plain.relies_on | touched, plain.changes | updated | removed)
 
     def apply(self, manifest: Manifest) -> Manifest:
         """The manifest with the other deletion files and without the removed fragments.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilum.format.pb import transaction_pb2
-from pilum.table.footprint import Footprint, Kind, fragments_of
+from pilum.table.footprint import Footprint, Kind, Resource, fragments_of
 
 __all__ = ["FOREIGN_OPERATIONS", "ForeignOperation"]
 
@@ -31,37 +31,33 @@ def _nothing_of_ours(_: Any) -> Footprint:
     return Footprint()
 
 
-def _new_schema(
-    message: transaction_pb2.Transaction.Merge | transaction_pb2.Transaction.Project,
-) -> Footprint:
-    # Writers before this member existed did not say: then it has to be assumed.
-    kept = message.preserves_nullability
-    return Footprint() if kept else Footprint.of(changes=(Kind.REQUIRED_COLUMNS,))
-
-
-def _merge(message: transaction_pb2.Transaction.Merge) -> Footprint:
-    plain = Footprint.of(changes=(Kind.FRAGMENT_LIST, Kind.COLUMNS))
-    return Footprint(changes=plain.changes | _new_schema(message).changes)
+_ROWS = frozenset({Resource(Kind.ROWS)})
+_NEW_VALUES = frozenset({Resource(Kind.ROWS), Resource(Kind.WRITTEN_VALUES)})
 
 
 def _rewrite(message: transaction_pb2.Transaction.Rewrite) -> Footprint:
     old = [fragment for group in message.groups for fragment in group.old_fragments]
     ids = (fragment.id for fragment in (*old, *message.old_fragments))
-    return Footprint(changes=fragments_of(Kind.FRAGMENT, ids))
+    return Footprint(changes=_ROWS | fragments_of(Kind.FRAGMENT, ids))
 
 
 def _update(message: transaction_pb2.Transaction.Update) -> Footprint:
     moves_rows = message.update_mode == transaction_pb2.Transaction.Update.REWRITE_ROWS
     updated = (fragment.id for fragment in message.updated_fragments)
     return Footprint(
-        changes=fragments_of(Kind.FRAGMENT, message.removed_fragment_ids)
+        changes=_NEW_VALUES
+        | fragments_of(Kind.FRAGMENT, message.removed_fragment_ids)
         | fragments_of(Kind.DELETED_ROWS if moves_rows else Kind.FRAGMENT, updated)
     )
 
 
 def _data_replacement(message: transaction_pb2.Transaction.DataReplacement) -> Footprint:
     ids = (replacement.fragment_id for replacement in message.replacements)
-    return Footprint(changes=fragments_of(Kind.FRAGMENT, ids))
+    return Footprint(changes=_NEW_VALUES | fragments_of(Kind.FRAGMENT, ids))
+
+
+def _data_overlay(_: transaction_pb2.Transaction.DataOverlay) -> Footprint:
+    return Footprint(changes=_NEW_VALUES)
 
 
 def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
@@ -71,14 +67,12 @@ def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
 FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
     "create_index": _nothing_of_ours,
     "rewrite": _rewrite,
-    "merge": _merge,
     "reserve_fragments": _nothing_of_ours,
     "update": _update,
-    "project": _new_schema,
     "data_replacement": _data_replacement,
     "update_mem_wal_state": _mem_wal,
     "clone": _nothing_of_ours,
     "update_bases": _nothing_of_ours,
-    "data_overlay": _nothing_of_ours,
+    "data_overlay": _data_overlay,
 }
 """Arm of the `Transaction` message -> what a message of it changes for our operations."""

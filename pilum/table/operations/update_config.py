@@ -134,7 +134,9 @@ class UpdateConfig(Operation):
             own |= {Resource(Kind.SCHEMA_METADATA)}
         columns = Footprint()
         if self.schema_metadata is not None or self.fields:
-            columns = Footprint.of(relies_on=(Kind.HISTORY, Kind.COLUMNS), changes=(Kind.METADATA,))
+            columns = Footprint.of(
+                relies_on=(Kind.HISTORY, Kind.COLUMNS), changes=(Kind.METADATA, Kind.DESCRIPTIONS)
+            )
         return Footprint(
             columns.relies_on
             | own

@@ -1,0 +1,116 @@
+"""`Transaction.merge`: more columns; every fragment may get one more file.
+
+fragment 0     f: 0, 1                 f: 0, 1    h: 2
+fragment 1     g: 0, 1        ──▶      g: 0, 1    i: 2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.pb import transaction_pb2
+from pilum.format.schema import Schema
+from pilum.table.footprint import Footprint, Kind
+from pilum.table.fragment import Fragment
+from pilum.table.manifest import Manifest
+from pilum.table.names import data_path
+from pilum.table.operations.base import Operation
+from pilum.table.operations.indices import retained_indices
+
+__all__ = ["Merge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Operation):
+    """Adds columns.
+
+    Attributes:
+        schema: All columns, the old ones with the ids that they have.
+        fragments: All fragments, with their new files.
+        preserves_nullability: Whether rows that lack the new columns are fine.
+        written: Paths of the data files that are of no use if it is not committed; not part of the
+            transaction.
+    """
+
+    arm = "merge"
+    schema: Schema
+    fragments: tuple[Fragment, ...]
+    preserves_nullability: bool = False
+    written: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Merge) -> Merge:
+        """Reads the message of the arm."""
+        return cls(
+            Schema.from_proto(message.schema, message.schema_metadata),
+            tuple(map(Fragment.from_proto, message.fragments)),
+            message.preserves_nullability,
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.Merge:
+        """Builds the message of the arm."""
+        return transaction_pb2.Transaction.Merge(
+            fragments=[fragment.to_proto() for fragment in self.fragments],
+            schema=self.schema.to_proto(),
+            schema_metadata=self.schema.metadata_to_proto(),
+            preserves_nullability=self.preserves_nullability,
+        )
+
+    def footprint(self) -> Footprint:
+        """It lists all rows and columns: nothing of them may have changed."""
+        required = () if self.preserves_nullability else (Kind.REQUIRED_COLUMNS,)
+        return Footprint.of(
+            relies_on=(
+                Kind.HISTORY,
+                Kind.MEMTABLES,
+                Kind.FRAGMENT_LIST,
+                Kind.ROWS,
+                Kind.PROJECTION,
+                Kind.DESCRIPTIONS,
+            ),
+            changes=(Kind.FRAGMENT_LIST, Kind.COLUMNS, Kind.SCHEMA, *required),
+        )
+
+    def new_files(self) -> tuple[str, ...]:
+        """The data files, unless they were written by somebody else."""
+        return tuple(map(data_path, self.written))
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the other schema and the new files.
+
+        Raises:
+            InvalidInputError: If something else of the fragments changed than what is new.
+            SchemaMismatchError: If a new file has fields that the schema does not have.
+        """
+        theirs = {fragment.id: fragment for fragment in self.fragments}
+        ours = {fragment.id: fragment for fragment in manifest.fragments}
+        if theirs.keys() != ours.keys() or len(theirs) != len(self.fragments):
+            raise InvalidInputError(
+                f"a merge of the fragments {[one.id for one in self.fragments]}; "
+                f"the table has {[*ours]}"
+            )
+        for number, fragment in theirs.items():
+            _require_grown(ours[number], fragment, self.schema)
+        return replace(
+            manifest,
+            schema=self.schema,
+            fragments=tuple(theirs[number] for number in ours),
+            index_section=retained_indices(manifest.index_section, self.schema),
+        )
+
+
+def _require_grown(old: Fragment, new: Fragment, schema: Schema) -> None:
+    same = (old.physical_rows, old.deletion_file) == (new.physical_rows, new.deletion_file)
+    if not same or new.files[: len(old.files)] != old.files:
+        raise InvalidInputError(
+            f"fragment {old.id}: a merge adds files; it replaces none, and no rows"
+        )
+    known = {field.id for field in schema.walk()}
+    present = {field for file in old.files for field in file.fields}
+    for file in new.files[len(old.files) :]:
+        if extra := {field for field in file.fields if field >= 0} - (known - present):
+            raise SchemaMismatchError(
+                f"data file {file.path} has the field ids {sorted(extra)}, which are in another "
+                "file or not in the schema"
+            )
