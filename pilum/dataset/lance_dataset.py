@@ -13,6 +13,7 @@ from pilum.dataset.base import DatasetBase, Location
 from pilum.dataset.blobs import Blobs
 from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
+from pilum.dataset.evolving import Evolving
 from pilum.dataset.reading import Reading
 from pilum.dataset.tags import Tagging
 from pilum.dataset.transactions import (
@@ -37,12 +38,12 @@ __all__ = ["LanceDataset", "dataset", "write_dataset"]
 _DEFAULTS = WriteOptions()
 
 
-class LanceDataset(Reading, Blobs, Writing, Deleting, Versions, Tagging, Configuring):
+class LanceDataset(Reading, Blobs, Writing, Deleting, Evolving, Versions, Tagging, Configuring):
     """One version of a table.
 
-    What it gives never changes, whatever others write meanwhile; `checkout_latest`, `insert` and
-    `delete` move it on. It pickles as its location and version, and exports itself to other
-    libraries as an Arrow stream.
+    What it gives never changes, whatever others write meanwhile; `checkout_latest`, `insert`,
+    `delete` and the calls that change columns move it on. It pickles as its location and version,
+    and exports itself to other libraries as an Arrow stream.
     """
 
 

@@ -1,0 +1,206 @@
+"""Columns that come, go and change: each call is one committed version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.inputs import to_reader
+from pilum.dataset.options import project, require_count
+from pilum.dataset.transactions import publish
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from pilum.table.add_columns import add_columns, add_null_columns
+from pilum.table.evolution import Alteration, altered, find_path, without
+from pilum.table.operations.base import Operation
+from pilum.table.operations.project import Project
+from pilum.table.scan import ScanOptions, scan, scan_schema
+from pilum.table.snapshot import Snapshot
+from pilum.table.transaction import Transaction
+
+__all__ = ["AlterColumn", "Evolving"]
+
+AlterColumn: TypeAlias = Mapping[str, Any]
+"""Changes of a column: `path` and one or more of `name` and `nullable`."""
+
+_KEYS = {"path", "name", "nullable", "data_type"}
+
+
+class Evolving(DatasetBase):
+    """Chapter of `LanceDataset`: columns that come, go and change."""
+
+    def drop_columns(self, columns: list[str]) -> None:
+        """Drops columns and moves this dataset to the new version.
+
+        No file is touched: values stay where they are, and older versions keep the columns. A
+        struct or list goes with its last member.
+
+        Args:
+            columns: Names, or paths to members of structs ("s.x"); "l.item.x" is a member of the
+                structs in a list.
+
+        Raises:
+            ColumnNotFoundError: If a column does not exist.
+            CommitConflictError: If others changed columns meanwhile.
+            UnsupportedFeatureError: For members of maps, packed structs and blobs.
+            InvalidInputError: If no column would be left, or for anything but a list of names.
+        """
+        schema = without(self._snapshot.schema, _names(columns))
+        self._evolve(Project(schema, preserves_nullability=True))
+
+    def alter_columns(self, *alterations: AlterColumn) -> None:
+        """Renames columns, or lets them have nulls or not; moves this dataset to the new version.
+
+        No file is touched. All paths mean the columns as they were before the call, so that two can
+        swap their names.
+
+        Args:
+            alterations: Dicts with `path` and one or more of `name`, the new last part of the path,
+                and `nullable`. True is always possible, False if there are no nulls.
+
+        Raises:
+            ColumnNotFoundError: If a column does not exist.
+            CommitConflictError: If others changed columns meanwhile, or wrote rows and these
+                must not have nulls any more.
+            UnsupportedFeatureError: For `data_type`, and for what has no name of its own.
+            SchemaMismatchError: If a column has nulls that it must not have.
+            InvalidInputError: If a name is taken or not allowed, or for other arguments that make
+                no sense.
+        """
+        if not alterations:
+            raise InvalidInputError("nothing to alter")
+        changes = [_alteration(found) for found in alterations]
+        schema = altered(self._snapshot.schema, changes)
+        tightened = [change.path for change in changes if self._tightens(change)]
+        for path in tightened:
+            _require_no_nulls(self._snapshot, path)
+        self._evolve(Project(schema, preserves_nullability=not tightened))
+
+    def add_columns(
+        self,
+        transforms: Any,
+        read_columns: list[str] | None = None,
+        reader_schema: pa.Schema | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        """Adds columns behind the others and moves this dataset to the new version.
+
+        Files that are there stay as they are. Values go to one new file for each fragment, batch by
+        batch; a column without values needs no file at all. If it fails, nothing is left behind.
+
+        Args:
+            transforms: What the columns are: a `pyarrow.Field`, a list of them or a
+                `pyarrow.Schema` for columns that are null in all rows; a dict of names and SQL
+                expressions over the columns of the table; or values for all rows, in the order of
+                a scan: a reader or all else that `write_dataset` takes, but for a dict.
+            read_columns: Only for functions, which are not supported.
+            reader_schema: What values are brought to.
+            batch_size: Rows per batch, where expressions are evaluated; None for 8,192.
+
+        Raises:
+            SchemaMismatchError: If the table has a column of the name, or values do not fit.
+            FilterError: If an expression does not parse or bind, or fails on a value.
+            ColumnNotFoundError: If it names a column that does not exist.
+            CommitConflictError: If others changed rows or columns meanwhile.
+            UnsupportedTypeError: If the table's files cannot hold a type.
+            UnsupportedVersionError: For tables of version 0.1, in which files of one fragment would
+                have to agree on groups of rows.
+            UnsupportedFeatureError: For functions.
+            InvalidInputError: If there are not as many values as rows, a column without values must
+                not be null, or for other arguments that make no sense.
+        """
+        if batch_size is not None:
+            require_count("batch_size", batch_size, 1)
+        if callable(transforms) or read_columns is not None:
+            raise UnsupportedFeatureError(
+                "functions as transforms are not supported; pass SQL, or a reader of their results"
+            )
+        snapshot = self._snapshot
+        if (columns := _null_columns(transforms)) is not None:
+            self._evolve(add_null_columns(snapshot, columns))
+            return
+        if isinstance(transforms, Mapping):
+            schema, batches = _computed(snapshot, transforms, batch_size)
+            self._evolve(add_columns(snapshot, schema, batches))
+            return
+        reader = to_reader(transforms, reader_schema)
+        self._evolve(add_columns(snapshot, reader.schema, reader))
+
+    def _tightens(self, change: Alteration) -> bool:
+        return (
+            change.nullable is False and find_path(self._snapshot.schema, change.path)[-1].nullable
+        )
+
+    def _evolve(self, operation: Operation) -> None:
+        snapshot = self._snapshot
+        transaction = Transaction(snapshot.manifest.version, operation)
+        self._snapshot = replace(publish(snapshot.store, transaction), session=snapshot.session)
+
+
+def _names(columns: Any) -> list[str]:
+    is_list = isinstance(columns, Iterable) and not isinstance(columns, str)
+    names = list(columns) if is_list else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InvalidInputError(f"columns: expected a list of names, found {columns!r}")
+    return names
+
+
+def _alteration(found: Any) -> Alteration:
+    if not isinstance(found, Mapping) or not isinstance(found.get("path"), str):
+        raise InvalidInputError(f"expected a dict with a path, found {found!r}")
+    if unknown := set(found) - _KEYS:
+        raise InvalidInputError(f"unknown keys {sorted(map(str, unknown))} in {found!r}")
+    if found.get("data_type") is not None:
+        raise UnsupportedFeatureError(
+            f"column {found['path']!r}: types cannot be altered; add a column with "
+            "add_columns({...: 'CAST(... AS ...)'}) and drop the old one"
+        )
+    name, nullable = found.get("name"), found.get("nullable")
+    if name is None and nullable is None:
+        raise InvalidInputError(f"name or nullable must be given: {found!r}")
+    if not isinstance(name, str | None) or not isinstance(nullable, bool | None):
+        raise InvalidInputError(f"name must be a text and nullable a bool: {found!r}")
+    return Alteration(found["path"], name, nullable)
+
+
+def _require_no_nulls(snapshot: Snapshot, path: str) -> None:
+    fields = find_path(snapshot.schema, path)
+    for batch in scan(snapshot, ScanOptions(columns=(fields[0].name,))):
+        values = batch.column(0)
+        for above, field in pairwise(fields):
+            present = values.drop_null()
+            values = present.field(field.name) if above.is_struct else present.flatten()
+        if values.null_count:
+            raise SchemaMismatchError(f"column {path!r} has nulls, so it must stay nullable")
+
+
+def _null_columns(transforms: Any) -> pa.Schema | None:
+    """The columns to add without values; None if there are values."""
+    if isinstance(transforms, pa.Schema):
+        return transforms
+    if isinstance(transforms, pa.Field):
+        return pa.schema([transforms])
+    is_list = isinstance(transforms, Sequence) and not isinstance(transforms, str | bytes)
+    if is_list and transforms and all(isinstance(item, pa.Field) for item in transforms):
+        return pa.schema(transforms)
+    return None
+
+
+def _computed(
+    snapshot: Snapshot, expressions: Mapping[Any, Any], batch_size: int | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Columns that expressions are for, and their values."""
+    for pair in expressions.items():
+        if not all(isinstance(text, str) for text in pair):
+            raise InvalidInputError(f"expected names and SQL expressions, found {pair!r}")
+    if not expressions:
+        raise InvalidInputError("no columns to add")
+    reads, projection = project(expressions, snapshot.described.arrow)
+    assert projection is not None
+    options = ScanOptions(columns=reads, batch_size=batch_size)
+    schema = projection.schema(scan_schema(snapshot, options))
+    return schema, map(projection.apply, scan(snapshot, options))

@@ -1,0 +1,192 @@
+"""Values for new columns: one more data file for each fragment.
+
+    live rows         0   2   3   7          a source yields values for them, in scan order
+    physical rows     0 1 2 3 4 5 6 7        the file has all rows: deleted ones are null, or
+                                             repeat a neighbour where null is not allowed
+
+Sources see neither deleted rows nor where fragments end. Nothing is in memory but the batch at
+hand and the pages that it becomes. Source: docs/format/table.md, "Columns come and go".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.container.open import require_storable
+from pilum.errors import (
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+    UnsupportedVersionError,
+)
+from pilum.format.blobs import has_blobs
+from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
+from pilum.table.align import align
+from pilum.table.evolution import with_new_columns
+from pilum.table.files import FragmentReader
+from pilum.table.fragment import Fragment
+from pilum.table.operations.merge import Merge
+from pilum.table.sidecars import delete_data_file
+from pilum.table.snapshot import Snapshot
+from pilum.table.write import WriteOptions, write_fragments
+
+__all__ = ["add_columns", "add_null_columns"]
+
+_BATCH_ROWS = 8192
+_NO_LIMIT = 1 << 62
+
+
+def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
+    """Columns that are null in all rows; no file is written.
+
+    Raises:
+        SchemaMismatchError: If a name is taken.
+        InvalidInputError: If a column must not be null, or a name is not allowed.
+        UnsupportedTypeError: If files of the table's version cannot hold a column.
+        UnsupportedVersionError: If the table is of version 0.1.
+    """
+    if needy := [field.name for field in columns if not field.nullable]:
+        raise InvalidInputError(f"columns without values must be nullable: {needy}")
+    schema, new = with_new_columns(snapshot.manifest, columns)
+    _require_not_legacy(snapshot)
+    require_storable(new, snapshot.manifest.data_version, has_sidecars=True)
+    return Merge(schema, snapshot.manifest.fragments, preserves_nullability=True)
+
+
+def add_columns(snapshot: Snapshot, columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Merge:
+    """Writes new data files; the table does not change before the result is committed.
+
+    Args:
+        snapshot: The version.
+        columns: The new columns.
+        batches: Values of the rows that are not deleted, in scan order.
+
+    Returns:
+        What to commit.
+
+    Raises:
+        SchemaMismatchError: If a name is taken, or the values are not of these columns.
+        InvalidInputError: If there are not as many rows as the table has, or a name is not allowed.
+        UnsupportedTypeError: If files of the table's version cannot hold a column.
+        UnsupportedVersionError: If the table is of version 0.1.
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    schema, new = with_new_columns(snapshot.manifest, columns)
+    _require_not_legacy(snapshot)
+    require_storable(new, snapshot.manifest.data_version, has_sidecars=True)
+    if any(map(has_blobs, new.fields)):
+        raise UnsupportedTypeError("columns of blobs cannot be added to a table that has rows")
+    feed = _Feed(map(align(columns, new).batch, batches), snapshot.num_rows)
+    fragments: list[Fragment] = []
+    written: list[str] = []
+    try:
+        for fragment in snapshot.manifest.fragments:
+            grown = _with_values(snapshot, fragment, new, feed)
+            fragments.append(grown)
+            written += [file.path for file in grown.files[len(fragment.files) :]]
+        feed.require_end()
+    except BaseException:
+        for path in written:
+            delete_data_file(snapshot.store, path)
+        raise
+    keeps = all(field.nullable for field in new.fields)
+    return Merge(schema, tuple(fragments), keeps, tuple(written))
+
+
+def _require_not_legacy(snapshot: Snapshot) -> None:
+    if snapshot.manifest.data_version is FileVersion.LEGACY:
+        raise UnsupportedVersionError(
+            f"{snapshot.store.uri}: columns cannot be added to a table of version 0.1; write it "
+            "anew with data_storage_version='2.1'"
+        )
+
+
+class _Feed:
+    """Values in scan order, given out in the portions that fragments need."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], num_rows: int) -> None:
+        self._batches = batches
+        self._num_rows = num_rows
+        self._given = 0
+        self._rest: pa.RecordBatch | None = None
+
+    def take(self, num_rows: int) -> Iterator[pa.RecordBatch]:
+        """The next rows, in batches that are neither empty nor large."""
+        while num_rows:
+            batch = self._rest if self._rest is not None else next(self._batches, None)
+            if batch is None:
+                raise InvalidInputError(
+                    f"values of {self._given} rows; the table has {self._num_rows}"
+                )
+            part = batch.slice(0, min(num_rows, _BATCH_ROWS))
+            behind = batch.slice(part.num_rows)
+            self._rest = behind if behind.num_rows else None
+            self._given += part.num_rows
+            num_rows -= part.num_rows
+            if part.num_rows:
+                yield part
+
+    def require_end(self) -> None:
+        """Refuses further values."""
+        rest = [self._rest] if self._rest is not None else []
+        if any(batch.num_rows for batch in (*rest, *self._batches)):
+            raise InvalidInputError(f"values of more rows than the table has: {self._num_rows}")
+
+
+def _with_values(snapshot: Snapshot, fragment: Fragment, schema: Schema, feed: _Feed) -> Fragment:
+    """The fragment with one more file, which takes its values from the feed."""
+    deletions = FragmentReader.of(snapshot.session, snapshot.store, fragment).deletions
+    batches = feed.take(fragment.num_rows)
+    if deletions is not None:
+        if not fragment.num_rows:
+            return fragment  # nobody will ask for values, and null may not be allowed
+        deleted = np.zeros(fragment.physical_rows, np.bool_)
+        deleted[deletions.offsets] = True
+        # Before 2.1 not all nulls can be stored.
+        nulls = snapshot.manifest.data_version.has_mini_blocks
+        batches = _spread(batches, np.flatnonzero(~deleted), fragment.physical_rows, nulls)
+    options = WriteOptions(
+        max_rows_per_file=fragment.physical_rows,
+        max_bytes_per_file=_NO_LIMIT,
+        version=snapshot.manifest.data_version,
+    )
+    (made,) = write_fragments(snapshot.store, schema, batches, options)
+    if made.physical_rows != fragment.physical_rows:
+        raise SchemaMismatchError(
+            f"fragment {fragment.id} has {fragment.physical_rows} rows, not {made.physical_rows}"
+        )
+    return replace(fragment, files=(*fragment.files, *made.files))
+
+
+def _spread(
+    batches: Iterator[pa.RecordBatch], live: NDArray[np.int64], num_rows: int, nulls: bool
+) -> Iterator[pa.RecordBatch]:
+    """Values of live rows as values of all physical rows."""
+    start = first = 0
+    for batch in batches:
+        rows = live[start : start + batch.num_rows]
+        start += batch.num_rows
+        end = num_rows if start == len(live) else int(rows[-1]) + 1
+        for low in range(first, end, _BATCH_ROWS):
+            yield _placed(batch, rows, np.arange(low, min(low + _BATCH_ROWS, end)), nulls)
+        first = end
+
+
+def _placed(
+    batch: pa.RecordBatch, rows: NDArray[np.int64], wanted: NDArray[np.int64], nulls: bool
+) -> pa.RecordBatch:
+    """The rows `wanted` of a batch that has `rows`; others are null, or the next that there is."""
+    positions = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+    exact = pa.array(positions, mask=rows[positions] != wanted)
+    nearest = pa.array(positions)
+    columns = [
+        column.take(exact if nulls and field.nullable else nearest)
+        for field, column in zip(batch.schema, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
