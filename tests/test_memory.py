@@ -89,6 +89,13 @@ for batch in dataset.to_batches(filter=wanted, with_row_address=True):
 assert num_rows == dataset.count_rows()
 print(resident_mb() - before)
 """
+ADD = """
+before = resident_mb()
+dataset = pilum.dataset(path)
+dataset.delete("_rowid >= 1000 and _rowid < 2500")
+dataset.add_columns({"copy": dataset.schema.names[0], "one": "1"})
+print(resident_mb() - before)
+"""
 
 
 def measured_mb(script: str, kind: str, path: Path) -> float:
@@ -113,5 +120,6 @@ def test_memory_is_bounded(tmp_path: Path, kind: str) -> None:
         "write": measured_mb(WRITE, kind, path),
         "read": measured_mb(READ, kind, path),
         "filter": measured_mb(FILTER, kind, path),
+        "add a column": measured_mb(ADD, kind, path),
     }
     assert all(megabytes < BOUND_MB for megabytes in taken.values()), taken

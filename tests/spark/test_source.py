@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -189,3 +190,16 @@ def test_deleted_rows_are_not_read(spark: SparkSession, uri: str) -> None:
     assert frame.rdd.getNumPartitions() > 1
     assert frame.count() == frame.filter("id % 3 > 0").count() == 66_666
     assert [row.id for row in frame.orderBy("id").limit(3).collect()] == [1, 2, 4]
+
+
+def test_columns_that_came_went_and_changed(spark: SparkSession, tmp_path: Path) -> None:
+    dataset = pilum.write_dataset(some_rows(10), tmp_path / "t", max_rows_per_file=4)
+    dataset.delete("id = 5")
+    dataset.drop_columns(["name", "st.y.w"])
+    dataset.add_columns({"double": "id * 2"})
+    dataset.add_columns(pa.field("nothing", pa.string()))
+    dataset.alter_columns({"path": "id", "name": "key"})
+    frame = load(spark, dataset.uri).orderBy("key")
+    assert frame.columns == ["key", "st", "double", "nothing"]
+    assert [row.asDict(recursive=True) for row in frame.collect()] == dataset.to_table().to_pylist()
+    assert load(spark, dataset.uri).where("double > 9 and nothing is null").count() == 4
