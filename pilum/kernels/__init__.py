@@ -32,6 +32,7 @@ from pilum._kernels import (
     pack_block,
     ravel,
     split_rows,
+    text_ends,
     unpack_linear,
     unravel,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "pack_block",
     "ravel",
     "split_rows",
+    "text_ends",
     "unpack_linear",
     "unravel",
 ]

@@ -33,6 +33,7 @@ __all__ = [
     "rle_decode",
     "rows_of",
     "strings_of_chunk",
+    "text_ends",
     "unpack",
     "unpack_linear",
 ]
@@ -360,6 +361,24 @@ def gather_bits(data: bytes, ranges: Sequence[tuple[int, int]]) -> list[bool]:
     """
     bits = [bool(byte >> place & 1) for byte in data for place in range(8)]
     return [bit for start, count in ranges for bit in bits[start : start + count]]
+
+
+def text_ends(
+    values: Sequence[bytes | None], ranges: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The rows of the least and the most value of ranges, given as (first, count); -1 for none.
+
+    Source: docs/format/legacy.md, "Statistics".
+    """
+    ends = []
+    for first, count in ranges:
+        found = [(value, row) for row, value in enumerate(values) if value is not None]
+        found = [(value, row) for value, row in found if first <= row < first + count]
+        # Of equal values the first.
+        least = min(found, default=(b"", -1))
+        most = max(found, key=lambda pair: pair[0], default=(b"", -1))
+        ends.append((least[1], most[1]))
+    return ends
 
 
 def adjusted_entries(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +40,23 @@ def test_ranges_are_joined(data: st.DataObject) -> None:
     expected = reference.gather_bits(content, bits)
     assert np.unpackbits(found, bitorder="little").tolist()[: len(expected)] == expected
     assert not np.unpackbits(found, bitorder="little")[len(expected) :].any()
+
+
+@given(
+    values=st.lists(st.none() | st.binary(max_size=3), max_size=12),
+    dtype=st.sampled_from([np.int32, np.int64]),
+    data=st.data(),
+)
+def test_ends_of_strings(values: list[bytes | None], dtype: type, data: st.DataObject) -> None:
+    ranges = data.draw(ranges_within(len(values)))
+    ends: Any = np.cumsum([0, *(len(value or b"") for value in values)]).astype(dtype)
+    valid = np.array([value is not None for value in values], np.bool_)
+    validity = np.packbits(valid, bitorder="little")
+    joined = array(b"".join(value or b"" for value in values))
+    found = kernels.text_ends(ends, joined, validity, pairs(ranges)).reshape(-1, 2)
+    assert [tuple(pair) for pair in found.tolist()] == reference.text_ends(values, ranges)
+    with pytest.raises(CorruptFileError):
+        kernels.text_ends(ends, joined, None, pairs([(len(values), 1)]))
 
 
 @pytest.mark.parametrize("bad", [(4, 1), (0, 5), (2**40, 1), (1, 2**59)])

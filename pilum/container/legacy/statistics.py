@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum import kernels
 from pilum.container.legacy.var_binary import is_var_binary
 from pilum.format.schema import Field, FieldId
 
@@ -108,12 +109,13 @@ def bounds_of_batches(
         array: All rows; without nulls unless it is var-binary.
         cuts: int64, shape (batches + 1,), the rows at which batches begin, and the end.
     """
+    if is_var_binary(array.type) and not _has_long(array):
+        return _of_short_strings(array, cuts)
     values = _numbers(array)
     if values is None:
         batches = [array.slice(start, end - start) for start, end in pairwise(cuts.tolist())]
         counts = [batch.null_count for batch in batches]
-        of_one = bounds if _has_long(array) else _ends
-        least, most = zip(*map(of_one, batches), strict=True)
+        least, most = zip(*map(bounds, batches), strict=True)
         return pa.array(counts, pa.int64()), pa.concat_arrays(least), pa.concat_arrays(most)
     low, high = (ends.reduceat(values, cuts[:-1]) for ends in (np.fmin, np.fmax))
     if array.type in _FLOATS:
@@ -121,6 +123,26 @@ def bounds_of_batches(
         high = np.where(np.isnan(high), np.inf, np.where(high == 0, 0.0, high))
     no_nulls = pa.array(np.zeros(len(low), np.int64))
     return no_nulls, _of_numbers(low, array.type), _of_numbers(high, array.type)
+
+
+def _of_short_strings(
+    array: pa.Array, cuts: NDArray[np.int64]
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    counts = np.zeros(len(cuts) - 1, np.int64)
+    validity = None
+    if array.null_count:
+        null = array.is_null().to_numpy(zero_copy_only=False)
+        validity = np.packbits(~null, bitorder="little")
+        counts = np.add.reduceat(null, cuts[:-1], dtype=np.int64)
+    _, offsets, data = array.buffers()
+    large = array.type in (pa.large_string(), pa.large_binary())
+    ends = np.frombuffer(offsets, np.int64) if large else np.frombuffer(offsets, np.int32)
+    ends = ends[array.offset : array.offset + len(array) + 1]
+    ranges = np.stack([cuts[:-1], np.diff(cuts)], axis=1)
+    text = np.frombuffer(data or b"", np.uint8)
+    rows = kernels.text_ends(ends, text, validity, ranges).reshape(-1, 2)
+    least, most = (array.take(pa.array(own, mask=own < 0)) for own in rows.T)
+    return pa.array(counts), least, most
 
 
 def _numbers(array: pa.Array) -> NDArray[Any] | None:

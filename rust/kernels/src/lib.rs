@@ -23,5 +23,6 @@ pub mod ranges;
 pub mod ravel;
 pub mod rle;
 pub mod statistics;
+pub mod text_ends;
 pub mod unravel;
 pub mod values;

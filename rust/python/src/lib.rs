@@ -31,7 +31,7 @@ mod _kernels {
     use crate::packed::{join_rows, split_rows};
     #[pymodule_export]
     use crate::pages20::{
-        adjusted_entries, decompress_fsst, gather_bits, gather_bytes, unpack_linear,
+        adjusted_entries, decompress_fsst, gather_bits, gather_bytes, text_ends, unpack_linear,
     };
     #[pymodule_export]
     use crate::plans::{Block, Plan};

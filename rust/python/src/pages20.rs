@@ -1,14 +1,15 @@
-//! What pages of version 2.0 are made of.
+//! What pages of versions 0.1 and 2.0 are made of.
 
 use std::ops::Range;
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pilum_kernels::text_ends::text_ends as ends_of;
 use pilum_kernels::values::{Offsets, Values};
 use pilum_kernels::{adjusted, fsst, linear, ranges};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{corrupt, rows, slice, values_out};
+use crate::arrays::{OffsetsArg, corrupt, rows, slice, values_out};
 
 type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Pairs<'py> = PyReadonlyArray2<'py, i64>;
@@ -43,6 +44,22 @@ pub fn gather_bits<'py>(
 ) -> PyResult<Made<'py, u8>> {
     let (data, ranges) = (slice(&data)?, pairs(&ranges)?);
     let made = py.detach(|| ranges::gather_bits(data, &ranges));
+    Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
+}
+
+/// Finds the rows of the least and the most string of ranges, given as (first row, count).
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn text_ends<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: Bytes<'py>,
+    validity: Option<Bytes<'py>>,
+    ranges: Pairs<'py>,
+) -> PyResult<Made<'py, i64>> {
+    let (offsets, data, ranges) = (offsets.view()?, slice(&data)?, pairs(&ranges)?);
+    let validity = validity.as_ref().map(slice).transpose()?;
+    let made = py.detach(|| ends_of(offsets, data, validity, &ranges));
     Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
 }
 
