@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,9 +18,15 @@ ROOT = Path(__file__).parents[1]
 HEAVY = ("pandas", "pyspark", "sqlglot", "obstore", "duckdb", "lance")
 
 
-def run_python(code: str) -> Any:
+def run_python(code: str, **environment: str) -> Any:
     """Runs code in a fresh interpreter; returns the JSON that it prints last."""
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    answer = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
     assert answer.returncode == 0, answer.stderr
     return json.loads(answer.stdout.splitlines()[-1])
 
@@ -29,8 +36,10 @@ def test_importing_pilum_imports_nothing_heavy() -> None:
     assert run_python(code) == []
 
 
-def test_importing_pilum_costs_little_more_than_importing_arrow() -> None:
-    # Seconds of processor time, so that a busy machine counts less; the best of three.
+def test_importing_pilum_costs_little_more_than_importing_arrow(tmp_path: Path) -> None:
+    # Seconds of processor time, so that a busy machine counts less; the best of three, behind one
+    # that compiles what the others find compiled, as it is for users after the first time.
+    cache = {"PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
     code = """
 import json, time
 start = time.process_time()
@@ -39,7 +48,9 @@ arrow = time.process_time()
 import pilum
 print(json.dumps([arrow - start, time.process_time() - arrow]))
 """
-    ours, arrow = min((ours, arrow) for arrow, ours in (run_python(code) for _ in range(3)))
+    run_python(code, **cache)
+    measured = [run_python(code, **cache) for _ in range(3)]
+    ours, arrow = min((ours, arrow) for arrow, ours in measured)
     assert ours < 1.5 * arrow, (
         f"pilum {ours * 1e3:.0f} ms after {arrow * 1e3:.0f} ms of numpy and Arrow"
     )
