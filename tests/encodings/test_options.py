@@ -1,4 +1,4 @@
-"""What may be asked of the encodings, and where."""
+"""What may be asked of the encodings, and where (S4.10)."""
 
 from __future__ import annotations
 

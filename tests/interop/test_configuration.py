@@ -1,6 +1,8 @@
 """What field metadata and write options ask for, read by the reference, and how large it is.
 
 The reference reads the same metadata, so that its file with them is what ours is compared with.
+
+S4.10.
 """
 
 from __future__ import annotations
