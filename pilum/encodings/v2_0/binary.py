@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pilum.encodings.base import demand
@@ -101,13 +102,20 @@ class Binary(ArrayEncoding):
 def text_buffers(
     array: pa.Array,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None, Bytes]:
-    """Ends of the values, which are valid (None for all), and their bytes, hidden ones too."""
-    _, offsets, data = array.buffers()
+    """Ends of the values, which are valid (None for all), and their bytes; nulls have none."""
     if not len(array):
         return np.empty(0, dtype=np.int64), None, np.empty(0, dtype=np.uint8)
+    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    ends, data = _ends_and_bytes(array)
+    if valid is not None and np.diff(ends, prepend=0)[~valid].any():
+        ends, data = _ends_and_bytes(pc.fill_null(array, b""))  # Arrow allows bytes below nulls
+    return ends, valid, data
+
+
+def _ends_and_bytes(array: pa.Array) -> tuple[NDArray[np.int64], Bytes]:
+    _, offsets, data = array.buffers()
     width = np.int64 if OFFSET_BITS[array.type.id] == 64 else np.int32
     all_offsets = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
     first, last = int(all_offsets[0]), int(all_offsets[-1])
     ends = all_offsets[1:].astype(np.int64) - first
-    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-    return ends, valid, np.frombuffer(data or b"", np.uint8)[first:last]
+    return ends, np.frombuffer(data or b"", np.uint8)[first:last]
