@@ -101,10 +101,15 @@ class _Retyped:
 
 def _bits(column: pa.ChunkedArray) -> pa.Array:
     """One array with the bits of floats as integers."""
-    array = _whole(column)
-    array = retyped(array, storage_type(array.type))
-    array = _decoded(array, _changed(array.type, _without_dictionary))
+    # Decoded chunk by chunk, as Arrow 26 joins no dictionaries with nulls.
+    parts = [pa.chunked_array([chunk]) for chunk in column.chunks] or [column]
+    array = _whole(pa.chunked_array([_plain(_whole(part)) for part in parts]))
     return retyped(array, _changed(array.type, _without_floats))
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    array = retyped(array, storage_type(array.type))
+    return _decoded(array, _changed(array.type, _without_dictionary))
 
 
 def _decoded(array: pa.Array, kind: pa.DataType) -> pa.Array:
