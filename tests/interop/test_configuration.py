@@ -8,6 +8,7 @@ S4.10.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,14 @@ ASKED: list[Metadata] = [
 ]
 
 
+@cache
+def _values(shape: str) -> pa.Array:
+    return SHAPES[shape]()
+
+
 def table_of(shape: str, asked: Metadata) -> pa.Table:
     """One column; of lists, it is the item that has what is for leaves."""
-    values = SHAPES[shape]()
+    values = _values(shape)
     metadata = {f"lance-encoding:{key}": value for key, value in asked.items()}
     kind = values.type
     if pa.types.is_list(kind):
@@ -155,7 +161,7 @@ def test_options_of_a_write(tmp_path: Path, asked: dict[str, Any], version: str)
 
 
 def _all_shapes(rows: int) -> pa.Table:
-    made = {shape: make() for shape, make in SHAPES.items()}
+    made = {shape: _values(shape) for shape in SHAPES}
     return pa.table(
         {shape: values.take(np.arange(rows) % len(values)) for shape, values in made.items()}
     )

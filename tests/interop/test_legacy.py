@@ -35,7 +35,7 @@ def fresh(folder: Path) -> str:
     return str(folder / str(next(_NUMBERS)))
 
 
-@settings(max_examples=100, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
 @given(table=legacy_tables(nullable_types()), group=_GROUPS, rows_per_file=_ROWS_PER_FILE)
 def test_what_we_wrote_it_reads(
     tmp_path: Path, table: pa.Table, group: int, rows_per_file: int
@@ -63,7 +63,7 @@ def _has_fixed_size_list(kind: pa.DataType) -> bool:
     return any(_has_fixed_size_list(kind.field(i).type) for i in range(kind.num_fields))
 
 
-@settings(max_examples=100, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
 @given(table=legacy_tables(), group=_GROUPS, rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_it_wrote_we_read(
     tmp_path: Path, table: pa.Table, group: int, rows_per_file: int, request: Request
@@ -118,7 +118,7 @@ def test_what_we_wrote_we_read(
     assert_reads_as(pilum.dataset(path), table, request)
 
 
-@settings(max_examples=100, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
 @given(table=legacy_tables(), group=_GROUPS)
 def test_files_are_the_same_byte_for_byte(tmp_path: Path, table: pa.Table, group: int) -> None:
     """S2.11: pages, page table and statistics, up to the manifest, which names its writer."""

@@ -21,7 +21,7 @@ from matrix.running import DIRECTIONS, Run, run
 pytestmark = [pytest.mark.reference, pytest.mark.slow]
 
 RECORD = Record.load()
-_SAMPLE = 6
+_SAMPLE = 8
 """One in so many of the varied runs."""
 
 
