@@ -20,7 +20,7 @@ Source: docs/format/encodings-2.1.md, "Levels".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,11 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import validity_mask
 
-__all__ = ["Levels", "ravel"]
+__all__ = ["Levels", "push_down", "ravel"]
+
+_ALL_VALID_ITEM, _NULLABLE_ITEM = 1, 3
+_NUM_LEVELS = {1: 0, 2: 0, 3: 1, 4: 1, 5: 1, 6: 2}
+"""Definition levels of each kind of layer."""
 
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
 _ONE_VALID_LAYER = bytes([1])
@@ -66,6 +70,34 @@ class Levels:
         if self.max_rep == 0:
             return np.arange(self.num_entries, dtype=np.int64)
         return np.flatnonzero(self.rep == self.max_rep)
+
+
+def push_down(levels: Levels) -> Levels:
+    """The same levels, in which whatever lies below a nullable struct may be null, too.
+
+    A null struct then stands for nulls of all its members down to the next list, as if they had
+    been said. No entry is of the levels that this adds.
+    """
+    codes = bytearray(levels.codes)
+    below = False
+    for depth in reversed(range(len(codes))):
+        below = codes[depth] == _NULLABLE_ITEM or (below and codes[depth] == _ALL_VALID_ITEM)
+        codes[depth] = _NULLABLE_ITEM if below else codes[depth]
+    if codes == levels.codes:
+        return levels
+    moved, level, visible = [0], 0, None
+    for old, new in zip(levels.codes, codes, strict=True):
+        if visible is None and new not in (_ALL_VALID_ITEM, _NULLABLE_ITEM):
+            visible = level
+        moved.extend(range(level + 1, level + 1 + _NUM_LEVELS[old]))
+        level += _NUM_LEVELS[new]
+    return replace(
+        levels,
+        codes=bytes(codes),
+        def_=np.array(moved, dtype=np.uint16)[levels.def_],
+        max_def=level,
+        max_visible=level if visible is None else visible,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernels.test_levels import EXAMPLES, as_arrow, columns
 
 from pilum.kernels import reference
-from pilum.levels import Levels, ravel
+from pilum.levels import Levels, push_down, ravel
 
 COVERED = {1: set(), 2: set(), 3: {"null"}, 4: {"null"}, 5: {"empty"}, 6: {"null", "empty"}}
 """What the layers can say."""
@@ -116,3 +116,17 @@ def test_what_stands_below_null_lists_is_dropped() -> None:
 def test_nothing_but_nulls(kind: pa.DataType) -> None:
     levels, leaf = ravel(pa.nulls(9, kind))
     assert (levels.codes, levels.def_.tolist(), len(leaf)) == (b"\3", [1] * 9, 9)
+
+
+def test_a_null_struct_stands_for_nulls_of_its_members() -> None:
+    inner = pa.struct([pa.field("x", pa.int8())])
+    middle = pa.StructArray.from_arrays([pa.array([1, 2, 3], pa.int8())], fields=list(inner))
+    outer = pa.StructArray.from_arrays([middle], names=["m"], mask=pa.array([False, True, False]))
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3]), outer)
+    levels = ravel(lists)[0]
+    pushed = push_down(levels)
+    assert (levels.codes, pushed.codes) == (bytes([1, 1, 3, 5]), bytes([3, 3, 3, 5]))
+    assert (levels.def_.tolist(), pushed.def_.tolist()) == ([0, 1, 2, 0], [0, 3, 4, 0])
+    assert (levels.max_def, pushed.max_def) == (2, 4)
+    assert (levels.max_visible, pushed.max_visible) == (1, 3)
+    assert push_down(pushed) is pushed
