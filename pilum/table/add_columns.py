@@ -186,7 +186,8 @@ def _placed(
     exact = pa.array(positions, mask=rows[positions] != wanted)
     nearest = pa.array(positions)
     columns = [
-        column.take(exact if nulls and field.nullable else nearest)
+        # Copied first: Arrow 26 takes wrong items out of nested fixed-size lists with an offset.
+        pa.concat_arrays([column]).take(exact if nulls and field.nullable else nearest)
         for field, column in zip(batch.schema, batch.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
