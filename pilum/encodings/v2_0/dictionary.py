@@ -101,6 +101,8 @@ class Dictionary(ArrayEncoding):
             InvalidInputError: If the type of the keys has no number left for null.
         """
         keys, values = array.indices, array.dictionary
+        if keys.null_count == len(keys):
+            values = values.slice(0, 0)  # nobody asks for them
         if keys.null_count or not len(values):
             if not values.null_count:
                 values = pa.concat_arrays([values, pa.nulls(1, values.type)])
