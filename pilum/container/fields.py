@@ -97,7 +97,7 @@ class LeafFieldReader(FieldReader):
             if part is not None:
                 assert isinstance(part.reader, FileReader)
                 column = part.reader.column(part.columns[leaf.id])
-                members = members_of(leaf, part.reader.schema) if leaf.children else ()
+                members = members_of(leaf, part.reader) if leaf.children else ()
                 leaves[leaf.id] = Leaf(part.reader, column, members)
         return cls(field, leaves, num_rows)
 

@@ -14,15 +14,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum import kernels
+from pilum.container.segments import DataFileReader
 from pilum.encodings.base import Compressive, demand
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.packed_struct import PackedStruct
 from pilum.encodings.compressive.variable_packed_struct import VariablePackedStruct
 from pilum.encodings.page import Decoded, Layer
+from pilum.errors import CorruptFileError
 from pilum.format.blobs import stored_members
 from pilum.format.logical_types import width_bits
-from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
+from pilum.format.schema import DESCRIPTOR_ID, Field
 
 __all__ = ["MakeValues", "members_of", "unpack"]
 
@@ -69,18 +71,19 @@ def unpack(
     return arrays
 
 
-def members_of(field: Field, schema: Schema) -> tuple[Field, ...]:
-    """All members that a file with some schema has of a struct in one column.
+def members_of(field: Field, file: DataFileReader) -> tuple[Field, ...]:
+    """All members that a file has of a struct in one column.
 
     Raises:
-        CorruptFileError: If the schema does not know the struct.
+        CorruptFileError: If its schema does not know the struct.
     """
     if DESCRIPTOR_ID in field.ids:
         return stored_members(field)
-    stored = schema.find(field.id)
-    known = stored is not None and bool(stored.children)
-    demand(known, f"packed struct {field.name!r}: the file does not name its members")
-    assert stored is not None
+    stored = file.schema.find(field.id)
+    if stored is None or not stored.children:
+        raise CorruptFileError(
+            f"packed struct {field.name!r}: the file does not name its members", file.source.path
+        )
     return stored.children
 
 

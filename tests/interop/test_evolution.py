@@ -52,9 +52,16 @@ def change(dataset: Any, step: str, number: int) -> None:
     elif step == "delete":
         dataset.delete(f"`{names[0]}` % 5 = {number % 5}")
     elif step == "append":
-        dataset.insert(dataset.to_table(limit=4))
+        rows = dataset.to_table(limit=4)
+        # Files of version 2.0 hold no null structs, and both libraries say so.
+        if dataset.data_storage_version != "2.0" or not _has_null_structs(rows):
+            dataset.insert(rows)
     elif step == "require":
         dataset.alter_columns({"path": names[0], "nullable": False})
+
+
+def _has_null_structs(table: pa.Table) -> bool:
+    return any(pa.types.is_struct(one.type) and one.null_count for one in table.columns)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=_SHARED_FOLDER)
