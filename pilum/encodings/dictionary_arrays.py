@@ -106,6 +106,10 @@ def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
     try:
         return cast("pa.Array", pa.concat_arrays(arrays))
     except pa.ArrowInvalid as error:
+        if "dictionaries with nulls" in str(error) and pt.is_dictionary(kind):
+            # Arrow 26 joins none of these, so the values are, and get a dictionary again.
+            values = pa.concat_arrays([array.cast(kind.value_type) for array in arrays])
+            return cast("pa.Array", values.dictionary_encode().cast(kind))
         if "larger index type" not in str(error):
             raise
         raise UnsupportedTypeError(
