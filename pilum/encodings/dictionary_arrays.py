@@ -95,7 +95,8 @@ def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
         what: Whose values they are, for the message.
 
     Raises:
-        UnsupportedTypeError: If the keys are too narrow for all values.
+        UnsupportedTypeError: If the keys are too narrow for all values, or if a dictionary in a
+            list or struct has nulls, as files of version 2.0 may have them.
     """
     if len(arrays) == 1:
         return arrays[0]
@@ -106,16 +107,26 @@ def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
     try:
         return cast("pa.Array", pa.concat_arrays(arrays))
     except pa.ArrowInvalid as error:
-        if "dictionaries with nulls" in str(error) and pt.is_dictionary(kind):
-            # Arrow 26 joins none of these, so the values are, and get a dictionary again.
-            values = pa.concat_arrays([array.cast(kind.value_type) for array in arrays])
-            return cast("pa.Array", values.dictionary_encode().cast(kind))
-        if "larger index type" not in str(error):
+        message, joined = str(error), None
+        if "dictionaries with nulls" in message and pt.is_dictionary(kind):
+            joined = _joined_by_value(arrays, kind)
+        elif "larger index type" not in message and "dictionaries with nulls" not in message:
             raise
-        raise UnsupportedTypeError(
-            f"{what}: the keys of a dictionary are too narrow for the values of these rows "
-            "together; read fewer rows at a time"
-        ) from error
+        if joined is None:
+            raise UnsupportedTypeError(
+                f"{what}: a dictionary with nulls, or whose keys are too narrow for the values of "
+                f"these rows together; read fewer rows at a time ({error})"
+            ) from error
+        return joined
+
+
+def _joined_by_value(arrays: list[pa.Array], kind: pa.DictionaryType) -> pa.Array | None:
+    """The values with a new dictionary, which Arrow 26 does not unite; None if keys are lacking."""
+    values = pa.concat_arrays([array.cast(kind.value_type) for array in arrays])
+    try:
+        return cast("pa.Array", values.dictionary_encode().cast(kind))
+    except pa.ArrowInvalid:
+        return None
 
 
 def has_dictionaries(kind: pa.DataType) -> bool:

@@ -70,6 +70,10 @@ class FragmentReader:
         if reader is None:
             made = cls(session, store, fragment)
             reader = cache.put_if_absent(key, made, made.held_bytes)
+        if reader.fragment is not fragment and reader.fragment != fragment:
+            # Another version says something else of the same files: no field may be mixed up.
+            reader = cls(session, store, fragment)
+            cache.put(key, reader, reader.held_bytes)
         return reader
 
     @property

@@ -113,6 +113,22 @@ def test_dictionaries_that_do_not_go_together_get_pages_of_their_own() -> None:
         join_arrays(read(reader).chunks, "column 'd'")
 
 
+def test_dictionaries_with_nulls_are_joined_or_refused() -> None:
+    """As files of version 2.0 may hold them; Arrow 26 does not unite them."""
+    first, second, large = (
+        dictionary(list(range(size)), pa.array([*(f"{start + i}" for i in range(size - 1)), None]))
+        for start, size in ((0, 3), (1, 3), (10, 128))
+    )
+    joined = join_arrays([first, second], "column 'd'")
+    assert joined.type == first.type
+    assert joined.to_pylist() == ["0", "1", None, "1", "2", None]
+    with pytest.raises(UnsupportedTypeError, match=r"column 'd': .* too narrow"):
+        join_arrays([first, large], "column 'd'")
+    lists = [pa.ListArray.from_arrays([0, 3], array) for array in (first, second)]
+    with pytest.raises(UnsupportedTypeError, match=r"column 'd': a dictionary with nulls"):
+        join_arrays(lists, "column 'd'")
+
+
 def test_a_large_dictionary_is_stored_once_and_not_per_batch() -> None:
     values = pa.array(["x" * 1000 + str(i) for i in range(20_000)])
     keys = np.arange(60_000, dtype=np.int32) * 7 % 20_000
