@@ -21,18 +21,13 @@ from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeature
 from pilum.format.pb import table_pb2
 from pilum.format.schema import FieldId
 from pilum.table.deletion_file import DeletionFile
+from pilum.table.stored_sequence import CREATED_AT, ROW_IDS, UPDATED_AT, StoredSequence
 
 __all__ = ["DataFile", "Fragment", "FragmentId"]
 
 FragmentId = NewType("FragmentId", int)
 
 _MAX_FRAGMENT_ID = 2**32 - 1
-_NEVER_HERE = (
-    "row_id_meta",
-    "created_at_version_meta",
-    "last_updated_at_version_meta",
-    "overlays",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +131,19 @@ class Fragment:
         physical_rows: Number of rows, deleted ones included; 0 in very old tables, where it was not
             recorded.
         deletion_file: Lists the deleted rows, None if there are none.
+        row_ids: One id per physical row, with stable row ids; in a transaction it may end early,
+            or be missing: then the commit gives new ids to the rows behind.
+        created_at: The version that each physical row is of; like `row_ids`.
+        updated_at: The version in which each physical row was last changed; like `row_ids`.
     """
 
     id: FragmentId
     files: tuple[DataFile, ...]
     physical_rows: int
     deletion_file: DeletionFile | None = None
+    row_ids: StoredSequence | None = None
+    created_at: StoredSequence | None = None
+    updated_at: StoredSequence | None = None
 
     @property
     def num_deleted_rows(self) -> int:
@@ -185,16 +187,26 @@ class Fragment:
                 f"{deletions.num_deleted_rows} of {message.physical_rows} rows are deleted",
                 f"fragment {message.id}",
             )
-        return cls(FragmentId(message.id), files, message.physical_rows, deletions)
+        return cls(
+            FragmentId(message.id),
+            files,
+            message.physical_rows,
+            deletions,
+            *(kind.from_proto(message) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT)),
+        )
 
     def to_proto(self) -> table_pb2.DataFragment:
         """The entry of a manifest."""
-        return table_pb2.DataFragment(
+        message = table_pb2.DataFragment(
             id=self.id,
             files=[file.to_proto() for file in self.files],
             physical_rows=self.physical_rows,
             deletion_file=self.deletion_file.to_proto() if self.deletion_file else None,
         )
+        ROW_IDS.to_proto(message, self.row_ids)
+        CREATED_AT.to_proto(message, self.created_at)
+        UPDATED_AT.to_proto(message, self.updated_at)
+        return message
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary, with the names that Lance tools exchange."""
@@ -204,7 +216,9 @@ class Fragment:
             "overlays": [],
             "physical_rows": self.physical_rows,
             "deletion_file": self.deletion_file and self.deletion_file.to_json(),
-            **dict.fromkeys(_NEVER_HERE[:-1]),
+            ROW_IDS.json_name: ROW_IDS.to_json(self.row_ids),
+            CREATED_AT.json_name: CREATED_AT.to_json(self.created_at),
+            UPDATED_AT.json_name: UPDATED_AT.to_json(self.updated_at),
         }
 
     @classmethod
@@ -213,12 +227,13 @@ class Fragment:
 
         Raises:
             InvalidInputError: If a member is missing or of the wrong kind.
-            UnsupportedFeatureError: For stable row ids or overlays.
+            UnsupportedFeatureError: For overlays.
         """
         if not isinstance(data, Mapping):
             raise InvalidInputError(f"not a fragment: {data!r}")
-        if found := [name for name in _NEVER_HERE if data.get(name)]:
-            raise UnsupportedFeatureError(f"fragment {data.get('id')}: {', '.join(found)}")
+        if data.get("overlays"):
+            raise UnsupportedFeatureError(f"fragment {data.get('id')}: overlays")
+        sequences = (kind.from_json(data) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT))
         try:
             files = tuple(map(DataFile.from_json, data["files"]))
             number, rows = int(data["id"]), int(data.get("physical_rows") or 0)
@@ -228,4 +243,4 @@ class Fragment:
             raise InvalidInputError(f"not a fragment: {data!r} ({error!r})") from error
         if not 0 <= number <= _MAX_FRAGMENT_ID or rows < 0:
             raise InvalidInputError(f"not a fragment: {data!r}")
-        return cls(FragmentId(number), files, rows, deletions)
+        return cls(FragmentId(number), files, rows, deletions, *sequences)

@@ -75,7 +75,7 @@ def test_metadata_has_the_form_of_the_reference(tmp_path: Path) -> None:
         ("{}", InvalidInputError),
         ("[]", InvalidInputError),
         (
-            '{"id": 0, "files": [], "physical_rows": 1, "row_id_meta": {"inline": [1]}}',
+            '{"id": 0, "files": [], "physical_rows": 1, "overlays": [{}]}',
             UnsupportedFeatureError,
         ),
     ],

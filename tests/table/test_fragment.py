@@ -14,6 +14,7 @@ from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeature
 from pilum.format.pb import table_pb2
 from pilum.format.schema import FieldId
 from pilum.table.fragment import DataFile, Fragment, FragmentId
+from pilum.table.stored_sequence import IN_HIDDEN_COLUMN, ExternalSequence, StoredSequence
 
 field_lists = st.lists(st.integers(-5, 2**31 - 1), max_size=5)
 data_files = st.builds(
@@ -89,7 +90,6 @@ def test_json_that_is_no_fragment(data: Any) -> None:
     "data",
     [
         {**FRAGMENT, "deletion_file": {**DELETED, "base_id": 0}},
-        {**FRAGMENT, "row_id_meta": {"inline": [1]}},
         {**FRAGMENT, "overlays": [{}]},
         {**FRAGMENT, "files": [{**FILE, "base_id": 0}]},
     ],
@@ -97,3 +97,29 @@ def test_json_that_is_no_fragment(data: Any) -> None:
 def test_json_with_more_than_is_supported(data: Any) -> None:
     with pytest.raises(UnsupportedFeatureError):
         Fragment.from_json(data)
+
+
+SEQUENCES = [
+    None,
+    b"\x0a\x04\x0a\x02\x10\x05",
+    ExternalSequence("sequences/1", 5, 9),
+    IN_HIDDEN_COLUMN,
+]
+
+
+@pytest.mark.parametrize("created_at", SEQUENCES)
+@pytest.mark.parametrize("row_ids", SEQUENCES)
+def test_sequences_of_rows_are_carried(
+    row_ids: StoredSequence | None, created_at: StoredSequence | None
+) -> None:
+    """S2.12: inline or external."""
+    fragment = Fragment(FragmentId(1), (), 5, None, row_ids, created_at, row_ids)
+    message = fragment.to_proto().SerializeToString()
+    assert Fragment.from_proto(table_pb2.DataFragment.FromString(message)) == fragment
+    assert Fragment.from_json(json.loads(json.dumps(fragment.to_json()))) == fragment
+
+
+@pytest.mark.parametrize("value", [{"Inline": 10**12}, {"Inline": [256]}, {"other": []}, "x", {}])
+def test_json_of_no_sequence(value: Any) -> None:
+    with pytest.raises(InvalidInputError, match="row_id_meta"):
+        Fragment.from_json({**FRAGMENT, "row_id_meta": value})
