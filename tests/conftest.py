@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from servers.moto import moto_server
+from servers.processes import Server
 
 # A shared machine may be slow at any moment: examples have no deadline.
 settings.register_profile(
@@ -16,6 +18,13 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(scope="session")
+def aws() -> Iterator[Server]:
+    """One server of S3 and DynamoDB for all tests; each takes a bucket or table of its own."""
+    with moto_server() as server:
+        yield server
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
