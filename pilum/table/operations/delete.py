@@ -22,6 +22,7 @@ from pilum.table.footprint import Footprint, Kind, fragments_of
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
+from pilum.table.operations.indices import retained_indices
 
 __all__ = ["Delete", "Marked"]
 
@@ -95,12 +96,13 @@ class Delete(Operation):
         updated = {fragment.id: fragment for fragment in self.updated}
         if missing := (set(self.removed) | set(updated)) - known:
             raise InvalidInputError(f"the table has no fragments {sorted(missing)}")
-        fragments = (
+        fragments = tuple(
             _updated(fragment, updated[fragment.id]) if fragment.id in updated else fragment
             for fragment in manifest.fragments
             if fragment.id not in self.removed
         )
-        return replace(manifest, fragments=tuple(fragments))
+        indices = retained_indices(manifest.index_section, manifest.schema, fragments)
+        return replace(manifest, fragments=fragments, index_section=indices)
 
     def new_files(self) -> tuple[str, ...]:
         """The deletion files, unless they were written by somebody else."""

@@ -92,11 +92,12 @@ class Merge(Operation):
             )
         for number, fragment in theirs.items():
             _require_grown(ours[number], fragment, self.schema)
+        fragments = tuple(theirs[number] for number in ours)
         return replace(
             manifest,
             schema=self.schema,
-            fragments=tuple(theirs[number] for number in ours),
-            index_section=retained_indices(manifest.index_section, self.schema),
+            fragments=fragments,
+            index_section=retained_indices(manifest.index_section, self.schema, fragments),
         )
 
 

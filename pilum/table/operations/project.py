@@ -71,11 +71,12 @@ class Project(Operation):
         fields = tuple(_with_dictionaries(field, manifest.schema) for field in self.schema.fields)
         schema = Schema(fields, manifest.schema.metadata)
         ids = {field.id for field in schema.walk()}
+        fragments = tuple(_with_needed_files(one, ids) for one in manifest.fragments)
         return replace(
             manifest,
             schema=schema,
-            fragments=tuple(_with_needed_files(one, ids) for one in manifest.fragments),
-            index_section=retained_indices(manifest.index_section, schema),
+            fragments=fragments,
+            index_section=retained_indices(manifest.index_section, schema, fragments),
         )
 
 
