@@ -204,7 +204,9 @@ class _Committer:
         """The manifest of the next version: what the operation makes, and what all have."""
         base = self._base(names)
         self._merge(base)
-        content = self.transaction.operation.apply(base)
+        prepared = self.transaction.operation.prepared(self.store, base)
+        self.transaction = replace(self.transaction, operation=prepared)
+        content = prepared.apply(base)
         known = {fragment.files for fragment in base.fragments}
         new = [fragment for fragment in content.fragments if fragment.files not in known]
         content = with_dictionaries_of_files(self.store, content, new)

@@ -26,14 +26,26 @@ from pilum.table.operations.foreign import FOREIGN_OPERATIONS, ForeignOperation
 from pilum.table.operations.merge import Merge
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.operations.project import Project
+from pilum.table.operations.reserve import ReserveFragments
 from pilum.table.operations.restore import Restore
+from pilum.table.operations.rewrite import Rewrite
 from pilum.table.operations.update_config import UpdateConfig
 
 __all__ = ["OPERATIONS", "Committed", "Transaction", "load_transaction"]
 
 OPERATIONS: Mapping[str, type[Operation]] = {
     operation.arm: operation
-    for operation in (Append, Delete, Merge, Overwrite, Project, Restore, UpdateConfig)
+    for operation in (
+        Append,
+        Delete,
+        Merge,
+        Overwrite,
+        Project,
+        ReserveFragments,
+        Restore,
+        Rewrite,
+        UpdateConfig,
+    )
 }
 """The operations of this library, by their arm of the `Transaction` message."""
 

@@ -22,8 +22,11 @@ from pilum.table.operations.foreign import FOREIGN_OPERATIONS
 from pilum.table.operations.merge import Merge
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.operations.project import Project
+from pilum.table.operations.reserve import ReserveFragments
 from pilum.table.operations.restore import Restore
+from pilum.table.operations.rewrite import Rewrite
 from pilum.table.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.reuse_index import Move
 from pilum.table.transaction import OPERATIONS, Committed
 
 T = transaction_pb2.Transaction
@@ -167,6 +170,47 @@ clone                                      .     .     .     .     .
 update_bases                               .     .     .     .     .
 """
 
+GOLDEN_FRAGMENTS = """
+                                           pack  ids
+append                                     .     .
+delete                                     R     .
+delete, rows of it                         m     .
+delete, elsewhere                          .     .
+overwrite                                  I     I
+overwrite, same key                        I     I
+create_index                               .     .
+rewrite                                    R     .
+rewrite, old form                          R     .
+rewrite, elsewhere                         .     .
+merge                                      R     .
+merge, nulls as before                     R     .
+project                                    .     .
+project, nulls as before                   .     .
+restore                                    I     I
+reserve_fragments                          .     .
+update                                     R     .
+update, rows of it                         m     .
+update, columns of it                      R     .
+update, elsewhere                          .     .
+update_config                              .     .
+update_config, of the schema               .     .
+update_config, of a field                  .     .
+update_config, of the schema, old form     .     .
+update_config, of a field, old form        .     .
+update_config, of another field            .     .
+update_config, of a note                   .     .
+update_config, same key                    .     .
+update_config, same key removed            .     .
+update_config, same key, old form          .     .
+update_config, same key removed, old form  .     .
+data_replacement                           R     .
+data_replacement, elsewhere                .     .
+data_overlay                               .     .
+update_mem_wal_state                       .     .
+clone                                      .     .
+update_bases                               .     .
+"""
+
 # "must" is a projection after which a column must not have nulls, "drop" any other.
 MINE: dict[str, Operation] = {
     "add": Append(()),
@@ -185,6 +229,10 @@ CONFIG: dict[str, Operation] = {
     "note": UpdateConfig(table_metadata=MapUpdate({"note": None})),
     "whole": UpdateConfig(schema_metadata=MapUpdate({"a": "b"})),
     "field": UpdateConfig(fields={FieldId(0): MapUpdate()}),
+}
+FRAGMENTS: dict[str, Operation] = {
+    "pack": Rewrite((Move((Fragment(FragmentId(0), (), 9),), ()),)),
+    "ids": ReserveFragments(1),
 }
 CONFIGS = [name for name in OTHERS if name.startswith("update_config")]
 SIGNS = {
@@ -213,7 +261,10 @@ def verdicts(mine: dict[str, Operation]) -> str:
 
 
 @pytest.mark.checklist("S2.9")
-@pytest.mark.parametrize(("mine", "golden"), [(MINE, GOLDEN), (CONFIG, GOLDEN_CONFIG)])
+@pytest.mark.parametrize(
+    ("mine", "golden"),
+    [(MINE, GOLDEN), (CONFIG, GOLDEN_CONFIG), (FRAGMENTS, GOLDEN_FRAGMENTS)],
+)
 def test_the_verdicts_are_those_of_the_reference(mine: dict[str, Operation], golden: str) -> None:
     assert verdicts(mine) == golden.strip("\n")
 
@@ -226,7 +277,17 @@ def test_every_operation_of_the_message_is_known() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["append", "delete", "merge, nulls as before", "overwrite", "project", "restore", *CONFIGS],
+    [
+        "append",
+        "delete",
+        "merge, nulls as before",
+        "overwrite",
+        "project",
+        "reserve_fragments",
+        "restore",
+        "rewrite",
+        *CONFIGS,
+    ],
 )
 def test_our_operations_survive_their_message(name: str) -> None:
     operation = committed(name).operation

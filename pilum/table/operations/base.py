@@ -43,6 +43,17 @@ class Operation(ABC):
         del store
         return self
 
+    def prepared(self, store: Store, manifest: Manifest) -> Self:
+        """The same change with what it must read or write for exactly the version before it.
+
+        Called before every `apply`, with the same manifest.
+
+        Raises:
+            CommitConflictError: If it cannot follow that version.
+        """
+        del store, manifest
+        return self
+
     @abstractmethod
     def apply(self, manifest: Manifest) -> Manifest:
         """The content of the version after `manifest`; what all versions share is added later.

@@ -31,14 +31,7 @@ def _nothing_of_ours(_: Any) -> Footprint:
     return Footprint()
 
 
-_ROWS = frozenset({Resource(Kind.ROWS)})
 _NEW_VALUES = frozenset({Resource(Kind.ROWS), Resource(Kind.WRITTEN_VALUES)})
-
-
-def _rewrite(message: transaction_pb2.Transaction.Rewrite) -> Footprint:
-    old = [fragment for group in message.groups for fragment in group.old_fragments]
-    ids = (fragment.id for fragment in (*old, *message.old_fragments))
-    return Footprint(changes=_ROWS | fragments_of(Kind.FRAGMENT, ids))
 
 
 def _update(message: transaction_pb2.Transaction.Update) -> Footprint:
@@ -66,8 +59,6 @@ def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
 
 FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
     "create_index": _nothing_of_ours,
-    "rewrite": _rewrite,
-    "reserve_fragments": _nothing_of_ours,
     "update": _update,
     "data_replacement": _data_replacement,
     "update_mem_wal_state": _mem_wal,
