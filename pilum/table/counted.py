@@ -29,9 +29,9 @@ def with_counted_rows(store: Store, manifest: Manifest, session: Session) -> Man
         CorruptFileError: If they are not, and a file is damaged.
     """
     recorded = manifest.writer_version is not None
-    fragments = manifest.fragments if recorded else map(_uncounted, manifest.fragments)
-    if recorded and all(fragment.is_counted for fragment in manifest.fragments):
+    if recorded and manifest.is_counted:
         return manifest
+    fragments = manifest.fragments if recorded else map(_uncounted, manifest.fragments)
     counted = (
         fragment if fragment.is_counted else _counted(store, fragment, session)
         for fragment in fragments

@@ -10,9 +10,8 @@ from __future__ import annotations
 from enum import IntFlag
 
 from pilum.errors import UnsupportedFeatureError
-from pilum.format.pb import table_pb2
 
-__all__ = ["Feature", "features_of", "require_readable", "require_writable"]
+__all__ = ["Feature", "require_readable", "require_writable"]
 
 
 class Feature(IntFlag):
@@ -61,31 +60,6 @@ def require_writable(reader_flags: int, writer_flags: int, where: str) -> None:
         UnsupportedFeatureError: If one has a feature that this library would not preserve.
     """
     _require(reader_flags | writer_flags, where, "write")
-
-
-def features_of(message: table_pb2.Manifest) -> Feature:
-    """The features that the content of a manifest shows, whatever its flags say."""
-    found = Feature(0)
-    if message.base_paths:
-        found |= Feature.BASE_PATHS
-    for fragment in message.fragments:
-        found |= _features_of_fragment(fragment)
-    return found
-
-
-def _features_of_fragment(fragment: table_pb2.DataFragment) -> Feature:
-    found = Feature(0)
-    if fragment.HasField("deletion_file"):
-        found |= Feature.DELETION_FILES
-        if fragment.deletion_file.HasField("base_id"):
-            found |= Feature.BASE_PATHS
-    if fragment.WhichOneof("row_id_sequence"):
-        found |= Feature.STABLE_ROW_IDS
-    if fragment.overlays:
-        found |= Feature.DATA_OVERLAY_FILES
-    if any(file.HasField("base_id") for file in fragment.files):
-        found |= Feature.BASE_PATHS
-    return found
 
 
 def _require(flags: int, where: str, verb: str) -> None:

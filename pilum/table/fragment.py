@@ -58,7 +58,8 @@ class DataFile:
         Raises:
             CorruptFileError: If fields and columns do not pair up, or the path leaves the table.
         """
-        if ".." in message.path.split("/"):
+        path = message.path
+        if ".." in path and ".." in path.split("/"):
             raise CorruptFileError(f"data file {message.path!r} lies outside of the table")
         fields = cast("tuple[FieldId, ...]", tuple(message.fields))
         columns = tuple(message.column_indices)

@@ -6,10 +6,11 @@ around it. Source: docs/format/table.md, "Manifest".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -17,8 +18,9 @@ from pilum.errors import CorruptFileError, UnsupportedFeatureError, UnsupportedV
 from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
-from pilum.table.features import Feature, features_of, require_writable
+from pilum.table.features import Feature, require_writable
 from pilum.table.fragment import Fragment
+from pilum.table.stored_fragments import build_fragments, survey
 
 __all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
 
@@ -76,7 +78,7 @@ class Manifest:
     branch: str | None = None
     next_row_id: int = 0
     index_section: bytes = b""
-    is_lossy: bool = False
+    is_lossy: bool = field(default_factory=bool)  # no attribute of the class, see `__getattr__`
 
     @property
     def data_version(self) -> FileVersion:
@@ -97,6 +99,26 @@ class Manifest:
     def timestamp(self) -> datetime:
         """When the version was committed: UTC, cut to microseconds."""
         return _EPOCH + timedelta(microseconds=self.timestamp_ns // 1000)
+
+    if not TYPE_CHECKING:  # where every attribute would else be one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            """Works out what `from_proto` put off until somebody asks for it."""
+            later: dict[str, Callable[[], Any]] = self.__dict__.get("_later", {})
+            if name not in later:
+                raise AttributeError(f"a manifest has no {name!r}", name=name, obj=self)
+            value = self.__dict__[name] = later[name]()
+            return value
+
+    @cached_property
+    def num_rows(self) -> int:
+        """Number of rows that are not deleted, as far as it was recorded."""
+        return sum(fragment.num_rows for fragment in self.fragments)
+
+    @cached_property
+    def is_counted(self) -> bool:
+        """Whether the numbers of rows of all fragments were recorded."""
+        return all(fragment.is_counted for fragment in self.fragments)
 
     @property
     def highest_fragment_id(self) -> int:
@@ -131,20 +153,30 @@ class Manifest:
             )
 
     @classmethod
-    def from_proto(cls, message: table_pb2.Manifest, index_section: bytes = b"") -> Manifest:
+    def from_proto(
+        cls, message: table_pb2.Manifest, index_section: bytes = b"", where: str = ""
+    ) -> Manifest:
         """Reads a message.
 
+        There may be very many fragments, and most readers need few or none of them: they are
+        counted now and built when somebody looks at them.
+
+        Args:
+            message: Not to be changed any more.
+            index_section: As the manifest file has it.
+            where: For messages: where the manifest stands.
+
         Raises:
-            CorruptFileError: If it contradicts the format.
+            CorruptFileError: If it contradicts the format; fragments that do raise it later.
             UnsupportedFeatureError: If the fragments are not in the manifest itself.
         """
         if message.HasField("fragment_tree"):
             raise UnsupportedFeatureError("the manifest keeps its fragments in a tree")
         writer = message.writer_version
-        seen = features_of(message)
-        return cls(
+        found = survey(message)
+        manifest = cls(
             schema=Schema.from_proto(message.fields, message.schema_metadata),
-            fragments=tuple(map(Fragment.from_proto, message.fragments)),
+            fragments=(),
             version=message.version,
             timestamp_ns=message.timestamp.seconds * _NANOSECONDS + message.timestamp.nanos,
             data_format=_format_of(message),
@@ -153,8 +185,8 @@ class Manifest:
             ),
             config=dict(message.config),
             table_metadata=dict(message.table_metadata),
-            reader_flags=int(message.reader_feature_flags | seen),
-            writer_flags=int(message.writer_feature_flags | seen),
+            reader_flags=int(message.reader_feature_flags | found.features),
+            writer_flags=int(message.writer_feature_flags | found.features),
             transaction_file=message.transaction_file,
             writer_version=(
                 WriterVersion(writer.library, writer.version)
@@ -164,8 +196,15 @@ class Manifest:
             branch=message.branch if message.HasField("branch") else None,
             next_row_id=message.next_row_id,
             index_section=index_section,
-            is_lossy=_is_lossy(message),
         )
+        own = vars(manifest)
+        own["num_rows"], own["is_counted"] = found.num_rows, found.is_counted
+        own["_later"] = {
+            "fragments": partial(build_fragments, message, where),
+            "is_lossy": partial(_is_lossy, message),
+        }
+        del own["fragments"], own["is_lossy"]
+        return manifest
 
     def to_proto(self) -> table_pb2.Manifest:
         """The message; the offsets of the sections around it are still missing."""

@@ -147,7 +147,7 @@ class _ManifestFile:
             indices = self._section(self.message.index_section)
             decode_message(table_pb2.IndexSection, indices, self._path)
         try:
-            manifest = Manifest.from_proto(self.message, indices)
+            manifest = Manifest.from_proto(self.message, indices, self._path)
             return load_dictionaries(manifest, self.message, self._source)
         except CorruptFileError as error:
             raise error.at(self._path) from None

@@ -106,7 +106,7 @@ class Snapshot:
     @property
     def num_rows(self) -> int:
         """Number of rows that are not deleted."""
-        return sum(fragment.num_rows for fragment in self.manifest.fragments)
+        return self.manifest.num_rows
 
     def deletions(self, fragment: Fragment) -> DeletionVector | None:
         """The deleted rows of one of its fragments, None if there are none.

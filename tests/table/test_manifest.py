@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pilum.errors import UnsupportedFeatureError
+from pilum.errors import CorruptFileError, UnsupportedFeatureError
 from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Schema
 from pilum.table.manifest import THIS_WRITER, Manifest
@@ -103,3 +104,23 @@ def test_the_writer_is_named_with_the_version_of_the_package() -> None:
     assert (writer.library, writer.version) == THIS_WRITER
     workspace = tomllib.loads(Path(__file__).parents[2].joinpath("rust/Cargo.toml").read_text())
     assert THIS_WRITER.version == workspace["workspace"]["package"]["version"]
+
+
+def test_fragments_are_counted_without_building_them_and_damage_shows_when_they_are() -> None:
+    whole = message(fragments=[table_pb2.DataFragment(id=1 << 40, physical_rows=5)])
+    manifest = Manifest.from_proto(whole, where="here")
+    assert (manifest.num_rows, manifest.is_counted) == (5, True)
+    with pytest.raises(CorruptFileError, match="more than 32 bits") as caught:
+        _ = manifest.fragments
+    assert "here" in str(caught.value)
+    whole.fragments[0].id = 0
+    assert Manifest.from_proto(whole) == Manifest.from_proto(whole)
+    other = replace(Manifest.from_proto(whole), fragments=())
+    assert (other.fragments, other.num_rows) == ((), 0)
+
+
+def test_a_file_of_another_base_is_refused_without_its_flag() -> None:
+    file = table_pb2.DataFile(path="x", base_id=3)
+    whole = message(fragments=[table_pb2.DataFragment(files=[file], physical_rows=1)])
+    with pytest.raises(UnsupportedFeatureError, match="base paths"):
+        _ = Manifest.from_proto(whole).fragments
