@@ -22,14 +22,14 @@ setup: $(DONE)/extension ## Build the extension and install pilum, editable, int
 demo: $(DONE)/extension java ## Run the demo: flights through Spark, versions, time travel
 	$(BIN)/python demo/flights.py
 
-test: test-rust test-python ## Run all tests; ARGS=... goes to pytest
+test: test-rust test-python ## Run all tests, one process per core; ARGS=... goes to pytest instead
 
 test-rust: ## Run the tests of the Rust kernels only
 	PATH="$$(scripts/find-rust.sh):$$PATH" \
 	    cargo test --quiet --locked --manifest-path rust/Cargo.toml --package pilum-kernels
 
 test-python: $(DONE)/dev $(DONE)/extension java ## Run the Python tests only; ARGS=... goes to pytest
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n auto --dist loadgroup)
 
 bench: $(DONE)/dev $(DONE)/extension ## Measure against pylance, Parquet and Vortex; ARGS="--help" for more
 	$(BIN)/python -m bench $(ARGS)

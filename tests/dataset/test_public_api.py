@@ -96,7 +96,9 @@ def test_every_name_is_one_of_the_reference() -> None:
     assert own == OWN_NAMES
 
 
-@pytest.mark.parametrize(("name", "ours", "theirs"), _functions(), ids=lambda item: str(item)[:60])
+@pytest.mark.parametrize(
+    ("name", "ours", "theirs"), [pytest.param(*item, id=item[0]) for item in _functions()]
+)
 def test_arguments_have_the_names_and_defaults_of_the_reference(
     name: str, ours: Callable[..., Any], theirs: Callable[..., Any]
 ) -> None:

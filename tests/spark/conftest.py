@@ -13,10 +13,12 @@ from pyspark.sql import SparkSession
 from spark.helpers import PUSHDOWN, ROOT
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs Java."""
+    """Marks what needs Java, and keeps it in one process: one session serves all."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker("spark")
 
 
