@@ -136,3 +136,9 @@ def unpack_linear(
 def decompress_fsst(
     table: bytes, offsets: NDArray[np.int64], codes: Bytes
 ) -> list[NDArray[np.generic]]: ...
+def encode_json(
+    offsets: Offsets, data: Bytes, validity: Bytes | None
+) -> tuple[NDArray[np.int64], Bytes]: ...
+def decode_json(
+    offsets: Offsets, data: Bytes, validity: Bytes | None
+) -> tuple[NDArray[np.int64], Bytes]: ...

@@ -14,6 +14,7 @@ pub mod dictionary;
 pub mod error;
 pub mod fsst;
 pub mod full_zip;
+pub mod jsonb;
 pub mod levels;
 pub mod linear;
 pub mod mini_block;

@@ -7,6 +7,7 @@
 mod arrays;
 mod decoding;
 mod encoding;
+mod json;
 mod packed;
 mod pages20;
 mod plans;
@@ -27,6 +28,8 @@ mod _kernels {
         compress, compress_fsst, compress_zstd, count_runs, encode_full_zip_fixed,
         encode_full_zip_strings, encode_levels, encode_mini_block, fixed_costs, pack_block, ravel,
     };
+    #[pymodule_export]
+    use crate::json::{decode_json, encode_json};
     #[pymodule_export]
     use crate::packed::{join_rows, split_rows};
     #[pymodule_export]
