@@ -16,12 +16,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.blocks import validity_mask
+from pilum.container.mapped import map_fields
 from pilum.errors import InvalidInputError
-from pilum.format.blobs import DESCRIPTOR_V2, BlobKind, has_blobs
+from pilum.format.blobs import DESCRIPTOR_V2, BlobKind
 from pilum.format.schema import Field
 
 __all__ = ["Sidecars", "map_blobs", "place_blobs"]
@@ -91,26 +91,7 @@ def map_blobs(
         array: Its rows, in any form.
         form: From a field of blobs and its values to the new values.
     """
-    if field.blob_version:
-        return form(field, array)
-    if not has_blobs(field):
-        return array
-    mask = array.is_null() if array.null_count else None
-    if field.is_struct:
-        children = [
-            map_blobs(child, array.field(index), form) for index, child in enumerate(field.children)
-        ]
-        fields = [
-            pa.field(child.name, made.type, child.nullable)
-            for child, made in zip(field.children, children, strict=True)
-        ]
-        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
-    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-    items = map_blobs(field.item, array.values.slice(first, last - first), form)
-    offsets = pc.subtract(array.offsets, pa.scalar(first, array.offsets.type))
-    make = pa.large_list if pt.is_large_list(array.type) else pa.list_
-    kind = make(pa.field(field.item.name, items.type, field.item.nullable))
-    return type(array).from_arrays(offsets, items, type=kind, mask=mask)
+    return map_fields(field, array, lambda one: one.blob_version > 0, form)
 
 
 def _place_v1(array: pa.Array, write: Write) -> pa.Array:

@@ -8,11 +8,11 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from pilum.format.extension import restored_schema
 from pilum.format.schema import Schema
 from pilum.storage.io_stats import IOStats
 from pilum.storage.open import open_store
 from pilum.table.features import Feature
+from pilum.table.json_columns import given_schema
 from pilum.table.references import Reference, resolve
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
@@ -80,7 +80,7 @@ class DatasetBase:
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
-        return restored_schema(self._snapshot.schema.arrow)
+        return given_schema(self._snapshot.schema.arrow)
 
     @property
     def lance_schema(self) -> Schema:

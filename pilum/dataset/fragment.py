@@ -18,11 +18,11 @@ from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transact
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
-from pilum.format.extension import restored_schema, restored_table
 from pilum.storage.open import open_store
 from pilum.table.delete import delete_rows, matching_rows
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.json_columns import given_schema, given_table
 from pilum.table.take import physical_rows, take_addresses
 from pilum.table.write import WriteOptions
 
@@ -58,7 +58,7 @@ class LanceFragment:
     @property
     def schema(self) -> pa.Schema:
         """The columns, which are those of the table."""
-        return restored_schema(self._snapshot.schema.arrow)
+        return given_schema(self._snapshot.schema.arrow)
 
     @property
     def physical_rows(self) -> int:
@@ -169,7 +169,7 @@ class LanceFragment:
         addresses = rows.astype(np.uint64) + np.uint64(self.fragment_id << _ADDRESS_SHIFT)
         names, projection = project(columns, self._snapshot.described.arrow)
         table = take_addresses(self._snapshot, addresses, names)
-        return restored_table(projection.table(table) if projection else table)
+        return given_table(projection.table(table) if projection else table)
 
     def head(self, num_rows: int) -> pa.Table:
         """Reads the first rows."""

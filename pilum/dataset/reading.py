@@ -22,7 +22,7 @@ from pilum.dataset.options import (
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
-from pilum.format.extension import restored_table
+from pilum.table.json_columns import given_table
 from pilum.table.scan import count_rows
 from pilum.table.take import take
 
@@ -196,7 +196,7 @@ class Reading(DatasetBase):
         rows = positions(indices, self._snapshot.num_rows)
         names, projection = project(columns, self._snapshot.described.arrow)
         table = take(self._snapshot, rows, names)
-        return restored_table(projection.table(table) if projection else table)
+        return given_table(projection.table(table) if projection else table)
 
     def sample(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pilum.dataset.options import ScanRequest, require_count
-from pilum.format.extension import restored_batches, restored_schema, restored_table
+from pilum.table.json_columns import given_batches, given_schema, given_table
 from pilum.table.scan import count_rows, scan, scan_table
 from pilum.table.snapshot import Snapshot
 
@@ -26,7 +26,7 @@ class LanceScanner:
         self._snapshot = snapshot
         self._request = request
         self._stored = request.schema(snapshot)
-        self._schema = restored_schema(self._stored)
+        self._schema = given_schema(self._stored)
 
     @property
     def projected_schema(self) -> pa.Schema:
@@ -41,7 +41,7 @@ class LanceScanner:
     @property
     def dataset_schema(self) -> pa.Schema:
         """Of the table."""
-        return restored_schema(self._snapshot.schema.arrow)
+        return given_schema(self._snapshot.schema.arrow)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Gives the rows batch by batch, with bounded memory.
@@ -53,7 +53,7 @@ class LanceScanner:
         projection = self._request.projection
         batches = scan(self._snapshot, self._request.options)
         stored = map(projection.apply, batches) if projection else batches
-        yield from restored_batches(self._stored, stored)
+        yield from given_batches(self._stored, stored)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Gives the rows as a stream of batches."""
@@ -62,7 +62,7 @@ class LanceScanner:
     def to_table(self) -> pa.Table:
         """Reads all rows."""
         if self._request.projection is None:
-            return restored_table(scan_table(self._snapshot, self._request.options))
+            return given_table(scan_table(self._snapshot, self._request.options))
         return pa.Table.from_batches(self.to_batches(), self._schema)
 
     def to_pandas(self, **kwargs: Any) -> Any:

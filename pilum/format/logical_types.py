@@ -5,6 +5,7 @@
     fixed_size_list:lance.bfloat16:3 (stored as 2 bytes each)
     list.struct (a list whose items are structs)      map      fixed_size_list:struct:2
     dict:string:int32:false (a dictionary: its values, its keys, and never "ordered")
+    json (binary JSON in a large_binary; users see text of the extension type arrow.json)
 
 Nested types (struct, list, map, fixed-size list of structs) name only their own level: the children
 are fields of their own. A fixed-size list of a primitive and a dictionary are one name. Source:
@@ -21,7 +22,7 @@ import pyarrow.types as pt
 from pilum.errors import CorruptFileError, UnsupportedTypeError
 from pilum.format.extension import EXTENSION_METADATA, EXTENSION_NAME, stored_metadata
 
-__all__ = ["PLAIN_TYPES", "arrow_of_leaf", "logical_type", "struct_list_size", "width_bits"]
+__all__ = ["JSON", "PLAIN_TYPES", "arrow_of_leaf", "logical_type", "struct_list_size", "width_bits"]
 
 _PLAIN: dict[str, pa.DataType] = {
     "null": pa.null(),
@@ -54,6 +55,9 @@ _PLAIN: dict[str, pa.DataType] = {
 }
 PLAIN_TYPES = frozenset(_PLAIN)
 """Names without parameters, of types without child fields."""
+
+JSON = "json"
+"""Binary JSON, in a large_binary."""
 
 _KEYS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
 _BFLOAT16 = "lance.bfloat16"
@@ -154,8 +158,8 @@ def arrow_of_leaf(name: str) -> pa.DataType:
         return _PLAIN[name]
     if name == _BFLOAT16:
         return pa.binary(2)
-    if name == "json":
-        raise UnsupportedTypeError("JSON columns, which are stored in a binary form")
+    if name == JSON:
+        return pa.large_binary()
     kind, _, rest = name.partition(":")
     try:
         if kind == "timestamp":

@@ -27,8 +27,14 @@ from pilum.errors import (
     InvalidInputError,
     UnsupportedTypeError,
 )
-from pilum.format.extension import EXTENSION_NAME, stored_metadata
-from pilum.format.logical_types import PLAIN_TYPES, arrow_of_leaf, logical_type, struct_list_size
+from pilum.format.extension import EXTENSION_METADATA, EXTENSION_NAME, stored_metadata
+from pilum.format.logical_types import (
+    JSON,
+    PLAIN_TYPES,
+    arrow_of_leaf,
+    logical_type,
+    struct_list_size,
+)
 from pilum.format.pb import file_pb2
 
 __all__ = ["DESCRIPTOR_ID", "Field", "FieldId", "Schema"]
@@ -41,7 +47,9 @@ _LISTS = frozenset({"list", "large_list", "list.struct", "large_list.struct", "m
 _PACKED = "lance-encoding:packed"
 _BLOB = "lance-encoding:blob"
 _BLOB_V2 = "lance.blob.v2"
-_JSON = {"arrow.json", "lance.json"}
+_JSON_TEXT = "arrow.json"
+_JSON_BINARY = "lance.json"
+_JSON_METADATA = {EXTENSION_NAME: _JSON_BINARY, EXTENSION_METADATA: ""}
 
 DESCRIPTOR_ID = FieldId(-1)
 """What members of blob descriptors have for an id."""
@@ -133,6 +141,11 @@ class Field:
         return self.is_struct and bool(self.children) and asked
 
     @property
+    def is_json(self) -> bool:
+        """Whether values are JSON, which is binary in files and text for users."""
+        return self.logical_type == JSON
+
+    @property
     def blob_version(self) -> int:
         """1 or 2 for a column of blobs as users see it, 0 for any other."""
         if not self.metadata:
@@ -211,6 +224,8 @@ class Field:
     def from_arrow(cls, field: pa.Field, ids: Iterator[int], above: str = "") -> Field:
         """Builds the tree below an Arrow field, taking ids in pre-order.
 
+        JSON, as text or binary, becomes a field of binary JSON.
+
         Args:
             field: The field.
             ids: Numbers for it and all below it.
@@ -224,11 +239,8 @@ class Field:
         )
         number, path = FieldId(next(ids)), above + field.name
         metadata = stored_metadata(field)
-        if metadata.get(EXTENSION_NAME) in _JSON:
-            raise UnsupportedTypeError(
-                f"column {path!r}: JSON columns have a binary form in files that is not supported; "
-                "write the storage of the array, as text"
-            )
+        if metadata.get(EXTENSION_NAME) in {_JSON_TEXT, _JSON_BINARY}:
+            return cls(field.name, number, JSON, field.nullable, metadata | _JSON_METADATA)
         children: tuple[Field, ...] = ()
         if pt.is_struct(arrow):
             children = tuple(cls.from_arrow(member, ids, f"{path}.") for member in arrow)

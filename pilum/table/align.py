@@ -31,6 +31,7 @@ from pilum.format.logical_types import logical_type
 from pilum.format.retype import retyped
 from pilum.format.schema import Field, Schema
 from pilum.table.blob_inputs import blob_field
+from pilum.table.json_columns import with_binary_json
 
 __all__ = ["Alignment", "align", "new_schema", "require_unreserved"]
 
@@ -125,6 +126,8 @@ def _matched(incoming: list[pa.Field], fields: tuple[Field, ...], prefix: str) -
 def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
     path = prefix + field.name
     arrow = _storage(incoming.type)
+    if field.is_json and _may_be_json(incoming, arrow):
+        return field
     _require_type(arrow, field, path)
     _require_extension(incoming, field, path)
     if field.blob_version == 2:
@@ -140,6 +143,14 @@ def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
         item = _matched_field(arrow.value_field, field.item, f"{path}.")
         return replace(field, children=(item,))
     return field
+
+
+def _may_be_json(incoming: pa.Field, arrow: pa.DataType) -> bool:
+    """Text, of arrow.json or of no extension type, or what is marked as binary JSON."""
+    name = stored_metadata(incoming).get(EXTENSION_NAME)
+    if pt.is_large_binary(arrow):
+        return name == "lance.json"
+    return name in {None, "arrow.json"} and (pt.is_string(arrow) or pt.is_large_string(arrow))
 
 
 def _require_type(arrow: pa.DataType, field: Field, path: str) -> None:
@@ -178,6 +189,7 @@ def _storage(arrow: pa.DataType) -> pa.DataType:
 
 
 def _conform(column: pa.Array, field: Field) -> pa.Array:
+    column = with_binary_json(field, column)
     if column.type != field.arrow_type:
         plain = _without_views(column.type)
         if plain != column.type:

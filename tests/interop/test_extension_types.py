@@ -13,7 +13,7 @@ import pytest
 from interop.comparison import assert_same
 
 import pilum
-from pilum.errors import CorruptFileError, SchemaMismatchError, UnsupportedTypeError
+from pilum.errors import CorruptFileError, SchemaMismatchError
 from pilum.file import LanceFileReader, LanceFileWriter
 from pilum.format.extension import restored_schema
 
@@ -207,15 +207,3 @@ def test_vectors_of_brain_floats(tmp_path: Path, writer: Any, reader: Any) -> No
     reader.write_dataset(reader.dataset(tmp_path / "t").to_table(), tmp_path / "t", mode="append")
     found = reader.dataset(tmp_path / "t").to_table()
     assert_same(found, pa.concat_tables([table, table]))
-
-
-def test_json_is_refused(tmp_path: Path) -> None:
-    """The reference stores it in a binary form that we do not have, and reads no other."""
-    values = pa.array(['{"a": 1}', None, "[]"], pa.json_())
-    nested = pa.ListArray.from_arrays(pa.array([0, 3], pa.int32()), values)
-    for table in (pa.table({"j": values}), pa.table({"j": nested})):
-        lance.write_dataset(table, tmp_path / "theirs", mode="overwrite")
-        with pytest.raises(UnsupportedTypeError, match="JSON"):
-            pilum.dataset(tmp_path / "theirs").to_table()
-        with pytest.raises(UnsupportedTypeError, match=r"JSON.*as text"):
-            pilum.write_dataset(table, tmp_path / "ours")

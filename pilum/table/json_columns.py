@@ -1,0 +1,155 @@
+"""JSON columns: text of the extension type arrow.json for users, binary in files.
+
+The binary form has sorted keys and numbers of 64 bits, so text comes back with the same meaning but
+not with the same spelling. Source: docs/format/container.md, "JSON".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum import kernels
+from pilum.blocks import StringBlock, block_of, validity_mask
+from pilum.container.mapped import map_fields
+from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.format.extension import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    restored_batches,
+    restored_schema,
+    restored_table,
+)
+from pilum.format.retype import retyped
+from pilum.format.schema import Field, Schema
+
+__all__ = ["given_batches", "given_schema", "given_table", "has_json", "with_binary_json"]
+
+_TEXT = {EXTENSION_NAME: "arrow.json", EXTENSION_METADATA: ""}
+_MARK = b"lance.json"
+_MAX_TEXT_BYTES = 2**31 - 1
+
+
+def has_json(field: Field) -> bool:
+    """Whether the field or one below it is JSON."""
+    return any(one.is_json for one in field.walk())
+
+
+def with_binary_json(field: Field, array: pa.Array) -> pa.Array:
+    """A column with binary values for JSON, at any depth; what is binary already stays.
+
+    Args:
+        field: The column of the table.
+        array: Incoming rows: text or binary where the field is JSON.
+
+    Raises:
+        InvalidInputError: If a text is not JSON.
+    """
+
+    def form(leaf: Field, values: pa.Array) -> pa.Array:
+        if isinstance(values, pa.ExtensionArray):
+            values = values.storage
+        if pt.is_large_binary(values.type):
+            return values
+        try:
+            return _converted(values, pa.large_binary(), kernels.encode_json)
+        except ValueError as error:
+            raise InvalidInputError(f"column {leaf.name!r} is JSON: {error}") from error
+
+    return map_fields(field, array, _is_json, form) if has_json(field) else array
+
+
+def given_schema(stored: pa.Schema) -> pa.Schema:
+    """The schema as users see it: with text for JSON and the extension types of this process."""
+    return restored_schema(_with_text(stored).arrow if _has_json(stored) else stored)
+
+
+def given_table(table: pa.Table) -> pa.Table:
+    """A table as users see it; see `given_schema`.
+
+    Raises:
+        CorruptFileError: If a value is damaged, or a type cannot have its storage.
+    """
+    if not _has_json(table.schema):
+        return restored_table(table)
+    schema = _with_text(table.schema).arrow
+    batches = _texts(table.schema, table.to_batches())
+    return restored_table(pa.Table.from_batches(batches, schema))
+
+
+def given_batches(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    """Batches of a schema as users see them; see `given_schema`.
+
+    Raises:
+        CorruptFileError: As `given_table`.
+    """
+    if not _has_json(stored):
+        return restored_batches(stored, batches)
+    return restored_batches(_with_text(stored).arrow, _texts(stored, batches))
+
+
+def _texts(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    fields = Schema.from_arrow(stored).fields
+    schema = _with_text(stored).arrow
+    for batch in batches:
+        columns = [
+            retyped(map_fields(field, column, _is_json, _text), target.type)
+            if has_json(field)
+            else column
+            for field, column, target in zip(fields, batch.columns, schema, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _text(field: Field, values: pa.Array) -> pa.Array:
+    try:
+        return _converted(values, pa.string(), kernels.decode_json)
+    except CorruptFileError as error:
+        raise error.at(f"column {field.name!r}, binary JSON") from None
+
+
+def _converted(
+    values: pa.Array, kind: pa.DataType, convert: Callable[..., tuple[np.ndarray, np.ndarray]]
+) -> pa.Array:
+    block = block_of(values)
+    assert isinstance(block, StringBlock)
+    validity = None
+    if values.null_count:
+        validity = np.packbits(validity_mask(values), bitorder="little")
+    offsets, data = convert(block.offsets, block.data, validity)
+    if pt.is_string(kind):
+        if len(data) > _MAX_TEXT_BYTES:
+            raise InvalidInputError(f"{len(data)} bytes of JSON at once; use smaller batches")
+        offsets = offsets.astype(np.int32)
+    buffers = [None if part is None else pa.py_buffer(part) for part in (validity, offsets, data)]
+    return pa.Array.from_buffers(kind, len(values), buffers, values.null_count)
+
+
+def _with_text(stored: pa.Schema) -> Schema:
+    schema = Schema.from_arrow(stored)
+    return Schema(tuple(map(_text_field, schema.fields)), schema.metadata)
+
+
+def _text_field(field: Field) -> Field:
+    if field.is_json:
+        return replace(field, logical_type="string", metadata={**field.metadata, **_TEXT})
+    return replace(field, children=tuple(map(_text_field, field.children)))
+
+
+def _is_json(field: Field) -> bool:
+    return field.is_json
+
+
+def _has_json(schema: pa.Schema) -> bool:
+    return any(map(_is_marked, schema))
+
+
+def _is_marked(field: pa.Field) -> bool:
+    if field.metadata and field.metadata.get(EXTENSION_NAME.encode()) == _MARK:
+        return True
+    kind = field.type
+    return pt.is_nested(kind) and any(_is_marked(kind.field(i)) for i in range(kind.num_fields))
