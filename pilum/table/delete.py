@@ -15,7 +15,8 @@ from pilum.table.columns import ROW_ADDRESS
 from pilum.table.deletion_bytes import store_deletions
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.operations.delete import Delete, Marked
+from pilum.table.operations.delete import Delete
+from pilum.table.operations.marked_rows import Marked
 from pilum.table.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
 

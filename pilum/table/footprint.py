@@ -8,6 +8,7 @@ the thing itself:
     A, then B   Append  Delete  Update  Rewrite  Replace  Overwrite  Restore  Merge  Project  Config
     Append        .       .       .        .        .         I         I       n       n       .
     Delete        .       f       f        F        F         I         I       R       .       .
+    Update        i       f       f,i      F        F         I         I       R       n       .
     Overwrite     .       .       .        .        .         R         .       .       .       k
     Merge         R       R       R        R        R         I         I       R       I       s
     Project       n       .       n        .        n         I         I       R       R       .
@@ -18,6 +19,7 @@ the thing itself:
     n  R unless the one of both that changes columns asks for no values where nulls were fine
     F  R if both touch a fragment
     f  if both touch a fragment, A is brought up to date where B only deleted other rows; else R
+    i  R if A inserts rows because their keys were not there
     k  I if both are about one key of the config, which one of them sets
     t  I if the Config is about metadata of the schema or of fields; after an overwrite also as k
     s  R if the Config is about metadata of the schema or of fields
@@ -71,6 +73,7 @@ class Kind(Enum):
     DELETED_ROWS = "the deleted rows of fragment"
     ROWS = "the rows"
     WRITTEN_VALUES = "the values that were written"
+    NEW_ROWS = "the keys of new rows"
     SCHEMA = "the columns"
     PROJECTION = "the columns that are left"
     DESCRIPTIONS = "what the columns are said to be"
@@ -93,6 +96,7 @@ _VERDICTS = {
     Kind.DELETED_ROWS: Verdict.MERGEABLE,
     Kind.ROWS: Verdict.RETRYABLE,
     Kind.WRITTEN_VALUES: Verdict.RETRYABLE,
+    Kind.NEW_ROWS: Verdict.RETRYABLE,
     Kind.SCHEMA: Verdict.RETRYABLE,
     Kind.PROJECTION: Verdict.INCOMPATIBLE,
     Kind.DESCRIPTIONS: Verdict.RETRYABLE,

@@ -29,6 +29,7 @@ from pilum.table.operations.project import Project
 from pilum.table.operations.reserve import ReserveFragments
 from pilum.table.operations.restore import Restore
 from pilum.table.operations.rewrite import Rewrite
+from pilum.table.operations.update import Update
 from pilum.table.operations.update_config import UpdateConfig
 
 __all__ = ["OPERATIONS", "Committed", "Transaction", "load_transaction"]
@@ -44,6 +45,7 @@ OPERATIONS: Mapping[str, type[Operation]] = {
         ReserveFragments,
         Restore,
         Rewrite,
+        Update,
         UpdateConfig,
     )
 }

@@ -25,6 +25,7 @@ from pilum.table.operations.project import Project
 from pilum.table.operations.reserve import ReserveFragments
 from pilum.table.operations.restore import Restore
 from pilum.table.operations.rewrite import Rewrite
+from pilum.table.operations.update import Update, UpdateMode
 from pilum.table.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.reuse_index import Move
 from pilum.table.transaction import OPERATIONS, Committed
@@ -56,6 +57,13 @@ OTHERS: dict[str, Any] = {
     ),
     "update, elsewhere": T.Update(
         updated_fragments=[DataFragment(id=1)], new_fragments=[DataFragment(id=0)]
+    ),
+    "update, with keys": T.Update(
+        new_fragments=[DataFragment(id=0)],
+        fields_modified=[3],
+        fields_for_preserving_frag_bitmap=[1, 2],
+        updated_fragment_offset_bitmaps={4: b"bitmap"},
+        inserted_rows=T.KeyExistenceFilter(field_ids=[1]),
     ),
     "update_config": T.UpdateConfig(upsert_values={"elsewhere": "x"}),
     "update_config, of the schema": T.UpdateConfig(schema_metadata_updates=UpdateMap()),
@@ -110,6 +118,7 @@ update                                     .     R     R     .     .     R     R
 update, rows of it                         .     m     m     .     .     R     R     .     .
 update, columns of it                      .     R     R     .     .     R     R     .     .
 update, elsewhere                          .     .     .     .     .     R     R     .     .
+update, with keys                          .     .     .     .     .     R     R     .     .
 update_config                              .     .     .     .     .     .     .     .     .
 update_config, of the schema               .     .     .     .     .     R     .     .     I
 update_config, of a field                  .     .     .     .     .     R     .     .     I
@@ -151,6 +160,7 @@ update                                     .     .     .     .     .
 update, rows of it                         .     .     .     .     .
 update, columns of it                      .     .     .     .     .
 update, elsewhere                          .     .     .     .     .
+update, with keys                          .     .     .     .     .
 update_config                              .     .     .     .     .
 update_config, of the schema               .     .     .     I     .
 update_config, of a field                  .     .     .     .     I
@@ -192,6 +202,7 @@ update                                     R     .
 update, rows of it                         m     .
 update, columns of it                      R     .
 update, elsewhere                          .     .
+update, with keys                          .     .
 update_config                              .     .
 update_config, of the schema               .     .
 update_config, of a field                  .     .
@@ -209,6 +220,48 @@ data_overlay                               .     .
 update_mem_wal_state                       .     .
 clone                                      .     .
 update_bases                               .     .
+"""
+
+GOLDEN_UPDATE = """
+                                           rows  all   cols  keys  told
+append                                     .     .     .     R     R
+delete                                     R     R     R     .     .
+delete, rows of it                         m     m     m     .     .
+delete, elsewhere                          .     .     .     .     .
+overwrite                                  I     I     I     I     I
+overwrite, same key                        I     I     I     I     I
+create_index                               .     .     .     .     .
+rewrite                                    R     R     R     .     .
+rewrite, old form                          R     R     R     .     .
+rewrite, elsewhere                         .     .     .     .     .
+merge                                      R     R     R     R     R
+merge, nulls as before                     R     R     R     R     R
+project                                    R     R     R     R     R
+project, nulls as before                   .     .     .     .     .
+restore                                    I     I     I     I     I
+reserve_fragments                          .     .     .     .     .
+update                                     R     R     R     R     R
+update, rows of it                         m     m     m     R     R
+update, columns of it                      R     R     R     R     R
+update, elsewhere                          .     .     .     R     R
+update, with keys                          .     .     .     R     R
+update_config                              .     .     .     .     .
+update_config, of the schema               .     .     .     .     .
+update_config, of a field                  .     .     .     .     .
+update_config, of the schema, old form     .     .     .     .     .
+update_config, of a field, old form        .     .     .     .     .
+update_config, of another field            .     .     .     .     .
+update_config, of a note                   .     .     .     .     .
+update_config, same key                    .     .     .     .     .
+update_config, same key removed            .     .     .     .     .
+update_config, same key, old form          .     .     .     .     .
+update_config, same key removed, old form  .     .     .     .     .
+data_replacement                           R     R     R     .     .
+data_replacement, elsewhere                .     .     .     .     .
+data_overlay                               .     .     .     .     .
+update_mem_wal_state                       I     I     I     I     I
+clone                                      .     .     .     .     .
+update_bases                               .     .     .     .     .
 """
 
 # "must" is a projection after which a column must not have nulls, "drop" any other.
@@ -233,6 +286,13 @@ CONFIG: dict[str, Operation] = {
 FRAGMENTS: dict[str, Operation] = {
     "pack": Rewrite((Move((Fragment(FragmentId(0), (), 9),), ()),)),
     "ids": ReserveFragments(1),
+}
+UPDATE: dict[str, Operation] = {
+    "rows": Update((Fragment(FragmentId(0), (), 9),)),
+    "all": Update((), (FragmentId(0),), (Fragment(FragmentId(0), (), 9),)),
+    "cols": Update((Fragment(FragmentId(0), (), 9),), mode=UpdateMode.COLUMNS),
+    "keys": Update(new=(Fragment(FragmentId(0), (), 9),), inserts_keys=True),
+    "told": Update(new=(Fragment(FragmentId(0), (), 9),), key_filter=b""),
 }
 CONFIGS = [name for name in OTHERS if name.startswith("update_config")]
 SIGNS = {
@@ -263,7 +323,12 @@ def verdicts(mine: dict[str, Operation]) -> str:
 @pytest.mark.checklist("S2.9")
 @pytest.mark.parametrize(
     ("mine", "golden"),
-    [(MINE, GOLDEN), (CONFIG, GOLDEN_CONFIG), (FRAGMENTS, GOLDEN_FRAGMENTS)],
+    [
+        (MINE, GOLDEN),
+        (CONFIG, GOLDEN_CONFIG),
+        (FRAGMENTS, GOLDEN_FRAGMENTS),
+        (UPDATE, GOLDEN_UPDATE),
+    ],
 )
 def test_the_verdicts_are_those_of_the_reference(mine: dict[str, Operation], golden: str) -> None:
     assert verdicts(mine) == golden.strip("\n")
@@ -286,6 +351,9 @@ def test_every_operation_of_the_message_is_known() -> None:
         "reserve_fragments",
         "restore",
         "rewrite",
+        "update, columns of it",
+        "update, elsewhere",
+        "update, with keys",
         *CONFIGS,
     ],
 )

@@ -47,7 +47,7 @@ class Append(Operation):
         """The table must still be the same one, with the same required columns."""
         return Footprint.of(
             relies_on=(Kind.HISTORY, Kind.REQUIRED_COLUMNS, Kind.MEMTABLES),
-            changes=(Kind.ROWS, Kind.WRITTEN_VALUES),
+            changes=(Kind.ROWS, Kind.WRITTEN_VALUES, Kind.NEW_ROWS),
         )
 
     def new_files(self) -> tuple[str, ...]:

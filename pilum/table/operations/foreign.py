@@ -34,14 +34,6 @@ def _nothing_of_ours(_: Any) -> Footprint:
 _NEW_VALUES = frozenset({Resource(Kind.ROWS), Resource(Kind.WRITTEN_VALUES)})
 
 
-def _update(message: transaction_pb2.Transaction.Update) -> Footprint:
-    moves_rows = message.update_mode == transaction_pb2.Transaction.Update.REWRITE_ROWS
-    updated = (fragment.id for fragment in message.updated_fragments)
-    return Footprint(
-        changes=_NEW_VALUES
-        | fragments_of(Kind.FRAGMENT, message.removed_fragment_ids)
-        | fragments_of(Kind.DELETED_ROWS if moves_rows else Kind.FRAGMENT, updated)
-    )
 
 
 def _data_replacement(message: transaction_pb2.Transaction.DataReplacement) -> Footprint:
@@ -59,7 +51,6 @@ def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
 
 FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
     "create_index": _nothing_of_ours,
-    "update": _update,
     "data_replacement": _data_replacement,
     "update_mem_wal_state": _mem_wal,
     "clone": _nothing_of_ours,

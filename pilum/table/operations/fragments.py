@@ -43,8 +43,15 @@ def _data_format(major: int, minor: int) -> str:
         return f"{major}.{minor}"
 
 
-def require_fits(fragments: Iterable[Fragment], schema: Schema) -> None:
+def require_fits(
+    fragments: Iterable[Fragment], schema: Schema, *, may_have_more: bool = False
+) -> None:
     """Checks new fragments against the schema.
+
+    Args:
+        fragments: What is new.
+        schema: Of the table.
+        may_have_more: Whether files may have fields that the table does not have.
 
     Raises:
         SchemaMismatchError: If a file has a field that the table does not have, or if a column
@@ -56,7 +63,7 @@ def require_fits(fragments: Iterable[Fragment], schema: Schema) -> None:
         if not fragment.files or fragment.physical_rows <= 0:
             raise InvalidInputError(f"a new fragment without rows: {fragment}")
         found = {field for file in fragment.files for field in file.fields if field >= 0}
-        if extra := found - known:
+        if not may_have_more and (extra := found - known):
             raise SchemaMismatchError(
                 f"fragment file {fragment.files[0].path} has the field ids {sorted(extra)}, "
                 "which the table does not have"
