@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TypedDict
 
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.options import Filter, require_count
+from pilum.dataset.options import Filter
+from pilum.dataset.retrying import Retries
 from pilum.dataset.transactions import publish
-from pilum.errors import CommitConflictError, CommitContentionError, InvalidInputError
 from pilum.expressions import bind
 from pilum.table.delete import delete_rows, matching_rows
 from pilum.table.snapshot import Snapshot
@@ -55,25 +56,10 @@ class Deleting(DatasetBase):
             CommitContentionError: If others interfered every time.
             InvalidInputError: For any other argument that makes no sense.
         """
-        retries = require_count("conflict_retries", conflict_retries)
-        if not isinstance(retry_timeout, timedelta):
-            raise InvalidInputError(f"retry_timeout: expected a timedelta, found {retry_timeout!r}")
-        end = time.monotonic() + retry_timeout.total_seconds()
-        snapshot = self._snapshot
-        for attempt in range(retries + 1):
-            try:
-                self._snapshot, num_rows = _delete(snapshot, predicate)
-                return DeleteResult(num_deleted_rows=num_rows)
-            except CommitConflictError as error:
-                if not error.retryable:
-                    raise
-                if attempt == retries or time.monotonic() >= end:
-                    raise CommitContentionError(
-                        f"{self._uri}: others changed the rows to delete, {attempt + 1} times; "
-                        f"try again later\n  {error}"
-                    ) from error
-            snapshot = Snapshot.latest(snapshot.store)
-        raise AssertionError  # the last attempt returns or raises
+        retries = Retries(conflict_retries, retry_timeout)
+        snapshot, num_rows = retries.run(self._snapshot, partial(_delete, predicate=predicate))
+        self._snapshot = replace(snapshot, session=self._snapshot.session)
+        return DeleteResult(num_deleted_rows=num_rows)
 
     def truncate_table(self) -> None:
         """Deletes all rows and moves this dataset to the new version."""

@@ -23,6 +23,7 @@ from pilum.dataset.transactions import (
     publish,
     write_transaction,
 )
+from pilum.dataset.updating import Updating
 from pilum.dataset.versions import Versions, moment
 from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
@@ -38,12 +39,14 @@ __all__ = ["LanceDataset", "dataset", "write_dataset"]
 _DEFAULTS = WriteOptions()
 
 
-class LanceDataset(Reading, Blobs, Writing, Deleting, Evolving, Versions, Tagging, Configuring):
+class LanceDataset(
+    Reading, Blobs, Writing, Deleting, Updating, Evolving, Versions, Tagging, Configuring
+):
     """One version of a table.
 
     What it gives never changes, whatever others write meanwhile; `checkout_latest`, `insert`,
-    `delete` and the calls that change columns move it on. It pickles as its location and version,
-    and exports itself to other libraries as an Arrow stream.
+    `delete`, `update`, `merge_insert` and the calls that change columns move it on. It pickles as
+    its location and version, and exports itself to other libraries as an Arrow stream.
     """
 
 

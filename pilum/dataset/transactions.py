@@ -35,7 +35,14 @@ from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
 from pilum.table.write import WriteOptions, write_fragments
 
-__all__ = ["BlobRequest", "WriteRequest", "properties_of", "publish", "write_transaction"]
+__all__ = [
+    "BlobRequest",
+    "WriteRequest",
+    "properties_of",
+    "publish",
+    "require_version",
+    "write_transaction",
+]
 
 _MODES = ("create", "append", "overwrite")
 _COMMIT_MESSAGE = "__lance_commit_message"
@@ -196,10 +203,19 @@ def _file_version(
     wanted = None if asked is None else FileVersion.parse(asked)
     if snapshot is None or (wanted and request.mode != "append"):
         return wanted or default_version(new_schema(schema), has_sidecars=True)
+    return require_version(snapshot, asked)
+
+
+def require_version(snapshot: Snapshot, asked: str | None) -> FileVersion:
+    """The file version of what is added to a table: its own.
+
+    Raises:
+        InvalidInputError: If another one is asked for.
+    """
     version = snapshot.manifest.data_version
-    if wanted not in {None, version}:
+    if asked is not None and FileVersion.parse(asked) is not version:
         raise InvalidInputError(
-            f"data_storage_version: the table has {version}, so {asked!r} cannot be appended"
+            f"data_storage_version: the table has {version}, so {asked!r} cannot be added"
         )
     return version
 

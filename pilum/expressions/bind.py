@@ -40,7 +40,7 @@ from pilum.expressions.nodes import (
 from pilum.expressions.references import references
 from pilum.expressions.types import is_binary, is_number, is_temporal, is_text
 
-__all__ = ["META_COLUMNS", "bind", "bind_projection"]
+__all__ = ["META_COLUMNS", "bind", "bind_assignment", "bind_projection"]
 
 META_COLUMNS = pa.schema([("_rowid", pa.uint64()), ("_rowaddr", pa.uint64())])
 _NO_ROWS = pa.RecordBatch.from_pylist([{}])
@@ -79,6 +79,23 @@ def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
     if isinstance(node, Column):
         field = _Binder(everything).field(node)
     return BoundProjection(references(node), field, node)
+
+
+def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundProjection:
+    """Binds one SQL expression whose values are to be stored in a column of type `target`.
+
+    They are cast where SQL would: a float loses what is behind its point, text is parsed.
+
+    Raises:
+        ColumnNotFoundError: If it names a column that the schema does not have.
+        FilterError: If it does not parse, its types do not fit, or it is a constant that `target`
+            cannot hold.
+    """
+    binder = _Binder(_with_meta(schema))
+    node, arrow = _bind_sql(text, _with_meta(schema))
+    if not (isinstance(node, Column) and binder.field(node).type == target):
+        node = binder.assigned(Typed(node, arrow), target)
+    return BoundProjection(references(node), pa.field("", target), node)
 
 
 def _with_meta(schema: pa.Schema) -> pa.Schema:
@@ -133,6 +150,15 @@ class _Binder:
         """Finds a column, with the type that it is stored with."""
         name = self._schema.names[self._find(node)]
         return Typed(Column((name, *node.path[1:])), self.field(node).type)
+
+    def assigned(self, value: Typed, target: pa.DataType) -> Expression:
+        """The node with values of the type of the column that they are stored in."""
+        values = target.value_type if pt.is_dictionary(target) else target
+        if value.type != values:
+            value = _fold(self._cast_bound(value, values))
+        if value.type != target:  # a time of another unit, or what becomes a dictionary
+            value = _fold(Typed(Cast(value.node, target), target))
+        return value.node
 
     def _column(self, node: Column) -> Typed:
         """A column in an expression, where it is its values, not their dictionary."""
@@ -217,12 +243,14 @@ class _Binder:
         return Typed(Like(operand.node, pattern.node, node.ignore_case), pa.bool_())
 
     def _cast(self, node: Cast) -> Typed:
-        operand = self.bind(node.operand)
-        if isinstance(operand.node, Constant) and is_text(operand.type) and is_temporal(node.type):
-            return self._temporal(operand.node.value, node.type)
-        if not _castable(operand.type, node.type):
-            raise FilterError(f"cannot cast {operand.type} to {node.type}")
-        return Typed(Cast(operand.node, node.type), node.type)
+        return self._cast_bound(self.bind(node.operand), node.type)
+
+    def _cast_bound(self, operand: Typed, target: pa.DataType) -> Typed:
+        if isinstance(operand.node, Constant) and is_text(operand.type) and is_temporal(target):
+            return self._temporal(operand.node.value, target)
+        if not _castable(operand.type, target):
+            raise FilterError(f"cannot cast {operand.type} to {target}")
+        return Typed(Cast(operand.node, target), target)
 
     def _temporal(self, text: pa.Scalar, target: pa.DataType) -> Typed:
         """`timestamp '...'`, in the unit that its digits need."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.expressions.evaluate import evaluate, read_column, to_array, to_mask
@@ -91,6 +92,6 @@ class BoundProjection:
         Raises:
             FilterError: If a value overflows, is divided by zero or does not fit a cast.
         """
-        if isinstance(self.node, Column):
+        if isinstance(self.node, Column) and pt.is_dictionary(self.field.type):
             return read_column(self.node, batch)
         return to_array(evaluate(self.node, batch), batch.num_rows)

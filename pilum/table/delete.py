@@ -16,11 +16,11 @@ from pilum.table.deletion_bytes import store_deletions
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.operations.delete import Delete
-from pilum.table.operations.marked_rows import Marked
+from pilum.table.operations.marked_rows import Marked, MarkedRows
 from pilum.table.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["delete_rows", "matching_rows"]
+__all__ = ["delete_rows", "mark_rows", "matching_rows"]
 
 _SHIFT = np.uint64(32)
 _BATCH_ROWS = 1 << 20
@@ -73,6 +73,15 @@ def delete_rows(
     Raises:
         OSError: If the store failed. Whatever is raised, no file is left.
     """
+    found = mark_rows(snapshot, rows)
+    return Delete(found.updated, found.removed, predicate, found.marked)
+
+
+def mark_rows(snapshot: Snapshot, rows: dict[FragmentId, DeletionVector]) -> MarkedRows:
+    """Writes the deletion files alone, for whatever operation takes the rows out.
+
+    The arguments and errors are those of `delete_rows`.
+    """
     fragments = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
     marked = {number: _marked(fragments[number], vector) for number, vector in rows.items()}
     parts = [
@@ -80,10 +89,9 @@ def delete_rows(
         for mark in marked.values()
         if mark.rows is not None
     ]
-    return Delete(
+    return MarkedRows(
         store_deletions(snapshot.store, parts, snapshot.manifest.version),
         tuple(number for number, mark in marked.items() if mark.rows is None),
-        predicate,
         marked,
     )
 

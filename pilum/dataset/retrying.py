@@ -1,0 +1,64 @@
+"""Work that is done again where others changed the same rows meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TypeVar
+
+from pilum.dataset.options import require_count
+from pilum.errors import CommitConflictError, CommitContentionError, InvalidInputError
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["Retries"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How often to do work again.
+
+    Attributes:
+        conflict_retries: How often at most, after the first time.
+        retry_timeout: No such try begins later than this after the call.
+    """
+
+    conflict_retries: int = 10
+    retry_timeout: timedelta = timedelta(seconds=30)
+
+    def __post_init__(self) -> None:
+        require_count("conflict_retries", self.conflict_retries)
+        if not isinstance(self.retry_timeout, timedelta):
+            raise InvalidInputError(
+                f"retry_timeout: expected a timedelta, found {self.retry_timeout!r}"
+            )
+
+    def run(self, snapshot: Snapshot, change: Callable[[Snapshot], T]) -> T:
+        """Does work on a version; on the newest one if others made it meaningless meanwhile.
+
+        Args:
+            snapshot: The version to begin with.
+            change: Does the work and commits it.
+
+        Raises:
+            CommitConflictError: If another commit contradicts the work for good.
+            CommitContentionError: If others interfered every time.
+        """
+        end = time.monotonic() + self.retry_timeout.total_seconds()
+        for attempt in range(self.conflict_retries + 1):
+            try:
+                return change(snapshot)
+            except CommitConflictError as error:
+                if not error.retryable:
+                    raise
+                if attempt == self.conflict_retries or time.monotonic() >= end:
+                    raise CommitContentionError(
+                        f"{snapshot.store.uri}: others changed the same rows, {attempt + 1} "
+                        f"times; try again later\n  {error}"
+                    ) from error
+            newest = Snapshot.latest(snapshot.store)
+            snapshot = replace(newest, session=snapshot.session)
+        raise AssertionError  # the last attempt returns or raises

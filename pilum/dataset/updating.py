@@ -1,0 +1,119 @@
+"""Changing values: rows chosen by a filter, computed by SQL, in one committed version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import TypedDict
+
+import pyarrow as pa
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.options import Filter
+from pilum.dataset.retrying import Retries
+from pilum.dataset.transactions import publish, require_version
+from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from pilum.expressions import BoundProjection, bind, bind_assignment
+from pilum.format.schema import Schema
+from pilum.table.snapshot import Snapshot
+from pilum.table.transaction import Transaction
+from pilum.table.update import update_rows
+
+__all__ = ["UpdateResult", "Updating", "bind_values"]
+
+
+class UpdateResult(TypedDict):
+    """What an update did."""
+
+    num_rows_updated: int
+
+
+class Updating(DatasetBase):
+    """Chapter of `LanceDataset`: changing values."""
+
+    def update(
+        self,
+        updates: Mapping[str, str],
+        where: Filter | None = None,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = timedelta(seconds=30),
+        data_storage_version: str | None = None,
+    ) -> UpdateResult:
+        """Changes values and moves this dataset to the new version.
+
+        Rows do not change in place: they are written anew behind all others, and marked as deleted
+        where they were. An update that finds nothing makes a version too.
+
+        Args:
+            updates: Columns, and for each the SQL that computes its values: all from the values
+                before the update, so that two columns can swap. They are cast to the type of the
+                column.
+            where: SQL, or an expression of pyarrow.compute. Rows for which it is true are updated;
+                all rows if it is None.
+            conflict_retries: How often to choose the rows anew because others changed the same
+                rows or moved them.
+            retry_timeout: No such try begins later than this after the call.
+            data_storage_version: File version of what is written: that of the table.
+
+        Returns:
+            A dict with `num_rows_updated`.
+
+        Raises:
+            ColumnNotFoundError: If a column does not exist.
+            FilterError: If SQL does not parse or bind, a value does not fit the type of the
+                column, or a computation fails.
+            SchemaMismatchError: If a value is null that must not be.
+            CommitConflictError: If another commit made the update meaningless.
+            CommitContentionError: If others interfered every time.
+            UnsupportedFeatureError: For members of structs, and tables with blobs.
+            InvalidInputError: For any other argument that makes no sense.
+        """
+        if not isinstance(updates, Mapping) or not updates:
+            raise InvalidInputError(f"updates: expected a dict of columns and SQL, found {updates}")
+        retries = Retries(conflict_retries, retry_timeout)
+        require_version(self._snapshot, data_storage_version)
+        change = partial(_update, updates=updates, where=where)
+        snapshot, num_rows = retries.run(self._snapshot, change)
+        self._snapshot = replace(snapshot, session=self._snapshot.session)
+        return UpdateResult(num_rows_updated=num_rows)
+
+
+def bind_values(
+    updates: Mapping[str, str], schema: Schema, scope: pa.Schema
+) -> dict[str, BoundProjection]:
+    """Binds what columns are set to.
+
+    Args:
+        updates: Columns and SQL.
+        schema: Of the table.
+        scope: What the SQL can name.
+
+    Raises:
+        ColumnNotFoundError: If a column does not exist.
+        FilterError: If SQL does not parse or bind, or its type does not fit.
+        UnsupportedFeatureError: For members of structs.
+        InvalidInputError: For anything but texts.
+    """
+    values = {}
+    for name, text in updates.items():
+        if not (isinstance(name, str) and isinstance(text, str)):
+            raise InvalidInputError(f"expected a column and SQL, found {name!r}: {text!r}")
+        if name not in schema.by_name:
+            if "." in name:
+                raise UnsupportedFeatureError(f"{name!r}: members of structs cannot be set alone")
+            raise ColumnNotFoundError(f"no column {name!r}; the columns are {schema.names}")
+        values[name] = bind_assignment(text, scope, schema.by_name[name].arrow_type)
+    return values
+
+
+def _update(
+    snapshot: Snapshot, updates: Mapping[str, str], where: Filter | None
+) -> tuple[Snapshot, int]:
+    schema = snapshot.schema
+    values = bind_values(updates, schema, schema.arrow)
+    filter = None if where is None else bind(where, schema.arrow)
+    operation, num_rows = update_rows(snapshot, filter, values)
+    transaction = Transaction(snapshot.manifest.version, operation)
+    return publish(snapshot.store, transaction), num_rows

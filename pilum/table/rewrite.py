@@ -1,0 +1,107 @@
+"""Rows that move: written to new fragments, marked as deleted where they were.
+
+fragment 0     a b c d          deleted: b, d
+fragment 1     e f        ──▶   gone
+               (new)            b' d' e' f'
+
+Source: docs/format/table.md, "Updates".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.errors import UnsupportedFeatureError
+from pilum.format.blobs import has_blobs
+from pilum.format.schema import FieldId, Schema
+from pilum.table.columns import ROW_ADDRESS, ROW_ID
+from pilum.table.delete import mark_rows
+from pilum.table.deletion_vector import DeletionVector
+from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.operations.fragments import data_paths
+from pilum.table.operations.update import Update
+from pilum.table.sidecars import discard_file
+from pilum.table.snapshot import Snapshot
+from pilum.table.write import WriteOptions, write_fragments
+
+__all__ = ["discarded_on_failure", "moved", "require_rewritable", "rows_by_fragment", "write_rows"]
+
+_SHIFT = np.uint64(32)
+
+
+def require_rewritable(snapshot: Snapshot) -> None:
+    """Checks that rows of a table can be written anew.
+
+    Raises:
+        UnsupportedFeatureError: If it has columns of blobs, or one that hides row ids.
+    """
+    blobs = [field.name for field in snapshot.schema.fields if has_blobs(field)]
+    if blobs and snapshot.described is not snapshot.schema:
+        raise UnsupportedFeatureError(
+            f"{snapshot.store.uri}: rows with blobs ({', '.join(blobs)}) cannot be written anew; "
+            "delete them and insert others"
+        )
+    if own := {ROW_ADDRESS, ROW_ID}.intersection(snapshot.schema.names):
+        raise UnsupportedFeatureError(f"a table with a column of its own named {own.pop()}")
+
+
+def write_rows(
+    snapshot: Snapshot, schema: Schema, batches: Iterable[pa.RecordBatch]
+) -> tuple[Fragment, ...]:
+    """Writes rows to new fragments in the version of the table's files.
+
+    Raises:
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    options = WriteOptions(version=snapshot.manifest.data_version)
+    return write_fragments(snapshot.store, schema, batches, options)
+
+
+@contextmanager
+def discarded_on_failure(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[None]:
+    """Removes the files of new fragments if what follows fails."""
+    try:
+        yield
+    except BaseException:
+        for path in data_paths(fragments):
+            discard_file(snapshot.store, path)
+        raise
+
+
+def rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, DeletionVector]:
+    """Rows of each fragment, by their addresses in ascending order, each once."""
+    ids = (addresses >> _SHIFT).astype(np.int64)
+    rows = addresses.astype(np.uint32)
+    starts = np.flatnonzero(np.diff(ids, prepend=-1))
+    parts = np.split(rows, starts[1:]) if len(starts) else []
+    numbers = ids[starts].tolist()
+    return {FragmentId(n): DeletionVector(part) for n, part in zip(numbers, parts, strict=True)}
+
+
+def moved(
+    snapshot: Snapshot,
+    fragments: tuple[Fragment, ...],
+    rows: dict[FragmentId, DeletionVector],
+    fields: Iterable[FieldId],
+) -> Update:
+    """Marks the rows that moved away; the table does not change before the result is committed.
+
+    Args:
+        snapshot: The version.
+        fragments: The new ones. If marking fails, their files are removed.
+        rows: Physical rows of the fragments where they were, none of them deleted already.
+        fields: Those that have other values.
+
+    Raises:
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    with discarded_on_failure(snapshot, fragments):
+        found = mark_rows(snapshot, rows)
+    return Update(
+        found.updated, found.removed, fragments, fields_updated=tuple(fields), marked=found.marked
+    )

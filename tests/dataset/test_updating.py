@@ -1,0 +1,231 @@
+"""Updating rows: what they hold afterwards, others at the same time, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pilum
+from pilum.errors import (
+    ColumnNotFoundError,
+    CommitConflictError,
+    CommitContentionError,
+    FilterError,
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+
+TABLE = pa.table(
+    {
+        "a": pa.array(range(10), pa.int32()),
+        "f": [row + 0.75 for row in range(10)],
+        "s": [None if row % 3 == 0 else f"text {row}" for row in range(10)],
+        "d": pa.array([f"d{row % 2}" for row in range(10)]).dictionary_encode(),
+        "p": [{"x": row, "y": str(row)} for row in range(10)],
+        "when": pa.array([datetime(2020, 1, 1 + row) for row in range(10)], pa.timestamp("us")),
+    }
+)
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> pilum.LanceDataset:
+    """Ten rows in fragments of 4, 4 and 2."""
+    return pilum.write_dataset(TABLE, tmp_path / "t", max_rows_per_file=4)
+
+
+def files(dataset: pilum.LanceDataset) -> set[str]:
+    root = Path(dataset.uri)
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+def column(dataset: pilum.LanceDataset, name: str) -> list[Any]:
+    values: list[Any] = dataset.to_table([name])[name].to_pylist()
+    return values
+
+
+def test_changed_rows_are_behind_the_others(dataset: pilum.LanceDataset) -> None:
+    assert dataset.update({"a": "a + 100"}, where="a % 4 = 1 OR a >= 8") == {"num_rows_updated": 4}
+    assert dataset.version == 2
+    assert column(dataset, "a") == [0, 2, 3, 4, 6, 7, 101, 105, 108, 109]
+    fragments = [(one.fragment_id, one.count_rows()) for one in dataset.get_fragments()]
+    assert fragments == [(0, 3), (1, 3), (3, 4)]
+    order = pc.sort_indices(pc.bit_wise_and(dataset.to_table()["a"], 15))
+    left = dataset.to_table(["f", "s", "d", "p", "when"])
+    moved = [0, 2, 3, 4, 6, 7, 1, 5, 8, 9]
+    assert left.equals(TABLE.take(pa.array(moved)).select(left.column_names))
+    assert len(order) == 10
+    assert dataset.checkout_version(1).to_table().equals(TABLE)
+    assert dataset.take([6, 0], ["a"])["a"].to_pylist() == [101, 0]
+
+
+def test_all_rows(dataset: pilum.LanceDataset) -> None:
+    assert dataset.update({"f": "f * 2"})["num_rows_updated"] == 10
+    assert column(dataset, "f") == [2 * (row + 0.75) for row in range(10)]
+    assert [one.fragment_id for one in dataset.get_fragments()] == [3]
+    assert not any("_deletions" in name for name in files(dataset))
+
+
+def test_nothing_matches(dataset: pilum.LanceDataset) -> None:
+    """A version all the same, as of the reference."""
+    before = files(dataset)
+    assert dataset.update({"a": "0"}, where=pc.field("a") > 100) == {"num_rows_updated": 0}
+    assert dataset.version == 2
+    assert not any("data/" in name for name in files(dataset) - before)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a", "f", list(range(10))),
+        ("a", "'7'", [7] * 10),
+        ("a", "p.x + 1", list(range(1, 11))),
+        ("f", "a", [float(row) for row in range(10)]),
+        ("s", "a", [str(row) for row in range(10)]),
+        ("s", "NULL", [None] * 10),
+        ("s", "d", [f"d{row % 2}" for row in range(10)]),
+        ("d", "p.y", [str(row) for row in range(10)]),
+        ("d", "'one'", ["one"] * 10),
+        ("d", "NULL", [None] * 10),
+        ("p", "NULL", [None] * 10),
+        ("p", "p", TABLE["p"].to_pylist()),
+        ("when", "'2021-02-03'", [datetime(2021, 2, 3)] * 10),
+        ("when", "timestamp '2021-02-03 04:05:06'", [datetime(2021, 2, 3, 4, 5, 6)] * 10),
+    ],
+)
+def test_values_take_the_type_of_the_column(
+    dataset: pilum.LanceDataset, name: str, text: str, expected: list[Any]
+) -> None:
+    dataset.update({name: text})
+    assert column(dataset, name) == expected
+    assert dataset.schema.equals(TABLE.schema)
+
+
+def test_all_expressions_see_the_old_values(dataset: pilum.LanceDataset) -> None:
+    dataset.update({"a": "a + 1", "f": "a", "s": "d"}, where="a < 2")
+    assert dataset.to_table(["a", "f", "s"])[-2:].to_pylist() == [
+        {"a": 1, "f": 0.0, "s": "d0"},
+        {"a": 2, "f": 1.0, "s": "d1"},
+    ]
+
+
+def test_rows_by_their_ids(dataset: pilum.LanceDataset) -> None:
+    second = (1 << 32) + 1
+    assert dataset.update({"a": "-1"}, where=f"_rowid IN (3, {second})")["num_rows_updated"] == 2
+    assert dataset.delete(f"_rowaddr = {second + 1}") == {"num_deleted_rows": 1}
+    assert column(dataset, "a") == [0, 1, 2, 4, 7, 8, 9, -1, -1]
+
+
+def test_two_writers_change_other_rows_of_a_fragment(dataset: pilum.LanceDataset) -> None:
+    other = pilum.dataset(dataset.uri)
+    third = pilum.dataset(dataset.uri)
+    dataset.update({"a": "100"}, where="a = 1")
+    other.update({"a": "200"}, where="a = 2 or a = 5")
+    assert third.delete("a = 3") == {"num_deleted_rows": 1}
+    assert column(third, "a") == [0, 4, 6, 7, 8, 9, 100, 200, 200]
+    # Merged, not done again: three commits and three new data files would do, and did.
+    assert [one.fragment_id for one in third.get_fragments()] == [0, 1, 2, 3, 4]
+    assert third.version == 4
+
+
+def test_two_writers_change_the_same_rows(dataset: pilum.LanceDataset) -> None:
+    other = pilum.dataset(dataset.uri)
+    dataset.update({"a": "a + 100"}, where="a < 3")
+    assert other.update({"a": "a + 1000"}, where="a % 2 = 0")["num_rows_updated"] == 5
+    assert column(other, "a") == [3, 5, 7, 9, 101, 1004, 1006, 1008, 1100, 1102]
+    assert not [name for name in files(other) if name.startswith("data/")][5:]
+
+
+def test_a_column_goes_meanwhile(dataset: pilum.LanceDataset) -> None:
+    other = pilum.dataset(dataset.uri)
+    dataset.drop_columns(["f"])
+    other.update({"a": "0"}, where="a = 1")
+    assert "f" not in other.schema.names
+    assert column(other, "a") == [0, *range(2, 10), 0]
+
+
+def test_others_that_cannot_be_followed(dataset: pilum.LanceDataset) -> None:
+    other = pilum.dataset(dataset.uri)
+    stale = pilum.dataset(dataset.uri)
+    dataset.update({"a": "100"}, where="a = 1")
+    before = files(dataset)
+    with pytest.raises(CommitContentionError, match="others changed the same rows, 1 times"):
+        other.update({"a": "1"}, where="a = 1", conflict_retries=0)
+    assert files(dataset) == before
+    with pytest.raises(CommitContentionError):
+        other.update({"a": "1"}, where="a = 1", retry_timeout=timedelta(0))
+    pilum.write_dataset(TABLE, dataset.uri, mode="overwrite")
+    before = files(dataset)
+    with pytest.raises(CommitConflictError):
+        stale.update({"a": "1"}, where="a = 1")
+    assert files(dataset) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        (({},), InvalidInputError, "updates"),
+        ((["a"],), InvalidInputError, "updates"),
+        (({"a": 5},), InvalidInputError, "expected a column and SQL"),
+        (({"A": "5"},), ColumnNotFoundError, "no column 'A'"),
+        (({"_rowid": "5"},), ColumnNotFoundError, "no column '_rowid'"),
+        (({"p.x": "5"},), UnsupportedFeatureError, "members of structs"),
+        (({"a": "zz"},), ColumnNotFoundError, "no column 'zz'"),
+        (({"a": "a +"},), FilterError, "parse"),
+        (({"a": "'x'"},), FilterError, "'x'"),
+        (({"a": "3000000000"},), FilterError, "not in range"),
+        (({"a": "a + 3000000000"},), FilterError, "not in range"),
+        (({"a": "a / (a - 9)"},), FilterError, "divide by zero"),
+        (({"p": "a"},), FilterError, "cannot cast"),
+        (({"a": "0"}, "a"), FilterError, "not boolean"),
+        (({"a": "0"}, "zz = 1"), ColumnNotFoundError, "zz"),
+        (({"a": "0"}, "a = 1", -1), InvalidInputError, "conflict_retries"),
+        (({"a": "0"}, "a = 1", 1, 30), InvalidInputError, "retry_timeout"),
+        (({"a": "0"}, None, 1, timedelta(1), "2.0"), InvalidInputError, "data_storage_version"),
+    ],
+)
+def test_misuse_changes_nothing(
+    dataset: pilum.LanceDataset, arguments: Any, error: type[Exception], match: str
+) -> None:
+    before = files(dataset)
+    with pytest.raises(error, match=match):
+        dataset.update(*arguments)
+    assert files(dataset) == before
+    assert dataset.version == 1
+
+
+def test_nulls_where_none_may_be(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
+    dataset = pilum.write_dataset(pa.table({"a": [1, 2]}, schema), tmp_path / "t")
+    before = files(dataset)
+    with pytest.raises(SchemaMismatchError, match="'a' must not be null"):
+        dataset.update({"a": "NULL"})
+    assert files(dataset) == before
+
+
+def test_tables_with_blobs_are_refused(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            ("a", pa.int64()),
+            pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
+        ]
+    )
+    dataset = pilum.write_dataset(pa.table({"a": [1], "b": [b"blob"]}, schema), tmp_path / "t")
+    before = files(dataset)
+    with pytest.raises(UnsupportedFeatureError, match="rows with blobs"):
+        dataset.update({"a": "2"})
+    assert files(dataset) == before
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+def test_every_file_version(tmp_path: Path, version: str) -> None:
+    table = TABLE.drop_columns(["p", "d"])
+    dataset = pilum.write_dataset(table, tmp_path / "t", data_storage_version=version)
+    dataset.update({"f": "a"}, where="a >= 5")
+    assert column(dataset, "f") == [*(row + 0.75 for row in range(5)), 5.0, 6.0, 7.0, 8.0, 9.0]
+    assert dataset.data_storage_version == version
