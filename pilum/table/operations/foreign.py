@@ -34,8 +34,6 @@ def _nothing_of_ours(_: Any) -> Footprint:
 _NEW_VALUES = frozenset({Resource(Kind.ROWS), Resource(Kind.WRITTEN_VALUES)})
 
 
-
-
 def _data_replacement(message: transaction_pb2.Transaction.DataReplacement) -> Footprint:
     ids = (replacement.fragment_id for replacement in message.replacements)
     return Footprint(changes=_NEW_VALUES | fragments_of(Kind.FRAGMENT, ids))

@@ -28,7 +28,14 @@ from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import data_paths, numbered, require_fits
+from pilum.table.operations.indices import (
+    related_fields,
+    retained_indices,
+    with_moved_rows,
+    without_fragments,
+)
 from pilum.table.operations.marked_rows import Marked, MarkedRows, require_known
+from pilum.table.row_id_sequence import RowIdSequence
 
 __all__ = ["Update", "UpdateMode"]
 
@@ -143,12 +150,13 @@ class Update(Operation):
         # Of rows that are known to be written for an earlier version, columns may be gone.
         require_fits(self.new, manifest.schema, may_have_more=self.marked is not None)
         new = numbered(self.new, manifest.highest_fragment_id)
-        fragments = sorted((*self._changed(manifest), *new), key=lambda fragment: fragment.id)
+        fragments = tuple(sorted((*self._changed(manifest), *new), key=lambda one: one.id))
         if len({fragment.id for fragment in fragments}) < len(fragments):
             raise InvalidInputError(
                 f"new fragments have ids that are taken: {[fragment.id for fragment in self.new]}"
             )
-        return replace(manifest, fragments=tuple(fragments))
+        indices = retained_indices(self._indices(manifest, new), manifest.schema, fragments)
+        return replace(manifest, fragments=fragments, index_section=indices)
 
     def new_files(self) -> tuple[str, ...]:
         """Data and deletion files, unless they were written by somebody else."""
@@ -169,6 +177,15 @@ class Update(Operation):
     def _rows(self) -> MarkedRows:
         return MarkedRows(self.updated, self.removed, self.marked)
 
+    def _indices(self, manifest: Manifest, new: Iterable[Fragment]) -> bytes:
+        """The index section, with what it covers of the changed and the new fragments."""
+        updated = [fragment.id for fragment in self.updated]
+        modified = related_fields(manifest.schema, self.fields_modified)
+        section = without_fragments(manifest.index_section, updated, modified)
+        moved = [fragment.id for fragment in new if _has_moved(fragment)]
+        fields = related_fields(manifest.schema, self.fields_updated)
+        return with_moved_rows(section, (*updated, *self.removed), moved, fields)
+
     def _changed(self, manifest: Manifest) -> Iterable[Fragment]:
         if self.mode is UpdateMode.ROWS:
             return self._rows.applied(manifest.fragments)
@@ -179,6 +196,15 @@ class Update(Operation):
             for fragment in manifest.fragments
             if fragment.id not in self.removed
         ]
+
+
+def _has_moved(fragment: Fragment) -> bool:
+    """Whether all rows of a new fragment were elsewhere before: they bring their ids."""
+    if not isinstance(fragment.row_ids, bytes):
+        return False
+    return len(RowIdSequence.from_bytes(fragment.row_ids, fragment.physical_rows)) == (
+        fragment.physical_rows
+    )
 
 
 def _with_files(fragment: Fragment, image: Fragment) -> Fragment:
