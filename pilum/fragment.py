@@ -2,5 +2,15 @@
 
 from pilum.dataset.fragment import LanceFragment, write_fragments
 from pilum.dataset.metadata import DataFile, DeletionFile, FragmentMetadata
+from pilum.dataset.row_metadata import RowDatasetVersionMeta, RowIdMeta, RowIdSequence
 
-__all__ = ["DataFile", "DeletionFile", "FragmentMetadata", "LanceFragment", "write_fragments"]
+__all__ = [
+    "DataFile",
+    "DeletionFile",
+    "FragmentMetadata",
+    "LanceFragment",
+    "RowDatasetVersionMeta",
+    "RowIdMeta",
+    "RowIdSequence",
+    "write_fragments",
+]

@@ -106,6 +106,7 @@ def write_dataset(
     encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
     storage_options: Mapping[str, str] | None = None,
     data_storage_version: str | None = None,
+    enable_stable_row_ids: bool = False,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     external_blob_mode: Literal["reference", "ingest"] = "reference",
@@ -134,6 +135,8 @@ def write_dataset(
             otherwise.
         storage_options: Settings of the store.
         data_storage_version: File version of a new or overwritten table, such as "2.1".
+        enable_stable_row_ids: Whether rows of a new table keep their ids when they move; a table
+            that exists stays as it was made.
         commit_message: A note for readers of the history.
         transaction_properties: More notes.
         external_blob_mode: Whether blobs that are given by URI stay references or are read and
@@ -167,6 +170,7 @@ def write_dataset(
         BlobRequest(
             external_blob_mode, allow_external_blob_outside_bases, blob_pack_file_size_threshold
         ),
+        stable_row_ids=bool(enable_stable_row_ids),
     )
     snapshot = publish(store, write_transaction(store, data_obj, schema, wanted))
     return LanceDataset.pinned(location, storage_options, snapshot)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pilum.dataset.row_metadata import RowDatasetVersionMeta, RowIdMeta, stored_sequence
 from pilum.errors import InvalidInputError
 from pilum.table import deletion_file as table_files
 from pilum.table import fragment as table
@@ -101,12 +102,19 @@ class FragmentMetadata:
         files: Each holds some columns of all the rows.
         physical_rows: Number of rows, deleted ones included.
         deletion_file: Lists the deleted rows, None if there are none.
+        row_id_meta: Their ids, in a table with stable row ids. In a new fragment those of its first
+            rows, which were elsewhere before; the commit gives ids to the rows behind.
+        created_at_version_meta: When the rows were created; the commit finds it out.
+        last_updated_at_version_meta: When the rows were changed last; the commit finds it out.
     """
 
     id: int
     files: list[DataFile]
     physical_rows: int
     deletion_file: DeletionFile | None = None
+    row_id_meta: RowIdMeta | None = None
+    created_at_version_meta: RowDatasetVersionMeta | None = None
+    last_updated_at_version_meta: RowDatasetVersionMeta | None = None
 
     @property
     def num_rows(self) -> int:
@@ -128,7 +136,7 @@ class FragmentMetadata:
 
         Raises:
             InvalidInputError: If it is not JSON, or not that of a fragment.
-            UnsupportedFeatureError: If it has stable row ids or overlays.
+            UnsupportedFeatureError: If it has overlays.
         """
         return FragmentMetadata.from_table(table.Fragment.from_json(_values(json_data)))
 
@@ -141,6 +149,11 @@ class FragmentMetadata:
             [_file(file) for file in fragment.files],
             fragment.physical_rows,
             DeletionFile.from_table(deleted) if deleted else None,
+            None if fragment.row_ids is None else RowIdMeta(fragment.row_ids),
+            *(
+                None if stored is None else RowDatasetVersionMeta(stored)
+                for stored in (fragment.created_at, fragment.updated_at)
+            ),
         )
 
     def to_table(self) -> table.Fragment:
@@ -156,7 +169,12 @@ class FragmentMetadata:
             "physical_rows": self.physical_rows,
             "deletion_file": self.deletion_file and vars(self.deletion_file),
         }
-        return table.Fragment.from_json(values)
+        return replace(
+            table.Fragment.from_json(values),
+            row_ids=stored_sequence(RowIdMeta, self.row_id_meta),
+            created_at=stored_sequence(RowDatasetVersionMeta, self.created_at_version_meta),
+            updated_at=stored_sequence(RowDatasetVersionMeta, self.last_updated_at_version_meta),
+        )
 
 
 def _values(text: str) -> Any:

@@ -50,7 +50,9 @@ class Reading(DatasetBase):
 
         Args:
             columns: Names and dotted paths in the wanted order, or a dict of new names with the
-                SQL that computes them; all columns if None. `_rowid` and `_rowaddr` may be named.
+                SQL that computes them; all columns if None. `_rowid`, `_rowaddr`, `_rowoffset`,
+                `_row_created_at_version` and `_row_last_updated_at_version` may be named, also in
+                the filter.
             filter: SQL such as "a > 1 AND s LIKE 'x%'", or an expression of pyarrow.compute. Rows
                 for which it is false or null are left out.
             limit: Ends after that many rows (that the filter lets through).

@@ -94,6 +94,7 @@ class WriteRequest:
         properties: Of the transaction.
         layout: Sizes and encodings within the files.
         blobs: How to write blobs.
+        stable_row_ids: Whether rows of a new table keep their ids when they move.
     """
 
     mode: str
@@ -103,6 +104,7 @@ class WriteRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     layout: FileOptions = field(default_factory=FileOptions)
     blobs: BlobRequest = BlobRequest()
+    stable_row_ids: bool = False
 
 
 def properties_of(
@@ -162,7 +164,12 @@ def write_transaction(
     operation = (
         Append(fragments)
         if appends
-        else Overwrite(table_schema, fragments, empty_format=str(version))
+        else Overwrite(
+            table_schema,
+            fragments,
+            empty_format=str(version),
+            stable_row_ids=request.stable_row_ids,
+        )
     )
     read_version = snapshot.manifest.version if snapshot else 0
     return Transaction(read_version, operation, properties=request.properties)

@@ -42,7 +42,19 @@ from pilum.expressions.types import is_binary, is_number, is_temporal, is_text
 
 __all__ = ["META_COLUMNS", "bind", "bind_assignment", "bind_projection"]
 
-META_COLUMNS = pa.schema([("_rowid", pa.uint64()), ("_rowaddr", pa.uint64())])
+META_COLUMNS = pa.schema(
+    [
+        (name, pa.uint64())
+        for name in (
+            "_rowid",
+            "_rowaddr",
+            "_rowoffset",
+            "_row_created_at_version",
+            "_row_last_updated_at_version",
+        )
+    ]
+)
+"""What may be named besides the columns of a table: what it knows about its rows."""
 _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
 
@@ -51,7 +63,7 @@ def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
 
     Args:
         filter: SQL such as "a > 1 AND s LIKE 'x%'", or an expression of pyarrow.compute.
-        schema: Of the table. `_rowid` and `_rowaddr` may be named besides its columns.
+        schema: Of the table. `META_COLUMNS` may be named besides its columns.
 
     Raises:
         ColumnNotFoundError: If the filter names a column that the schema does not have.

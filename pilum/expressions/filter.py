@@ -24,7 +24,7 @@ class BoundFilter(ABC):
 
     Attributes:
         columns: What it reads: names of top-level columns, or dotted paths to members of
-            structs. `_rowid` and `_rowaddr` may be among them.
+            structs. `META_COLUMNS` may be among them.
     """
 
     columns: tuple[str, ...]

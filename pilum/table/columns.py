@@ -2,25 +2,25 @@
 
 "a"         the column a
 "s.x"       a column named "s.x": member x of the struct s, null where s is
-"_rowid"    uint64, the row's address as long as ids are not stable
-"_rowaddr"  uint64, fragment id << 32 | physical row in the fragment
+"_rowid"    and others that no file has: see `pilum.table.meta_columns`
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from pilum.format.schema import Field, Schema
+from pilum.table.stored_sequence import CREATED_AT, ROW_IDS, UPDATED_AT
 
-__all__ = ["ROW_ADDRESS", "ROW_ID", "ScanColumn", "addresses", "scan_columns"]
+__all__ = ["META_COLUMNS", "ROW_ADDRESS", "ROW_ID", "ROW_OFFSET", "ScanColumn", "scan_columns"]
 
-ROW_ID = "_rowid"
+ROW_ID = ROW_IDS.column
 ROW_ADDRESS = "_rowaddr"
+ROW_OFFSET = "_rowoffset"
+META_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, CREATED_AT.column, UPDATED_AT.column)
 
 
 class ScanColumn:
@@ -28,7 +28,8 @@ class ScanColumn:
 
     Attributes:
         name: As it is asked for and given.
-        field: The top-level field to read, with only the wanted members; None for row ids.
+        field: The top-level field to read, with only the wanted members; None for
+            columns that no file has.
         leaf: What is given of it: the field itself or one of its members.
         arrow: Of the values given.
     """
@@ -42,7 +43,7 @@ class ScanColumn:
             self.field = self.leaf = schema.by_name[name]
             self.arrow = self.field.arrow
             return
-        if name in (ROW_ID, ROW_ADDRESS):
+        if name in META_COLUMNS:
             self.arrow = pa.field(name, pa.uint64())
             return
         self.field = member = schema.project([name]).fields[0]
@@ -66,8 +67,3 @@ def scan_columns(schema: Schema, names: Iterable[str]) -> list[ScanColumn]:
         ColumnNotFoundError: If one leads nowhere.
     """
     return [ScanColumn(schema, name) for name in names]
-
-
-def addresses(fragment_id: int, rows: NDArray[np.int64]) -> pa.Array:
-    """Addresses of physical rows of a fragment, uint64."""
-    return pa.array(rows.astype(np.uint64) + (np.uint64(fragment_id) << np.uint64(32)))

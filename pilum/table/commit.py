@@ -31,6 +31,7 @@ from pilum.errors import (
 )
 from pilum.format.schema import Schema
 from pilum.storage.base import Store, write_object
+from pilum.table.assignment import with_assigned_rows
 from pilum.table.counted import with_counted_rows
 from pilum.table.dictionaries import with_dictionaries_of_files
 from pilum.table.footprint import Verdict, verdict
@@ -43,6 +44,7 @@ from pilum.table.manifest_file import (
 from pilum.table.names import HINT_PATH, ManifestName, NamingScheme, transaction_path
 from pilum.table.session import default_session
 from pilum.table.sidecars import discard_file
+from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Committed, Transaction, load_transaction
 from pilum.table.versions import list_manifests, load_named
 
@@ -210,6 +212,8 @@ class _Committer:
         known = {fragment.files for fragment in base.fragments}
         new = [fragment for fragment in content.fragments if fragment.files not in known]
         content = with_dictionaries_of_files(self.store, content, new)
+        if self.transaction.operation.writes_rows:
+            content = with_assigned_rows(Snapshot(self.store, base), content)
         highest = content.highest_fragment_id
         return replace(
             content,

@@ -66,6 +66,10 @@ class DeletionVector:
         """How many rows are left before a physical row."""
         return row - self._before(row)
 
+    def positions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many rows are left before each physical row."""
+        return rows - self.offsets.searchsorted(rows)
+
     def physical(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The physical rows at positions among those that are left; int64 in and out."""
         return positions + self._left_before.searchsorted(positions, side="right")

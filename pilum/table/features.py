@@ -36,11 +36,13 @@ class Feature(IntFlag):
 
 _SUPPORTED = (
     Feature.DELETION_FILES
+    | Feature.STABLE_ROW_IDS
     | Feature.V2_FORMAT_DEPRECATED
     | Feature.TABLE_CONFIG
     | Feature.NO_TRANSACTION_FILE
     | Feature.COVERING_INDEX_FIELDS
     | Feature.MIXED_DATA_FILE_VERSIONS
+    | Feature.SPILLED_ROW_LINEAGE
 )
 
 

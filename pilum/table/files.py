@@ -11,9 +11,13 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import repeat
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pilum.container.open import field_reader
-from pilum.container.segments import DataFileReader, FieldReader, FilePart
+from pilum.container.segments import DataFileReader, FieldReader, FilePart, read_segments
 from pilum.errors import CorruptFileError
+from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
@@ -21,13 +25,18 @@ from pilum.table.deletion_bytes import load_deletions
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import DataFile, Fragment
 from pilum.table.names import data_path
+from pilum.table.row_id_sequence import RowIdSequence
+from pilum.table.row_sequences import load_row_ids, load_versions
 from pilum.table.session import Session
+from pilum.table.stored_sequence import CREATED_AT, UPDATED_AT, SequenceKind
+from pilum.table.version_sequence import VersionSequence
 
 __all__ = ["FragmentReader", "open_data_file"]
 
 # What Python's objects take, roughly.
 _FRAGMENT_BYTES = 2048
 _FIELD_BYTES = 2048
+_LINEAGE = ("row_ids", "created_at", "updated_at")
 _NO_COLUMN = -1
 """Files before 2.0 have no columns by number."""
 
@@ -86,7 +95,18 @@ class FragmentReader:
         """About the memory that it takes, with its open files."""
         files = sum(reader.held_bytes for reader in list(self._files.values()))
         deleted = 4 * self.fragment.num_deleted_rows
-        return _FRAGMENT_BYTES + _FIELD_BYTES * len(self._fields) + deleted + files
+        return (
+            _FRAGMENT_BYTES
+            + _FIELD_BYTES * len(self._fields)
+            + deleted
+            + self._held_lineage
+            + files
+        )
+
+    @property
+    def _held_lineage(self) -> int:
+        known = self.__dict__  # without reading what is not read yet
+        return sum(known[name].size_bytes for name in _LINEAGE if name in known)
 
     @cached_property
     def deletions(self) -> DeletionVector | None:
@@ -97,6 +117,44 @@ class FragmentReader:
             CorruptFileError: If it is damaged.
         """
         return load_deletions(self.store, self.fragment)
+
+    @cached_property
+    def row_ids(self) -> RowIdSequence:
+        """The stable id of each physical row.
+
+        Raises:
+            CorruptFileError: If the table has none, or they are damaged.
+        """
+        return load_row_ids(self.store, self.fragment, self._hidden)
+
+    @cached_property
+    def created_at(self) -> VersionSequence:
+        """The version that created each physical row.
+
+        Raises:
+            CorruptFileError: If what was recorded is damaged.
+        """
+        return load_versions(self.store, self.fragment, CREATED_AT, self._hidden)
+
+    @cached_property
+    def updated_at(self) -> VersionSequence:
+        """The version that changed each physical row last.
+
+        Raises:
+            CorruptFileError: If what was recorded is damaged.
+        """
+        return load_versions(self.store, self.fragment, UPDATED_AT, self._hidden)
+
+    def _hidden(self, kind: SequenceKind) -> NDArray[np.uint64]:
+        """The values of a column that no schema lists."""
+        if self.file_of(FieldId(kind.field_id)) is None:
+            raise CorruptFileError(f"no data file has the hidden column {kind.column}")
+        field = Field(kind.column, FieldId(kind.field_id), "uint64", nullable=False)
+        rows = RowRanges.of((0, self.num_rows))
+        arrays = read_segments(list(self.field(field).segments(rows)))
+        if any(array.null_count for array in arrays):
+            raise CorruptFileError(f"nulls in the hidden column {kind.column}")
+        return np.concatenate([array.to_numpy() for array in arrays])
 
     def field(self, field: Field) -> FieldReader:
         """Opens what a field, with only its wanted members, needs.

@@ -21,7 +21,13 @@ from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeature
 from pilum.format.pb import table_pb2
 from pilum.format.schema import FieldId
 from pilum.table.deletion_file import DeletionFile
-from pilum.table.stored_sequence import CREATED_AT, ROW_IDS, UPDATED_AT, StoredSequence
+from pilum.table.stored_sequence import (
+    CREATED_AT,
+    IN_HIDDEN_COLUMN,
+    ROW_IDS,
+    UPDATED_AT,
+    StoredSequence,
+)
 
 __all__ = ["DataFile", "Fragment", "FragmentId"]
 
@@ -160,6 +166,11 @@ class Fragment:
     def is_counted(self) -> bool:
         """Whether the numbers of rows were recorded; see `pilum.table.counted`."""
         return bool(self.physical_rows and (self.num_deleted_rows or not self.deletion_file))
+
+    @property
+    def has_hidden_columns(self) -> bool:
+        """Whether a sequence is a column of the data files."""
+        return IN_HIDDEN_COLUMN in (self.row_ids, self.created_at, self.updated_at)
 
     def with_deletions(self, file: DeletionFile) -> Fragment:
         """The same fragment with other deleted rows."""

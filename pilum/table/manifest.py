@@ -26,6 +26,7 @@ __all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _NANOSECONDS = 10**9
+_KEPT = Feature.MIXED_DATA_FILE_VERSIONS | Feature.STABLE_ROW_IDS
 _STORAGE_CLASS = 11  # of a field, in manifests of 0.20 to 0.36; it means nothing any more
 _UNCARRIED = ("clustering", "max_clustering_id", "max_allocated_field_id")
 
@@ -128,9 +129,13 @@ class Manifest:
 
     @property
     def contradiction(self) -> str:
-        """What the fragments contradict each other in; "" but for some tables of release 0.16."""
+        """What the fragments contradict the table or each other in, as in some of release 0.16."""
         if len({fragment.id for fragment in self.fragments}) < len(self.fragments):
             return "two fragments have one id"
+        if (self.reader_flags | self.writer_flags) & Feature.STABLE_ROW_IDS:
+            lacking = [str(one.id) for one in self.fragments if one.row_ids is None]
+            if lacking:
+                return f"stable row ids, but not in the fragments {', '.join(lacking[:3])}"
         if self.writer_flags & Feature.MIXED_DATA_FILE_VERSIONS:
             return ""
         files = {(file.major, file.minor) for one in self.fragments for file in one.files}
@@ -230,12 +235,14 @@ class Manifest:
 
     def with_flags(self) -> Manifest:
         """The manifest with both feature words as its content asks for."""
-        mixed = (self.reader_flags | self.writer_flags) & Feature.MIXED_DATA_FILE_VERSIONS
+        kept = (self.reader_flags | self.writer_flags) & _KEPT
         indices = table_pb2.IndexSection.FromString(self.index_section).indices
         covering = any(index.covering_fields for index in indices)
-        both = mixed | (Feature.COVERING_INDEX_FIELDS if covering else 0)
+        both = kept | (Feature.COVERING_INDEX_FIELDS if covering else 0)
         if any(fragment.deletion_file for fragment in self.fragments):
             both |= Feature.DELETION_FILES
+        if any(fragment.has_hidden_columns for fragment in self.fragments):
+            both |= Feature.SPILLED_ROW_LINEAGE
         config = Feature.TABLE_CONFIG if self.config else 0
         return replace(self, reader_flags=int(both), writer_flags=int(both | config))
 

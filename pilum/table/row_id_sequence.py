@@ -87,7 +87,7 @@ class RowIdSequence:
     @property
     def size_bytes(self) -> int:
         """About the memory that it takes."""
-        arrays = (piece.nbytes for piece in self.pieces if isinstance(piece, np.ndarray))
+        arrays = (8 * len(piece) for piece in self.pieces if isinstance(piece, np.ndarray))
         return sum(arrays) + 64 * len(self.pieces)
 
     @property
@@ -109,6 +109,14 @@ class RowIdSequence:
         for number in np.unique(numbers).tolist():
             here = numbers == number
             found[here] = _picked(self.pieces[number], offsets[here] - self._bounds[number])
+        return found
+
+    def find(self, ids: Ids) -> NDArray[np.int64]:
+        """The offset of each of some ids; -1 for those that are not in the sequence."""
+        found = np.full(len(ids), -1, dtype=np.int64)
+        for piece, first in zip(self.pieces, self._bounds.tolist(), strict=False):
+            places, offsets = _found(piece, ids)
+            found[places] = offsets + first
         return found
 
     def slice(self, start: int, stop: int) -> RowIdSequence:
@@ -170,6 +178,17 @@ def _picked(piece: Piece, offsets: NDArray[np.int64]) -> Ids:
     if isinstance(piece, range):
         return offsets.astype(np.uint64) + np.uint64(piece.start)
     return piece[offsets]
+
+
+def _found(piece: Piece, ids: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of some ids are in a piece, and where."""
+    if isinstance(piece, range):
+        places = np.flatnonzero((ids >= piece.start) & (ids < piece.stop))
+        return places, (ids[places] - np.uint64(piece.start)).astype(np.int64)
+    order = np.argsort(piece)
+    nearest = order[np.minimum(piece.searchsorted(ids, sorter=order), len(piece) - 1)]
+    places = np.flatnonzero(piece[nearest] == ids)
+    return places, nearest[places]
 
 
 def _highest(piece: Piece) -> int:

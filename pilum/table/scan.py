@@ -24,6 +24,7 @@ from pilum.table.blobs import materialize
 from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.files import FragmentReader
+from pilum.table.meta_columns import MetaColumns
 from pilum.table.skip import rows_to_test
 from pilum.table.snapshot import Snapshot
 from pilum.table.windows import Pending, RowSource, Window, batches, read_ahead, rows_of_window
@@ -40,8 +41,8 @@ class ScanOptions:
     """What to read of a version.
 
     Attributes:
-        columns: Names of top-level columns, dotted paths to members of structs, `_rowid` or
-            `_rowaddr`, in the wanted order; None for all columns.
+        columns: Names of top-level columns, dotted paths to members of structs, or names of
+            `pilum.table.meta_columns`, in the wanted order; None for all columns.
         filter: Keeps the rows for which it is true.
         limit: At most so many rows, counted after the filter; None for all.
         offset: Rows to skip, counted after the filter.
@@ -218,6 +219,7 @@ def _windows(
     snapshot: Snapshot, options: ScanOptions, columns: list[ScanColumn]
 ) -> Iterator[Window]:
     size = options.batch_size or _BATCH_ROWS
+    meta = MetaColumns(snapshot)
     for fragment, wanted in _wanted_rows(snapshot, options):
         fields = fragment.fields([column.field for column in columns if column.field])
         start = int(wanted.starts[0])
@@ -229,18 +231,19 @@ def _windows(
         rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
         while start < wanted.stops[-1]:
             found = wanted.within(start, start + rows)
-            window = _window(fragment, RowRanges(found.bounds + start))
+            window = _window(fragment, RowRanges(found.bounds + start), meta)
             if window.num_rows:
                 yield window
             start += rows
             rows = min(2 * rows, full)
 
 
-def _window(fragment: FragmentReader, rows: RowRanges) -> Window:
+def _window(fragment: FragmentReader, rows: RowRanges, meta: MetaColumns) -> Window:
     """Those of some rows that are not deleted."""
-    if fragment.deletions is None or not len(rows.bounds):
-        return Window(fragment, rows)
-    return Window(fragment, rows, fragment.deletions.kept(rows)).lean()
+    kept = None
+    if fragment.deletions is not None and len(rows.bounds):
+        kept = fragment.deletions.kept(rows)
+    return Window(fragment, rows, kept, meta.of(fragment)).lean()
 
 
 def _wanted_rows(

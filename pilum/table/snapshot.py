@@ -13,7 +13,7 @@ from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.counted import with_counted_rows
 from pilum.table.deletion_vector import DeletionVector
-from pilum.table.features import require_readable
+from pilum.table.features import Feature, require_readable
 from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
@@ -104,6 +104,11 @@ class Snapshot:
         return described(self.manifest.schema)
 
     @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they move."""
+        return bool(self.manifest.reader_flags & Feature.STABLE_ROW_IDS)
+
+    @property
     def num_rows(self) -> int:
         """Number of rows that are not deleted."""
         return self.manifest.num_rows
@@ -115,7 +120,11 @@ class Snapshot:
             NotFoundError: If the deletion file is missing.
             CorruptFileError: If it is damaged.
         """
-        return FragmentReader.of(self.session, self.store, fragment).deletions
+        return self.reader(fragment).deletions
+
+    def reader(self, fragment: Fragment) -> FragmentReader:
+        """The reader of one of its fragments."""
+        return FragmentReader.of(self.session, self.store, fragment)
 
     @classmethod
     def _checked(cls, store: Store, manifest: Manifest, session: Session | None) -> Snapshot:

@@ -43,8 +43,6 @@ def survey(message: table_pb2.Manifest) -> Survey:
             if not deletion_file.num_deleted_rows:
                 is_counted = False
             rows -= deletion_file.num_deleted_rows
-        if fragment.WhichOneof("row_id_sequence"):
-            found |= Feature.STABLE_ROW_IDS.value
         if fragment.overlays:
             found |= Feature.DATA_OVERLAY_FILES.value
         num_rows += rows

@@ -16,9 +16,11 @@ from typing import Any
 
 from pilum.errors import InvalidInputError
 from pilum.format.pb import table_pb2
+from pilum.format.schema import FieldId
 
 __all__ = [
     "CREATED_AT",
+    "HIDDEN_IDS",
     "IN_HIDDEN_COLUMN",
     "ROW_IDS",
     "UPDATED_AT",
@@ -156,3 +158,5 @@ UPDATED_AT = SequenceKind(
     "_row_last_updated_at_version",
     -5,
 )
+HIDDEN_IDS = frozenset(FieldId(kind.field_id) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT))
+"""Fields of data files that are in no schema, and in use all the same."""

@@ -19,9 +19,10 @@ from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
-from pilum.table.columns import ROW_ADDRESS, ROW_ID, addresses
+from pilum.table.columns import META_COLUMNS
 from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
+from pilum.table.meta_columns import MetaColumns
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["addresses_of", "physical_rows", "take", "take_addresses"]
@@ -40,8 +41,8 @@ def take(
     Args:
         snapshot: The version.
         rows: int64, shape (n,), any order, also repeated.
-        columns: Names or dotted paths (a struct keeps only its named members), `_rowid`,
-            `_rowaddr`; None for all columns.
+        columns: Names or dotted paths (a struct keeps only its named members), or names of
+            `pilum.table.meta_columns`; None for all columns.
 
     Returns:
         n rows in the order of `rows`.
@@ -134,8 +135,9 @@ def _take(
     names, schema = _projection(snapshot, columns)
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
+    meta = MetaColumns(snapshot)
     tables = [
-        _fragment_rows(reader, rows, names, schema)
+        _fragment_rows(reader, rows, names, schema, meta)
         for reader, rows in _by_fragment(snapshot, distinct)
     ]
     arrow = _arrow(names, schema)
@@ -158,7 +160,7 @@ def _projection(snapshot: Snapshot, columns: Iterable[str] | None) -> tuple[list
     if columns is None:
         return snapshot.described.names, snapshot.described
     wanted = list(columns)
-    meta = {name for name in (ROW_ID, ROW_ADDRESS) if name not in snapshot.schema.names}
+    meta = set(META_COLUMNS).difference(snapshot.schema.names)
     schema = snapshot.described.project([name for name in wanted if name not in meta])
     tops = set(schema.names)
     names = dict.fromkeys(
@@ -201,14 +203,18 @@ def _by_fragment(
 
 
 def _fragment_rows(
-    reader: FragmentReader, rows: NDArray[np.int64], names: list[str], schema: Schema
+    reader: FragmentReader,
+    rows: NDArray[np.int64],
+    names: list[str],
+    schema: Schema,
+    meta: MetaColumns,
 ) -> pa.Table:
     ranges = RowRanges.of_rows(rows)
     fields = reader.fields(schema.fields)
     by_name = dict(zip(schema.names, _read_fields(fields, ranges), strict=True))
     arrow = _arrow(names, schema)
     arrays = [
-        by_name[name] if name in by_name else addresses(reader.fragment.id, rows) for name in names
+        by_name[name] if name in by_name else meta.values(reader, name, rows) for name in names
     ]
     return pa.Table.from_arrays(arrays, schema=arrow)
 

@@ -8,9 +8,9 @@ left out where they are decoded, unless few others are left.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -23,10 +23,18 @@ from pilum.encodings.dictionary_arrays import join_arrays
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
 from pilum.parallel import submit
-from pilum.table.columns import ScanColumn, addresses
+from pilum.table.columns import ScanColumn
 from pilum.table.deletion_vector import bit_mask
 
-__all__ = ["Pending", "RowSource", "Window", "batches", "read_ahead", "rows_of_window"]
+__all__ = [
+    "MetaValues",
+    "Pending",
+    "RowSource",
+    "Window",
+    "batches",
+    "read_ahead",
+    "rows_of_window",
+]
 
 _WINDOW_BYTES = 32 * 1024 * 1024
 _WINDOWS_AHEAD = 2
@@ -39,13 +47,12 @@ _FEW = 0.05
 """Below this share of wanted rows, single ones are read instead of all chunks of a window."""
 
 
+MetaValues = Callable[[str, NDArray[np.int64]], pa.Array]
+"""Values of a column that no file has, by its name, for physical rows."""
+
+
 class RowSource(Protocol):
     """What has fields to read: a fragment, or a file."""
-
-    @property
-    def id(self) -> int:
-        """The upper half of the addresses of its rows."""
-        ...
 
     def field(self, field: Field) -> FieldReader:
         """Opens what a field, with only its wanted members, needs."""
@@ -60,11 +67,13 @@ class Window:
         source: What has them.
         rows: What is read.
         kept: For each of these, whether it is wanted; None if all are.
+        meta: Gives the columns that no file has; None where there are none.
     """
 
     source: RowSource
     rows: RowRanges
     kept: pa.BooleanArray | None = None
+    meta: MetaValues | None = None
 
     @property
     def num_rows(self) -> int:
@@ -79,16 +88,16 @@ class Window:
     def matching(self, mask: pa.BooleanArray) -> Window:
         """Fewer rows: of those that are wanted the ones for which `mask` is true."""
         if self.kept is None:
-            return Window(self.source, self.rows, mask).lean()
+            return replace(self, kept=mask).lean()
         kept = self.kept.to_numpy(zero_copy_only=False).copy()
         kept[kept] = mask.to_numpy(zero_copy_only=False)
-        return Window(self.source, self.rows, bit_mask(kept)).lean()
+        return replace(self, kept=bit_mask(kept)).lean()
 
     def lean(self) -> Window:
         """The same rows; if they are few, they are read one by one."""
         if self.kept is None or self.num_rows > _FEW * len(self.kept):
             return self
-        return Window(self.source, RowRanges.of_rows(self.wanted()))
+        return replace(self, rows=RowRanges.of_rows(self.wanted()), kept=None)
 
 
 class _Task:
@@ -192,7 +201,8 @@ class Pending:
         arrays = []
         for column, places in zip(self._columns, self._places, strict=True):
             if places is None:
-                own = [addresses(self._window.source.id, self._window.wanted())]
+                assert self._window.meta is not None
+                own = [self._window.meta(column.name, self._window.wanted())]
             else:
                 own = [column.pick(task.start().result()[place]) for task, place in places]
             arrays.append(pa.chunked_array(own, column.arrow.type))

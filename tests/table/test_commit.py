@@ -256,7 +256,7 @@ def test_a_version_that_never_was_cannot_be_continued(
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"reader_flags": 2, "writer_flags": 2}, "stable row ids"),
+        ({"reader_flags": 64, "writer_flags": 64}, "data overlay files"),
         ({"writer_flags": 1 << 20}, "unknown feature 1048576"),
     ],
 )

@@ -181,12 +181,6 @@ def require_refused(path: str, feature: str) -> None:
         commit(store, Transaction(latest.version, Append(())))
 
 
-def test_stable_row_ids_are_refused_by_name(path: str) -> None:
-    lance.write_dataset(DATA, path, data_storage_version="2.1", enable_stable_row_ids=True)
-    with pytest.raises(UnsupportedFeatureError, match="stable row ids"):
-        Snapshot.latest(open_store(path))
-
-
 def test_files_of_another_version_cannot_be_added(path: str) -> None:
     lance.write_dataset(DATA.slice(0, 1), path, data_storage_version="2.0")
     store = LocalStore(path)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
+from pilum.table.features import Feature
 from pilum.table.footprint import Footprint, Kind, Resource
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.manifest import Manifest
@@ -32,6 +33,9 @@ class Overwrite(Operation):
         config: Settings to add to those of the table.
         empty_format: Version of the data files to come if there are none yet; the transaction
             does not tell others.
+        stable_row_ids: Whether rows of a table that this creates keep their ids when they move;
+            the transaction does not tell others either, and of a table that exists it changes
+            nothing.
     """
 
     arm = "overwrite"
@@ -40,6 +44,7 @@ class Overwrite(Operation):
     fragments: tuple[Fragment, ...]
     config: Mapping[str, str] = field(default_factory=dict)
     empty_format: str | None = field(default=None, compare=False)
+    stable_row_ids: bool = field(default=False, compare=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Overwrite) -> Overwrite:
@@ -89,6 +94,7 @@ class Overwrite(Operation):
         formats = data_format_of(self.fragments)
         if len(formats) > 1:
             raise InvalidInputError(f"data files of several versions: {', '.join(sorted(formats))}")
+        stable = Feature.STABLE_ROW_IDS if self.stable_row_ids and not manifest.version else 0
         unassigned = (replace(fragment, id=FragmentId(0)) for fragment in self.fragments)
         return replace(
             manifest,
@@ -96,5 +102,7 @@ class Overwrite(Operation):
             fragments=numbered(unassigned, manifest.highest_fragment_id),
             data_format=formats.pop() if formats else self.empty_format or manifest.data_format,
             config={**manifest.config, **self.config},
+            reader_flags=manifest.reader_flags | stable,
+            writer_flags=manifest.writer_flags | stable,
             index_section=b"",
         )

@@ -20,6 +20,7 @@ from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.indices import retained_indices
+from pilum.table.stored_sequence import HIDDEN_IDS
 
 __all__ = ["Project"]
 
@@ -98,5 +99,6 @@ def _with_dictionaries(field: Field, schema: Schema) -> Field:
 
 
 def _with_needed_files(fragment: Fragment, ids: set[FieldId]) -> Fragment:
-    files = tuple(file for file in fragment.files if not ids.isdisjoint(file.fields))
+    needed = ids | HIDDEN_IDS
+    files = tuple(file for file in fragment.files if not needed.isdisjoint(file.fields))
     return replace(fragment, files=files or fragment.files[:1])

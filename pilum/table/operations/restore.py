@@ -13,7 +13,7 @@ from typing import Self
 from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
-from pilum.table.features import require_readable
+from pilum.table.features import Feature, require_readable
 from pilum.table.footprint import Footprint, Kind
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
@@ -32,6 +32,7 @@ class Restore(Operation):
     """
 
     arm = "restore"
+    writes_rows = False
     version: int
     content: Manifest | None = field(default=None, compare=False, repr=False)
 
@@ -66,10 +67,14 @@ class Restore(Operation):
         """The old manifest, with the writer that it names; only counts of ids are never set back.
 
         Raises:
-            InvalidInputError: If the old version is not loaded.
+            InvalidInputError: If the old version is not loaded, or has no stable row ids although
+                the table has.
         """
         if self.content is None:
             raise InvalidInputError(f"version {self.version} is not loaded")
+        lost = manifest.reader_flags & ~self.content.reader_flags
+        if lost & Feature.STABLE_ROW_IDS:
+            raise InvalidInputError(f"version {self.version} has no stable row ids")
         highest = max(self.content.highest_fragment_id, manifest.highest_fragment_id)
         return replace(
             self.content,

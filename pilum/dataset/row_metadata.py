@@ -1,0 +1,164 @@
+"""The row ids of fragments, and the versions of their rows, as users see and exchange them.
+
+Whoever writes rows again by hand says with `RowIdSequence(ids).to_inline_metadata()` which ids they
+keep; a commit of `LanceOperation.Update` takes it from the new fragments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.table import row_id_sequence as table
+from pilum.table.stored_sequence import (
+    CREATED_AT,
+    ROW_IDS,
+    SequenceKind,
+    StoredSequence,
+)
+
+__all__ = ["RowDatasetVersionMeta", "RowIdMeta", "RowIdSequence", "stored_sequence"]
+
+_MAX_ROWS = 2**32
+
+
+@dataclass(frozen=True)
+class _SequenceMeta:
+    """A sequence as the manifest has it.
+
+    Attributes:
+        stored: The bytes, or where they are.
+    """
+
+    _kind: ClassVar[SequenceKind]
+    stored: StoredSequence
+
+    def asdict(self) -> Any:
+        """A plain value that `json.dumps` takes."""
+        return self._kind.to_json(self.stored)
+
+    def json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.asdict())
+
+    @classmethod
+    def from_dict(cls, dict: Any) -> Self:
+        """Reads what `asdict` gave.
+
+        Raises:
+            InvalidInputError: If it is of another kind.
+        """
+        stored = cls._kind.from_json({cls._kind.json_name: dict})
+        if stored is None:
+            raise InvalidInputError(f"{cls._kind.json_name}: expected a sequence, found None")
+        return cls(stored)
+
+    @classmethod
+    def from_json(cls, json: str) -> Self:
+        """Reads what `json` wrote.
+
+        Raises:
+            InvalidInputError: If it is not JSON, or of another kind.
+        """
+        return cls.from_dict(_parsed(json))
+
+
+class RowIdMeta(_SequenceMeta):
+    """The row ids of a fragment, as the manifest has them; see `RowIdSequence`."""
+
+    _kind = ROW_IDS
+
+
+class RowDatasetVersionMeta(_SequenceMeta):
+    """When the rows of a fragment were created or last changed, as the manifest has it."""
+
+    _kind = CREATED_AT
+
+
+class RowIdSequence:
+    """Stable row ids, one per row of a fragment."""
+
+    def __init__(self, row_ids: Iterable[int] | pa.Array | range) -> None:
+        """Makes a sequence.
+
+        Args:
+            row_ids: Integers of 64 bits without sign, in row order.
+
+        Raises:
+            InvalidInputError: If they are something else.
+        """
+        try:
+            listed = row_ids if hasattr(row_ids, "__len__") else list(row_ids)
+            ids = pa.array(listed, pa.uint64())
+        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+            raise InvalidInputError(f"row_ids: expected integers without sign ({error})") from error
+        if ids.null_count:
+            raise InvalidInputError("row_ids: expected integers, found nulls")
+        self._sequence = table.RowIdSequence.of(ids.to_numpy())
+
+    @staticmethod
+    def from_inline_metadata(metadata: RowIdMeta) -> RowIdSequence:
+        """Reads the row ids of a fragment.
+
+        Raises:
+            UnsupportedFeatureError: If they are not in the manifest; a scan for `_rowid` reads them
+                wherever they are.
+            CorruptFileError: If they are damaged.
+        """
+        if not isinstance(metadata.stored, bytes):
+            raise UnsupportedFeatureError("these row ids are not in the manifest")
+        sequence = RowIdSequence(())
+        sequence._sequence = table.RowIdSequence.from_bytes(metadata.stored, _MAX_ROWS)
+        return sequence
+
+    def to_inline_metadata(self) -> RowIdMeta:
+        """The form for `FragmentMetadata.row_id_meta`."""
+        return RowIdMeta(self._sequence.to_bytes())
+
+    def to_pyarrow(self) -> pa.Array:
+        """The ids, uint64."""
+        return pa.array(self._sequence.ids())
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._sequence.ids().tolist())
+
+    def __len__(self) -> int:
+        return len(self._sequence)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowIdSequence):
+            return NotImplemented
+        return np.array_equal(self._sequence.ids(), other._sequence.ids())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"RowIdSequence({len(self)} row ids)"
+
+
+def stored_sequence(
+    kind: type[RowIdMeta | RowDatasetVersionMeta], meta: object
+) -> StoredSequence | None:
+    """What a fragment of the table has of a sequence.
+
+    Raises:
+        InvalidInputError: If it is of another kind.
+    """
+    if meta is None:
+        return None
+    if not isinstance(meta, kind):
+        raise InvalidInputError(f"expected {kind.__name__} or None, found {meta!r}")
+    return meta.stored
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"not JSON: {text!r} ({error})") from error
