@@ -85,7 +85,7 @@ def pack_segment(ids: Piece) -> row_ids_pb2.U64Segment:
     if isinstance(ids, range):
         return _pack_range(ids.start, ids.stop)
     first, last = int(ids.min()), int(ids.max())
-    if (ids[1:] <= ids[:-1]).any():
+    if (ids[1:] <= ids[:-1]).any() or last == _MAX_UINT64:  # behind which no range can end
         return row_ids_pb2.U64Segment(array=_pack_array(ids, first, last))
     slots = last - first + 1
     holes = slots - len(ids)
