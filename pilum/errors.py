@@ -18,6 +18,7 @@ The tree is grouped by what the one who catches it would do:
     │   ├── UnsupportedVersionError               a file version that we do not read or write
     │   └── UnsupportedFeatureError               a feature flag that we do not know
     ├── CorruptFileError (OSError)                damaged bytes; restore the file
+    ├── MissingDependencyError (ImportError)      install what it names
     └── CommitError (RuntimeError)
         ├── CommitConflictError                   another commit made this one meaningless
         └── CommitContentionError                 too many others at once: try again
@@ -37,6 +38,7 @@ __all__ = [
     "DatasetNotFoundError",
     "FilterError",
     "InvalidInputError",
+    "MissingDependencyError",
     "NotFoundError",
     "PilumError",
     "SchemaMismatchError",
@@ -131,6 +133,10 @@ class CorruptFileError(PilumError, OSError):
 
     def __str__(self) -> str:
         return f"{self.what}\n  {', '.join(reversed(self.where))}" if self.where else self.what
+
+
+class MissingDependencyError(PilumError, ImportError):
+    """An optional package is needed; the text has the line that installs it."""
 
 
 class CommitError(PilumError, RuntimeError):

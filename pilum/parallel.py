@@ -1,6 +1,6 @@
-"""One pool of threads for decoding, encoding and reading; the kernels release the GIL.
+"""Two pools of threads: one that computes, one that waits for stores.
 
-Tasks of the pool must not wait for other tasks of the pool.
+Kernels and requests release the GIL. Tasks of a pool must not wait for other tasks of that pool.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-__all__ = ["num_threads", "renew_in_child", "submit"]
+__all__ = ["REQUESTS", "num_threads", "renew_in_child", "submit", "submit_request"]
+
+REQUESTS = 64
+"""So many requests of the process are under way at once."""
 
 T = TypeVar("T")
 
 _pool: ThreadPoolExecutor | None = None
+_request_pool: ThreadPoolExecutor | None = None
 
 
 class _Renewable(Protocol):
@@ -31,11 +35,19 @@ def num_threads() -> int:
 
 
 def submit(task: Callable[[], T]) -> Future[T]:
-    """Runs a task in the pool."""
+    """Runs a task in the pool for what takes a processor."""
     global _pool
     if _pool is None:
         _pool = ThreadPoolExecutor(num_threads(), thread_name_prefix="pilum")
     return _pool.submit(task)
+
+
+def submit_request(task: Callable[[], T]) -> Future[T]:
+    """Runs a task in the pool for what takes time, but no processor."""
+    global _request_pool
+    if _request_pool is None:
+        _request_pool = ThreadPoolExecutor(REQUESTS, thread_name_prefix="pilum-request")
+    return _request_pool.submit(task)
 
 
 def renew_in_child(owner: _Renewable) -> None:
@@ -47,9 +59,9 @@ def renew_in_child(owner: _Renewable) -> None:
 
 
 def _begin_anew() -> None:
-    global _pool
+    global _pool, _request_pool
     # The threads of a pool do not survive a fork; the child makes its own.
-    _pool = None
+    _pool = _request_pool = None
     for owner in list(_renewables):
         owner.renew()
 

@@ -139,6 +139,11 @@ class Store(Protocol):
         ...
 
     @property
+    def lists_in_order(self) -> bool:
+        """Whether `list` gives names in lexical order, and early ones cost less than all."""
+        ...
+
+    @property
     def io(self) -> IoCounter:
         """Counts what all stores of this root read and write."""
         ...
@@ -147,7 +152,8 @@ class Store(Protocol):
         """Opens an object for ranged reads; `size` saves a request where it is known.
 
         Raises:
-            NotFoundError: If there is no such object.
+            NotFoundError: If there is no such object; where the size was known, a store may say
+                so when it is read.
         """
         ...
 
@@ -176,7 +182,10 @@ class Store(Protocol):
         ...
 
     def list(self, folder: str) -> Iterator[Entry]:
-        """Lists the objects directly in a folder, in any order; nothing if there is no folder."""
+        """Lists the objects directly in a folder; nothing if there is no folder.
+
+        Read as far as it is wanted; in the order of `lists_in_order`.
+        """
         ...
 
     def folders(self, folder: str) -> Iterator[str]:

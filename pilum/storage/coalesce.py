@@ -21,7 +21,8 @@ __all__ = ["ALIGNMENT_BYTES", "GAP_BYTES", "Layout", "lay_out"]
 ALIGNMENT_BYTES = 64
 
 GAP_BYTES = 16 * 1024
-"""Copying this much more out of the page cache takes about as long as one more `pread`."""
+"""Copying this much more out of the page cache takes about as long as one more `pread`; other
+stores have a gap of their own."""
 
 _FEW_RANGES = 32
 
@@ -42,13 +43,19 @@ class Layout(NamedTuple):
     size_bytes: int
 
 
-def lay_out(offsets: NDArray[np.int64], sizes: NDArray[np.int64], file_size: int) -> Layout | int:
+def lay_out(
+    offsets: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    file_size: int,
+    gap_bytes: int = GAP_BYTES,
+) -> Layout | int:
     """Plans the reads of some ranges.
 
     Args:
         offsets: int64, shape (n,), positions in the file.
         sizes: int64, shape (n,), bytes.
         file_size: Bytes.
+        gap_bytes: Ranges that are no further apart are read together.
 
     Returns:
         The layout, or the index of the first range that does not lie within the file.
@@ -58,19 +65,19 @@ def lay_out(offsets: NDArray[np.int64], sizes: NDArray[np.int64], file_size: int
         for index, (offset, size) in enumerate(ranges):
             if offset < 0 or size < 0 or offset + size > file_size:
                 return index
-        return _lay_out_few(ranges)
+        return _lay_out_few(ranges, gap_bytes)
     wrong = (offsets < 0) | (sizes < 0) | (sizes > file_size - offsets)
-    return int(wrong.argmax()) if wrong.any() else _lay_out_many(offsets, sizes)
+    return int(wrong.argmax()) if wrong.any() else _lay_out_many(offsets, sizes, gap_bytes)
 
 
-def _lay_out_few(ranges: list[tuple[int, int]]) -> Layout:
+def _lay_out_few(ranges: list[tuple[int, int]], gap_bytes: int) -> Layout:
     """The layout of a handful of ranges, for which NumPy's cost per call is the larger one."""
     starts = [0] * len(ranges)
     regions: list[tuple[int, int, int]] = []
     opened = reached = place = 0
     for index in sorted(range(len(ranges)), key=ranges.__getitem__):
         offset, size = ranges[index]
-        if not regions or offset > reached + GAP_BYTES:
+        if not regions or offset > reached + gap_bytes:
             place = _aligned(place + reached - opened) + offset % ALIGNMENT_BYTES
             opened, reached = offset, offset
             regions.append((opened, 0, place))
@@ -80,13 +87,13 @@ def _lay_out_few(ranges: list[tuple[int, int]]) -> Layout:
     return Layout(regions, np.array(starts, dtype=np.int64), place + reached - opened)
 
 
-def _lay_out_many(offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> Layout:
+def _lay_out_many(offsets: NDArray[np.int64], sizes: NDArray[np.int64], gap_bytes: int) -> Layout:
     """The same layout without a Python step for each range."""
     order = offsets.argsort()
     begins = offsets[order]
     reached = np.maximum.accumulate((offsets + sizes)[order])
     opens = np.ones(len(order), dtype=bool)
-    np.greater(begins[1:], reached[:-1] + GAP_BYTES, out=opens[1:])
+    np.greater(begins[1:], reached[:-1] + gap_bytes, out=opens[1:])
     opened = begins[opens]
     lengths = reached[np.append(opens[1:], True)] - opened
     before = opened % ALIGNMENT_BYTES

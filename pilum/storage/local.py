@@ -67,6 +67,11 @@ class LocalStore:
         """The absolute path of the root."""
         return self.root
 
+    @property
+    def lists_in_order(self) -> bool:
+        """No: folders are read whole, in any order."""
+        return False
+
     def source(self, path: str, size: int | None = None) -> LocalSource:
         """Opens a file for ranged reads.
 

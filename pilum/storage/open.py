@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from urllib.parse import unquote
 
 from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.storage.base import Store
+from pilum.storage.cloud_open import CLOUD_SCHEMES, open_cloud
 from pilum.storage.local import LocalStore
 
 __all__ = ["open_object", "open_store"]
@@ -25,15 +25,25 @@ def open_store(
     """Opens the store at a location. Nothing is read or written yet.
 
     Args:
-        uri: A local path (`~` is the home folder) or a `file://` URI.
+        uri: A local path (`~` is the home folder), a `file://` URI, or one of an object store;
+            see `pilum.storage.cloud_open`.
         storage_options: For local stores `{"sync": "false"}` leaves out the waiting for the
-            device; options of other stores are not looked at.
+            device; other options are not looked at. For object stores see
+            `pilum.storage.cloud_options`.
 
     Raises:
         UnsupportedFormatError: For a scheme that this library has no store for.
         InvalidInputError: For a location or option that is malformed.
+        MissingDependencyError: If the package that the store needs is not installed.
     """
-    return _open_local(uri, storage_options)
+    text = os.fspath(uri)
+    if not text or "\0" in text:
+        raise InvalidInputError(f"expected a path or URI, found {uri!r}")
+    scheme = _scheme_of(text)
+    if scheme in CLOUD_SCHEMES:
+        return open_cloud(text, storage_options)
+    path = os.path.expanduser(text) if scheme is None else _path_of_uri(text, scheme)
+    return LocalStore(os.path.abspath(path), sync=_sync(storage_options or {}))
 
 
 def open_object(
@@ -44,30 +54,25 @@ def open_object(
     Raises:
         As `open_store`.
     """
-    store = _open_local(uri, storage_options)
-    folder, name = os.path.split(store.root)
-    if not name:
-        raise InvalidInputError(f"expected the location of a file, found {uri!r}")
-    return replace(store, root=folder), name
-
-
-def _open_local(
-    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None
-) -> LocalStore:
     text = os.fspath(uri)
-    if not text or "\0" in text:
-        raise InvalidInputError(f"expected a path or URI, found {uri!r}")
-    if match := _SCHEME.match(text):
-        text = _path_of_uri(text, match[1])
-    else:
-        text = os.path.expanduser(text)
-    return LocalStore(os.path.abspath(text), sync=_sync(storage_options or {}))
+    if _scheme_of(text) is None:
+        text = os.path.abspath(os.path.expanduser(text)) if text else text
+    folder, slash, name = text.rpartition("/")
+    if not slash or not name or folder.endswith("/"):
+        raise InvalidInputError(f"expected the location of a file, found {uri!r}")
+    return open_store(folder or slash, storage_options), name
+
+
+def _scheme_of(text: str) -> str | None:
+    match = _SCHEME.match(text)
+    return match[1].lower() if match else None
 
 
 def _path_of_uri(uri: str, scheme: str) -> str:
-    if scheme.lower() != _LOCAL_SCHEME:
+    if scheme != _LOCAL_SCHEME:
         raise UnsupportedFormatError(
-            f"{uri}: no store for {scheme}:// locations; supported: local paths and file://"
+            f"{uri}: no store for {scheme}:// locations; supported: local paths, file://, "
+            + ", ".join(f"{known}://" for known in sorted(CLOUD_SCHEMES))
         )
     host, slash, path = uri[len("file://") :].partition("/")
     if host not in {"", "localhost"} or not slash:

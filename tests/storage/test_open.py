@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -30,10 +29,10 @@ def test_local_locations(location: str | Path, root: str) -> None:
     assert open_store(location) == LocalStore(root)
 
 
-@pytest.mark.parametrize("scheme", ["s3", "gs", "s3+ddb"])
+@pytest.mark.parametrize("scheme", ["hdfs", "oss"])
 def test_other_schemes_are_named(scheme: str) -> None:
-    with pytest.raises(UnsupportedFormatError, match=f"no store for {re.escape(scheme)}://"):
-        open_store(f"{scheme}://bucket/table?ddbTableName=x")
+    with pytest.raises(UnsupportedFormatError, match=f"no store for {scheme}://"):
+        open_store(f"{scheme}://bucket/table")
 
 
 @pytest.mark.parametrize("location", ["", "a\0b", "file://host/data", "file://data"])

@@ -1,0 +1,321 @@
+"""Object stores: S3 and what speaks its protocol, Google Cloud Storage, Azure, and memory.
+
+The client is obstore's, the extra `cloud`. What this floor adds is what tables need: ranges that
+are neighbours are read together and the others at once, large objects are written part by part,
+and every failure says what and where.
+
+A put that does not overwrite (`put_if_absent`) is a conditional request, so exactly one of several
+writers wins. If its answer gets lost, the client may repeat it and lose against itself: whoever
+loses has to look whose object is there, as commits do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
+from pilum.parallel import submit_request
+from pilum.storage.base import Entry, Fetched, Ranges
+from pilum.storage.cloud_errors import is_out_of_range, telling
+from pilum.storage.cloud_sink import MAX_PARTS_AHEAD, PART_BYTES, CloudSink
+from pilum.storage.coalesce import lay_out
+from pilum.storage.io_stats import IoCounter
+
+__all__ = ["Bucket", "CloudSource", "CloudStore"]
+
+_GAP_BYTES = 64 * 1024
+"""A request takes about 30 ms; of 64 at once, half of one, in which a connection brings this."""
+
+_PIECE_BYTES = 8 * 1024 * 1024
+"""One connection brings less than the network can: larger regions are read in pieces at once."""
+
+_TAIL_BYTES = 64 * 1024
+_LIST_CHUNK = 1000
+_NOT_PARTIAL = "non-partial response"
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A client for one bucket or container, and what its service can do.
+
+    Attributes:
+        client: Of obstore.
+        secrets: What no message may show.
+        has_suffix_ranges: Whether the end of an object can be read without knowing its size.
+        lists_in_order: Whether listings are sorted.
+        process: The one that may use the client; None if all may.
+    """
+
+    client: Any
+    secrets: frozenset[str] = frozenset()
+    has_suffix_ranges: bool = True
+    lists_in_order: bool = True
+    process: int | None = None
+
+    def telling(self, where: str) -> AbstractContextManager[None]:
+        """Raises errors of the client as errors that say where.
+
+        Raises:
+            InvalidInputError: In a process that was forked off, whose copy of the client waits
+                for threads that it does not have.
+        """
+        if self.process is not None and self.process != os.getpid():
+            raise InvalidInputError(
+                f"{where}: object stores cannot be used in a process that was forked after their "
+                'first use; start processes with "spawn" or "forkserver"'
+            )
+        return telling(where, self.secrets)
+
+
+@dataclass(frozen=True, slots=True)
+class CloudStore:
+    """Objects below one prefix of a bucket.
+
+    Attributes:
+        uri: Where the root is, as users name it.
+        root: Key of the root, "" for the whole bucket.
+        bucket: What requests go to.
+        reopen: Makes the same store again, in another process.
+        io: Counts what all stores of this root read and write.
+    """
+
+    uri: str
+    root: str
+    bucket: Bucket = field(repr=False, compare=False)
+    reopen: partial[CloudStore] = field(repr=False)
+    io: IoCounter = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "io", IoCounter.of(self.uri))
+
+    def __reduce__(self) -> tuple[partial[CloudStore], tuple[()]]:
+        return self.reopen, ()
+
+    @property
+    def lists_in_order(self) -> bool:
+        """True but for directory buckets of S3 Express."""
+        return self.bucket.lists_in_order
+
+    def source(self, path: str, size: int | None = None) -> CloudSource:
+        """Opens an object for ranged reads.
+
+        Where the size is not known, one request brings it together with the end of the object.
+
+        Raises:
+            NotFoundError: If there is no such object and its size was not known.
+            OSError: If the store fails.
+        """
+        return CloudSource(self.bucket, self._key(path), self._where(path), size, self.io)
+
+    def read(self, path: str) -> bytes:
+        """Reads a whole object.
+
+        Raises:
+            NotFoundError: If there is no such object.
+            OSError: If the store fails.
+        """
+        with self._telling(path):
+            data = bytes(self.bucket.client.get(self._key(path)).bytes())
+        self.io.count_read(len(data))
+        return data
+
+    def sink(self, path: str) -> CloudSink:
+        """Starts a new object; up to 10 MiB are one request, more of them an upload of parts."""
+        key = self._key(path)
+        put = partial(self._put, path, key)
+        return CloudSink(self._where(path), put, partial(self._put_parts, path, key), self.io)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes an object whole, replacing one of that name.
+
+        Raises:
+            OSError: If the store fails.
+        """
+        self._put(path, self._key(path), data)
+        self.io.count_write(len(data))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Writes an object whole unless one of that name exists; exactly one caller wins.
+
+        Returns:
+            Whether this call created the object, as far as the store says: see the module.
+
+        Raises:
+            OSError: If the store fails; the object may have been created.
+        """
+        key = self._key(path)
+        with self._telling(path):
+            try:
+                self.bucket.client.put(key, data, mode="create")
+            except Exception as error:
+                if type(error).__name__ in {"AlreadyExistsError", "PreconditionError"}:
+                    return False
+                raise
+        self.io.count_write(len(data))
+        return True
+
+    def list(self, folder: str) -> Iterator[Entry]:
+        """Lists the objects directly in a folder, page by page as they are wanted."""
+        prefix = self._key(folder)
+        with self._telling(folder):
+            for chunk in self.bucket.client.list(prefix or None, chunk_size=_LIST_CHUNK):
+                for found in chunk:
+                    name = found["path"][len(prefix) :].removeprefix("/")
+                    if name and "/" not in name:
+                        yield Entry(name, found["size"])
+
+    def folders(self, folder: str) -> Iterator[str]:
+        """Names of the folders directly in a folder, in lexical order."""
+        with self._telling(folder):
+            found = self.bucket.client.list_with_delimiter(self._key(folder) or None)
+        for prefix in found["common_prefixes"]:
+            yield prefix.rpartition("/")[2]
+
+    def delete(self, path: str) -> None:
+        """Removes an object; no error if there is none.
+
+        Raises:
+            OSError: If the store fails.
+        """
+        with suppress(NotFoundError), self._telling(path):
+            self.bucket.client.delete(self._key(path))
+
+    def _put(self, path: str, key: str, data: bytes | bytearray) -> None:
+        with self._telling(path):
+            self.bucket.client.put(key, data, use_multipart=False)
+
+    def _put_parts(self, path: str, key: str, parts: Iterator[bytearray]) -> None:
+        with self._telling(path):
+            self.bucket.client.put(
+                key,
+                parts,
+                use_multipart=True,
+                chunk_size=PART_BYTES,
+                max_concurrency=MAX_PARTS_AHEAD,
+            )
+
+    def _telling(self, path: str) -> AbstractContextManager[None]:
+        return self.bucket.telling(self._where(path))
+
+    def _where(self, path: str) -> str:
+        return f"{self.uri}/{path}"
+
+    def _key(self, path: str) -> str:
+        # Paths come out of manifests, which strangers may have written.
+        if ".." in path and ".." in path.split("/"):
+            raise InvalidInputError(f"path {path!r} leaves the table at {self.uri}")
+        return f"{self.root}/{path}".strip("/")
+
+
+class CloudSource:
+    """One object, read by ranges. Safe to use from several threads."""
+
+    __slots__ = ("__weakref__", "_bucket", "_io", "_is_closed", "_key", "_tail", "path", "size")
+
+    path: str
+    size: int
+
+    def __init__(
+        self, bucket: Bucket, key: str, path: str, size: int | None, io: IoCounter
+    ) -> None:
+        self.path = path
+        self._bucket = bucket
+        self._key = key
+        self._io = io
+        self._is_closed = False
+        self._tail: NDArray[np.uint8] = np.empty(0, np.uint8)
+        self.size = self._find_size() if size is None else size
+
+    def read(self, ranges: Ranges) -> Fetched:
+        """Reads all ranges; what is far apart, or large, with several requests at once.
+
+        Raises:
+            CorruptFileError: If a range does not lie within the object, or that has shrunk.
+            NotFoundError: If the object is not there.
+            InvalidInputError: If the source is closed.
+            OSError: If the store fails.
+        """
+        if self._is_closed:
+            raise InvalidInputError(f"{self.path} is closed")
+        layout = lay_out(ranges.offsets, ranges.sizes, self.size, _GAP_BYTES)
+        if isinstance(layout, int):
+            raise self._outside(int(ranges.offsets[layout]), int(ranges.sizes[layout]))
+        buffer = np.frombuffer(pa.allocate_buffer(layout.size_bytes), np.uint8)
+        pieces = [
+            (offset + done, buffer[place + done : place + min(done + _PIECE_BYTES, size)])
+            for offset, size, place in layout.regions
+            for done in range(0, size, _PIECE_BYTES)
+        ]
+        self._fill(pieces)
+        return Fetched(buffer, layout.starts, ranges.sizes)
+
+    def close(self) -> None:
+        """Nothing is open; reading afterwards is an error."""
+        self._is_closed = True
+
+    def __repr__(self) -> str:
+        return f"CloudSource({self.path!r}, {self.size})"
+
+    def _fill(self, pieces: list[tuple[int, NDArray[np.uint8]]]) -> None:
+        if len(pieces) == 1:
+            self._fetch(*pieces[0])
+            return
+        requests = [submit_request(partial(self._fetch, *piece)) for piece in pieces]
+        try:
+            for request in requests:
+                request.result()
+        finally:
+            for request in requests:
+                request.cancel()
+
+    def _fetch(self, offset: int, into: NDArray[np.uint8]) -> None:
+        in_front = self.size - len(self._tail)
+        if offset >= in_front:
+            into[:] = self._tail[offset - in_front : offset - in_front + len(into)]
+            return
+        with self._bucket.telling(self.path):
+            try:
+                data = self._bucket.client.get_range(self._key, start=offset, length=len(into))
+            except Exception as error:
+                if is_out_of_range(error):
+                    raise self._shrunk(offset) from None
+                raise
+        self._io.count_read(len(data))
+        if len(data) != len(into):
+            raise self._shrunk(offset + len(data))
+        into[:] = np.frombuffer(data, np.uint8)
+
+    def _find_size(self) -> int:
+        client = self._bucket.client
+        with self._bucket.telling(self.path):
+            if self._bucket.has_suffix_ranges:
+                try:
+                    end = client.get(self._key, options={"range": {"suffix": _TAIL_BYTES}})
+                    self._tail = np.frombuffer(end.bytes(), np.uint8)
+                except FileNotFoundError:
+                    raise
+                except Exception as error:
+                    # The end of an empty object is no range, or not a part.
+                    if not is_out_of_range(error) and _NOT_PARTIAL not in str(error):
+                        raise
+                else:
+                    self._io.count_read(len(self._tail))
+                    return int(end.meta["size"])
+            return int(client.head(self._key)["size"])
+
+    def _outside(self, offset: int, size: int) -> CorruptFileError:
+        return CorruptFileError(
+            f"{size} bytes at {offset} do not lie within the file of {self.size} bytes", self.path
+        )
+
+    def _shrunk(self, end: int) -> CorruptFileError:
+        return CorruptFileError(f"expected {self.size} bytes, found no more than {end}", self.path)

@@ -1,0 +1,124 @@
+"""Locations of object stores: which service, which bucket, which prefix.
+
+    s3://bucket/path   s3a://…                     S3, and what speaks its protocol
+    gs://bucket/path                               Google Cloud Storage
+    az://container/path   azure://…                Azure; the account is a storage option
+    abfss://container@account.dfs.core.windows.net/path   …; or stands in the location
+    memory://any/path                              this process; gone when it ends
+
+One client serves all tables of a bucket that are opened with the same options.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache, lru_cache, partial
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+from urllib.parse import unquote
+
+from pilum.errors import InvalidInputError, MissingDependencyError
+from pilum.storage.cloud import Bucket, CloudStore
+from pilum.storage.cloud_errors import telling
+from pilum.storage.cloud_options import AZURE, GCS, S3, Service, Settings, settings_of
+
+__all__ = ["CLOUD_SCHEMES", "open_cloud"]
+
+_MEMORY = frozenset({"memory", "shared-memory"})
+_SERVICES = {
+    "s3": S3,
+    "s3a": S3,
+    "gs": GCS,
+    "gcs": GCS,
+    "az": AZURE,
+    "azure": AZURE,
+    "abfs": AZURE,
+    "abfss": AZURE,
+}
+
+CLOUD_SCHEMES = frozenset(_SERVICES) | _MEMORY
+"""What `open_cloud` opens."""
+
+_EXPRESS_SUFFIX = "--x-s3"
+_CLIENTS = 64
+
+
+def open_cloud(uri: str, options: Mapping[str, Any] | None = None) -> CloudStore:
+    """Opens the store at a location. Nothing is read or written yet.
+
+    Args:
+        uri: With one of `CLOUD_SCHEMES`.
+        options: Storage options, see `pilum.storage.cloud_options`.
+
+    Raises:
+        InvalidInputError: If the location or an option makes no sense.
+        MissingDependencyError: If obstore is not installed.
+    """
+    scheme, _, rest = uri.partition("://")
+    scheme, given = scheme.lower(), dict(options or {})
+    if "?" in rest or "#" in rest:
+        raise InvalidInputError(f"{uri}: expected no ? or # in the location")
+    authority, _, path = rest.partition("/")
+    root = "/".join(part for part in unquote(path).split("/") if part)
+    if {".", ".."} & set(root.split("/")):
+        raise InvalidInputError(f"{uri}: expected no . or .. in the location")
+    if scheme in _MEMORY:
+        root, bucket = f"{authority}/{root}".strip("/"), _memory(_obstore())
+    else:
+        bucket = _bucket(uri, _SERVICES[scheme], authority, given)
+    uri = f"{scheme}://{authority}/{unquote(path)}".rstrip("/")
+    return CloudStore(uri, root, bucket, partial(open_cloud, uri.replace("%", "%25"), given))
+
+
+def _bucket(uri: str, service: Service, authority: str, options: dict[str, Any]) -> Bucket:
+    container, at, host = authority.partition("@")
+    if not container or (at and service is not AZURE):
+        raise InvalidInputError(f"{uri}: expected {uri.partition(':')[0]}://bucket/path")
+    if at:
+        options = {**options, "azure_storage_account_name": host.partition(".")[0]}
+    settings = settings_of(service, options)
+    with telling(uri, settings.secrets):
+        return _client(_obstore(), service.name, container, settings)
+
+
+@lru_cache(maxsize=_CLIENTS)
+def _client(obstore: ModuleType, service: str, bucket: str, settings: Settings) -> Bucket:
+    config = dict(settings.config)
+    more = {
+        "client_options": dict(settings.client),
+        "retry_config": {
+            "max_retries": settings.max_retries,
+            "retry_timeout": timedelta(seconds=settings.retry_seconds),
+        },
+    }
+    secrets, process = settings.secrets, os.getpid()
+    if service == GCS.name:
+        return Bucket(obstore.GCSStore(bucket, config=config, **more), secrets, process=process)
+    if service == AZURE.name:
+        client = obstore.AzureStore(bucket, config=config, **more)
+        return Bucket(client, secrets, has_suffix_ranges=False, process=process)
+    is_express = bucket.endswith(_EXPRESS_SUFFIX) or config.get("s3_express") == "true"
+    if is_express:
+        config["s3_express"] = "true"
+    config = {f"aws_{name}": value for name, value in config.items()}
+    client = obstore.S3Store(bucket, config=config, **more)
+    return Bucket(client, secrets, lists_in_order=not is_express, process=process)
+
+
+@cache
+def _memory(obstore: ModuleType) -> Bucket:
+    """The memory of the process; who knows a location finds what others wrote there."""
+    return Bucket(obstore.MemoryStore())
+
+
+@cache
+def _obstore() -> ModuleType:
+    try:
+        return import_module("obstore.store")
+    except ImportError as error:
+        raise MissingDependencyError(
+            "object stores need obstore: pip install 'pilum[cloud]'"
+        ) from error

@@ -1,0 +1,323 @@
+"""`storage_options` of object stores: names as users write them, to settings of a client.
+
+    {"AWS_REGION": "eu-west-1"}     case does not matter
+    {"region": "eu-west-1"}         nor does the prefix of the service
+    AWS_REGION=eu-west-1            environment variables do for what no option says
+    {"timeout": "60s"}              settings of the client are the same for every service
+
+Names of other services are passed over, so that one dictionary may serve several stores; a name
+that nobody knows is warned about. Source: docs/guide/object-stores.md, "Options".
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pilum.errors import InvalidInputError
+
+__all__ = ["AZURE", "GCS", "S3", "Service", "Settings", "settings_of"]
+
+_CLIENT_NAMES = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "default_content_type",
+        "http1_only",
+        "http2_keep_alive_interval",
+        "http2_keep_alive_timeout",
+        "http2_keep_alive_while_idle",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "randomize_addresses",
+        "read_timeout",
+        "root_certificate",
+        "timeout",
+        "user_agent",
+    }
+)
+_CLIENT_ALIASES = {"request_timeout": "timeout"}
+
+_MAX_RETRIES = "client_max_retries"
+_RETRY_SECONDS = "client_retry_timeout"
+_DEFAULT_RETRIES = 6
+_DEFAULT_RETRY_SECONDS = 180
+
+_WITHOUT_EFFECT = frozenset(
+    {
+        "aws_provider_scheme",
+        "bucket",
+        "bucket_name",
+        "container",
+        "container_name",
+        "download_retry_count",
+        "expires_at_millis",
+        "lance_storage_options_provider",
+        "refresh_offset_millis",
+        "sync",
+        "use_opendal",
+    }
+)
+"""Of local stores, told by the location, or about how the reference does it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """How the settings of one kind of object store are called.
+
+    Attributes:
+        name: For messages.
+        prefixes: Each may stand before a name; the first that fits is taken off.
+        names: Settings of the service, without prefix.
+        aliases: Other names for some of them.
+        secrets: Those of them that nobody may read in a message.
+    """
+
+    name: str
+    prefixes: tuple[str, ...]
+    names: frozenset[str]
+    aliases: Mapping[str, str]
+    secrets: frozenset[str]
+
+    def find(self, key: str) -> str | None:
+        """The setting that a key means, None if it is none of this service."""
+        name = key.lower()
+        for prefix in self.prefixes:
+            if name.startswith(prefix):
+                name = name.removeprefix(prefix)
+                break
+        name = self.aliases.get(name, _CLIENT_ALIASES.get(name, name))
+        return name if name in self.names or name in _CLIENT_NAMES else None
+
+    def all_keys(self) -> Iterable[str]:
+        """The names as users would write them."""
+        names = sorted(self.names | set(self.aliases))
+        return (key for name in names for key in (name, self.prefixes[0] + name))
+
+
+S3 = Service(
+    "S3",
+    ("aws_",),
+    frozenset(
+        {
+            "access_key_id",
+            "checksum_algorithm",
+            "conditional_put",
+            "container_authorization_token_file",
+            "container_credentials_full_uri",
+            "container_credentials_relative_uri",
+            "copy_if_not_exists",
+            "default_region",
+            "disable_bulk_delete",
+            "disable_tagging",
+            "endpoint",
+            "endpoint_url_s3",
+            "endpoint_url_sts",
+            "imdsv1_fallback",
+            "metadata_endpoint",
+            "region",
+            "request_payer",
+            "role_arn",
+            "role_session_name",
+            "s3_express",
+            "secret_access_key",
+            "server_side_encryption",
+            "session_token",
+            "skip_signature",
+            "sse_bucket_key_enabled",
+            "sse_customer_key_base64",
+            "sse_kms_key_id",
+            "unsigned_payload",
+            "virtual_hosted_style_request",
+            "web_identity_token_file",
+        }
+    ),
+    {"endpoint_url": "endpoint", "sts_endpoint": "endpoint_url_sts", "token": "session_token"},
+    frozenset({"secret_access_key", "session_token", "sse_customer_key_base64"}),
+)
+
+GCS = Service(
+    "Google Cloud Storage",
+    ("google_",),
+    frozenset(
+        {
+            "application_credentials",
+            "base_url",
+            "bearer_token",
+            "service_account",
+            "service_account_key",
+            "skip_signature",
+        }
+    ),
+    {
+        "service_account_path": "service_account",
+        "storage_token": "bearer_token",
+        "endpoint": "base_url",
+    },
+    frozenset({"bearer_token", "service_account_key"}),
+)
+
+AZURE = Service(
+    "Azure Blob Storage",
+    ("azure_storage_", "azure_", "object_store_"),
+    frozenset(
+        {
+            "account_key",
+            "account_name",
+            "authority_host",
+            "client_id",
+            "client_secret",
+            "credential_type",
+            "disable_tagging",
+            "encryption_key",
+            "endpoint",
+            "fabric_cluster_identifier",
+            "fabric_session_token",
+            "fabric_token_service_url",
+            "fabric_workload_host",
+            "federated_token_file",
+            "msi_endpoint",
+            "msi_resource_id",
+            "object_id",
+            "sas_key",
+            "skip_signature",
+            "tenant_id",
+            "token",
+            "use_azure_cli",
+            "use_emulator",
+            "use_fabric_endpoint",
+        }
+    ),
+    {
+        "access_key": "account_key",
+        "authority_id": "tenant_id",
+        "bearer_token": "token",
+        "identity_endpoint": "msi_endpoint",
+        "master_key": "account_key",
+        "sas_token": "sas_key",
+    },
+    frozenset(
+        {
+            "account_key",
+            "client_secret",
+            "encryption_key",
+            "fabric_session_token",
+            "sas_key",
+            "token",
+        }
+    ),
+)
+
+_SERVICES = (S3, GCS, AZURE)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Settings:
+    """What a client is made of; hashable, so that equal stores share one.
+
+    Attributes:
+        config: Settings of the service, by name without prefix.
+        client: Settings of the HTTP client.
+        max_retries: So often a request is repeated.
+        retry_seconds: No repetition begins later.
+        secrets: Values that no message may show.
+    """
+
+    config: tuple[tuple[str, str], ...]
+    client: tuple[tuple[str, str], ...]
+    max_retries: int
+    retry_seconds: int
+    secrets: frozenset[str]
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(name for name, _ in self.config)})"
+
+
+def settings_of(service: Service, options: Mapping[str, Any]) -> Settings:
+    """Reads storage options and, for what they do not say, environment variables.
+
+    Raises:
+        InvalidInputError: If a value makes no sense.
+    """
+    found = _from_options(service, options)
+    if service is S3 and "endpoint" in found:
+        # This variable of the environment would win over the option.
+        found.setdefault("endpoint_url_s3", found["endpoint"])
+    for name, value in _from_environment(service).items():
+        found.setdefault(name, value)
+    if found.get("endpoint", "").startswith("http://"):
+        found.setdefault("allow_http", "true")
+    lower = {key.lower(): value for key, value in options.items()}
+    return Settings(
+        tuple(sorted((name, value) for name, value in found.items() if name in service.names)),
+        tuple(sorted((name, value) for name, value in found.items() if name in _CLIENT_NAMES)),
+        _number(lower, _MAX_RETRIES, _DEFAULT_RETRIES),
+        _number(lower, _RETRY_SECONDS, _DEFAULT_RETRY_SECONDS),
+        frozenset(found[name] for name in service.secrets & found.keys() if found[name]),
+    )
+
+
+def _from_options(service: Service, options: Mapping[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    # Where two keys mean one setting, the one with the prefix of the service counts.
+    for key in sorted(options, key=lambda key: key.lower().startswith(service.prefixes)):
+        name = service.find(key)
+        if name is not None:
+            found[name] = _text(key, options[key])
+        elif not _is_known(key):
+            _warn_about(service, key)
+    return found
+
+
+def _from_environment(service: Service) -> dict[str, str]:
+    found = {}
+    for key, value in os.environ.items():
+        name = service.find(key)
+        has_prefix = key.lower().startswith(service.prefixes)
+        if name is not None and (has_prefix or name in _CLIENT_NAMES) and key.isupper():
+            found[name] = value
+    return found
+
+
+def _is_known(key: str) -> bool:
+    name = key.lower()
+    return (
+        name in _WITHOUT_EFFECT
+        or name in {_MAX_RETRIES, _RETRY_SECONDS}
+        or name.partition("_")[2] in _WITHOUT_EFFECT
+        or any(service.find(name) for service in _SERVICES)
+    )
+
+
+def _warn_about(service: Service, key: str) -> None:
+    known = [*service.all_keys(), *_CLIENT_NAMES, _MAX_RETRIES, _RETRY_SECONDS]
+    close = difflib.get_close_matches(key.lower(), known, 1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    warnings.warn(
+        f"storage option {key!r} is not known to {service.name} and has no effect{meant}",
+        stacklevel=2,
+    )
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int):
+        return str(value)
+    raise InvalidInputError(f"storage option {key!r}: expected text, found {type(value).__name__}")
+
+
+def _number(options: Mapping[str, Any], key: str, default: int) -> int:
+    value = str(options.get(key, default)).strip().removesuffix("s")
+    if not value.isdecimal():
+        raise InvalidInputError(f"storage option {key!r}: expected a number, found {value!r}")
+    return int(value)
