@@ -13,7 +13,7 @@ from pilum.table.operations.restore import Restore
 from pilum.table.references import Reference, resolve
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
-from pilum.table.versions import list_manifests, list_versions
+from pilum.table.versions import latest_manifest, list_versions
 
 __all__ = ["Version", "Versions", "moment"]
 
@@ -37,8 +37,8 @@ class Versions(DatasetBase):
     @property
     def latest_version(self) -> int:
         """Number of the newest version of the table, looked up now."""
-        names = list_manifests(self._snapshot.store)
-        return names[-1].version if names else self.version
+        name = latest_manifest(self._snapshot.store)
+        return name.version if name else self.version
 
     def versions(self) -> list[Version]:
         """Describes all versions, oldest first."""

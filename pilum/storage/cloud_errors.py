@@ -17,6 +17,7 @@ _XML = re.compile(r"<\?xml.*", re.DOTALL)
 _CODE = re.compile(r"<Code>(.*?)</Code>", re.DOTALL)
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _OUT_OF_RANGE = re.compile(r"InvalidRange|Invalid range|416 Range Not Satisfiable")
+_METADATA_SERVICE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
 _NO_CONTAINER = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 
 
@@ -50,6 +51,12 @@ def is_out_of_range(error: Exception) -> bool:
 def _translated(error: Exception, where: str, secrets: Collection[str]) -> Exception:
     text = _readable(str(error), secrets)
     kind = type(error).__name__
+    if _METADATA_SERVICE.search(text):
+        # Where the client turns to if it was told no credentials.
+        return PermissionError(
+            f"{where}: no credentials in storage_options or the environment, nor from the machine: "
+            + text
+        )
     if any(sign in text for sign in _NO_CONTAINER):
         return NotFoundError(f"{where}: there is no such bucket or container: {text}")
     if isinstance(error, FileNotFoundError):

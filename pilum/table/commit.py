@@ -97,7 +97,7 @@ def find_commit(store: Store, uuid: str, after_version: int) -> int | None:
     Raises:
         CorruptFileError: If a manifest contradicts the format.
     """
-    for name in list_manifests(store):
+    for name in list_manifests(store, after_version + 1):
         if name.version > after_version and _uuid_at(store, name.path) == uuid:
             return name.version
     return None
@@ -129,7 +129,7 @@ class _Committer:
     def run(self, attempts: int) -> Manifest:
         pause = _Pause()
         for attempt in range(attempts):
-            names = list_manifests(self.store)
+            names = list_manifests(self.store, self.checked_version)
             if landed := self._check(names):
                 return load_named(self.store, landed)
             manifest = self._build(names)
@@ -260,6 +260,8 @@ class _Committer:
         write_object(self.store, transaction_path(self.transaction.file_name), self.data)
 
     def _leave_hint(self, version: int) -> None:
+        if self.store.lists_in_order:
+            return  # the first name of a listing says it
         with suppress(OSError):  # advice for others; the version exists with or without it
             self.store.put(HINT_PATH, f'{{"version":{version}}}'.encode())
 

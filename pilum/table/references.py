@@ -13,7 +13,7 @@ from typing import Any
 from pilum.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.storage.base import Store
 from pilum.table.tags import load_tag
-from pilum.table.versions import list_manifests
+from pilum.table.versions import latest_manifest
 
 __all__ = ["Reference", "resolve"]
 
@@ -48,10 +48,10 @@ def _on_main(branch: Any, version: int) -> int:
 
 
 def _newest(store: Store) -> int:
-    names = list_manifests(store)
-    if not names:
+    name = latest_manifest(store)
+    if name is None:
         raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
-    return names[-1].version
+    return name.version
 
 
 def _number(version: Any) -> int:

@@ -18,7 +18,7 @@ from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.session import Session, default_session
-from pilum.table.versions import list_manifests, load_named, load_version
+from pilum.table.versions import latest_manifest, list_manifests, load_named, load_version
 
 __all__ = ["Snapshot"]
 
@@ -46,10 +46,10 @@ class Snapshot:
             UnsupportedFeatureError: If it needs a reader that knows more.
             CorruptFileError: If its manifest contradicts the format.
         """
-        names = list_manifests(store)
-        if not names:
+        name = latest_manifest(store)
+        if name is None:
             raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
-        return cls._checked(store, load_named(store, names[-1]), session)
+        return cls._checked(store, load_named(store, name), session)
 
     @classmethod
     def at(cls, store: Store, version: int, session: Session | None = None) -> Snapshot:

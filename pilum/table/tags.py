@@ -37,7 +37,7 @@ from pilum.errors import (
 )
 from pilum.storage.base import Store, write_object
 from pilum.table.names import TAGS_FOLDER
-from pilum.table.versions import list_manifests, manifest_size
+from pilum.table.versions import latest_manifest, manifest_size
 
 __all__ = [
     "Tag",
@@ -199,7 +199,7 @@ def _load(store: Store, name: str) -> dict[str, Any]:
 
 
 def _not_found(store: Store, name: str) -> NotFoundError:
-    if not list_manifests(store):
+    if latest_manifest(store) is None:
         return DatasetNotFoundError(f"there is no Lance table at {store.uri}")
     return TagNotFoundError(f"{store.uri} has no tag {name!r}; `tags.list()` shows those it has")
 

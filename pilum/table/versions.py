@@ -9,19 +9,19 @@ from datetime import UTC, datetime, timedelta
 from pilum.errors import CorruptFileError, DatasetNotFoundError, NotFoundError, VersionNotFoundError
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store
+from pilum.table.listing import listed_manifests, newest_listed
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import load_manifest, load_message
 from pilum.table.names import (
-    VERSIONS_FOLDER,
     ManifestName,
     NamingScheme,
     detached_manifest_path,
     is_detached,
-    manifest_names,
 )
 
 __all__ = [
     "VersionInfo",
+    "latest_manifest",
     "list_manifests",
     "list_versions",
     "load_named",
@@ -51,14 +51,26 @@ class VersionInfo:
     metadata: dict[str, str]
 
 
-def list_manifests(store: Store) -> list[ManifestName]:
+def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
     """The manifests of all versions in history, oldest first; empty if there is no table.
+
+    Args:
+        store: Of the table.
+        since: Versions before this one may be left out.
 
     Raises:
         CorruptFileError: If two naming schemes are mixed.
     """
-    names = (entry.name for entry in store.list(VERSIONS_FOLDER))
-    return manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}")
+    return listed_manifests(store, since)
+
+
+def latest_manifest(store: Store) -> ManifestName | None:
+    """The manifest of the newest version, None if there is no table.
+
+    Raises:
+        CorruptFileError: If two naming schemes are mixed.
+    """
+    return newest_listed(store)
 
 
 def load_version(store: Store, version: int) -> Manifest:

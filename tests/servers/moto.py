@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from servers.processes import Server, free_port, running
 
-__all__ = ["REGION", "aws_options", "client", "moto_server"]
+__all__ = ["KEY", "REGION", "aws_options", "client", "moto_server"]
 
 REGION = "us-east-1"
-_KEY = "testing"
+KEY = "testing"
 
 
 @contextmanager
@@ -30,8 +30,8 @@ def aws_options(endpoint: str) -> dict[str, str]:
     """Storage options for S3 at an endpoint, as users write them."""
     return {
         "aws_endpoint": endpoint,
-        "aws_access_key_id": _KEY,
-        "aws_secret_access_key": _KEY,
+        "aws_access_key_id": KEY,
+        "aws_secret_access_key": KEY,
         "aws_region": REGION,
         "allow_http": "true",
     }
@@ -45,6 +45,6 @@ def client(endpoint: str, service: str = "s3") -> Any:
         service,
         endpoint_url=endpoint,
         region_name=REGION,
-        aws_access_key_id=_KEY,
-        aws_secret_access_key=_KEY,
+        aws_access_key_id=KEY,
+        aws_secret_access_key=KEY,
     )

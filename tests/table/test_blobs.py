@@ -184,11 +184,11 @@ def test_ingested_references_are_stored(tmp_path: Path) -> None:
 
 
 def test_what_is_referred_to_may_be_gone_or_elsewhere(tmp_path: Path) -> None:
-    blobs = [(tmp_path / "gone").as_uri(), "s3://bucket/key", b"here"]
+    blobs = [(tmp_path / "gone").as_uri(), "hdfs://bucket/key", b"here"]
     dataset = write(tmp_path / "t", blobs, allow_external_blob_outside_bases=True)
     with pytest.raises(NotFoundError):
         dataset.read_blobs("b", indices=[0])
-    with pytest.raises(UnsupportedFormatError, match="s3"):
+    with pytest.raises(UnsupportedFormatError, match="hdfs"):
         dataset.read_blobs("b", indices=[1])
     assert dataset.read_blobs("b", indices=[2]) == [(2, b"here")]
 
