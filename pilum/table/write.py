@@ -25,6 +25,7 @@ from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
+from pilum.storage.finishing import Finishing
 from pilum.table.fragment import DataFile, Fragment, FragmentId
 from pilum.table.names import data_path, new_data_file_name
 from pilum.table.sidecars import SidecarFiles, delete_data_file
@@ -110,6 +111,7 @@ class _RollingWriter:
         self._store = store
         self._schema = schema
         self._options = options
+        self._finishing = Finishing()
         self._names: list[str] = []
         self._fragments: list[Fragment] = []
         self._file: DataFileWriter | None = None
@@ -129,13 +131,15 @@ class _RollingWriter:
                 self._close(file)
 
     def finish(self) -> tuple[Fragment, ...]:
-        """Finishes the last file."""
+        """Finishes the last file, and waits until all are durable."""
         if self._file:
             self._close(self._file)
+        self._finishing.wait()
         return tuple(self._fragments)
 
     def abort(self) -> None:
         """Removes all files."""
+        self._finishing.settle()
         with suppress(OSError):
             if self._file:
                 self._file.abort()
@@ -148,7 +152,7 @@ class _RollingWriter:
     def _open(self) -> DataFileWriter:
         name = new_data_file_name(self._options.file_name_prefix)
         self._names.append(name)
-        sink = self._store.sink(data_path(name))
+        sink = self._finishing.sink(self._store.sink(data_path(name)))
         try:
             options = self._options
             self._sidecars = self._new_sidecars(name)

@@ -1,0 +1,83 @@
+"""Objects that become durable while the next ones are written.
+
+Waiting for a device is most of the time of a small object, and devices (and object stores) make
+many objects durable in about the time of one: a hundred small files one after the other take
+twenty times as long.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Any
+
+from pilum.parallel import submit_request
+from pilum.storage.base import Sink
+
+__all__ = ["Finishing"]
+
+_MOST_RUNNING = 16
+"""More at once make nothing faster, and each holds an open file or a piece in memory."""
+
+
+class Finishing:
+    """Finishes sinks in threads; `wait` says when all are durable and visible."""
+
+    def __init__(self) -> None:
+        self._running: deque[Future[None]] = deque()
+
+    def sink(self, sink: Sink) -> Sink:
+        """The same sink, whose `finish` returns at once. Its failures are raised by `wait`."""
+        return _LateSink(sink, self)
+
+    def start(self, sink: Sink) -> None:
+        """Finishes a sink; waits only if very many are under way.
+
+        Raises:
+            OSError: If the store failed at one of the sinks before.
+        """
+        self._running.append(submit_request(partial(_finish, sink)))
+        while len(self._running) > _MOST_RUNNING:
+            self._running.popleft().result()
+
+    def wait(self) -> None:
+        """Waits until all sinks are finished.
+
+        Raises:
+            OSError: If the store failed.
+        """
+        while self._running:
+            self._running.popleft().result()
+
+    def settle(self) -> None:
+        """Waits until no thread is at work any more, whatever came of it."""
+        wait(self._running)
+        self._running.clear()
+
+
+def _finish(sink: Sink) -> None:
+    try:
+        sink.finish()
+    except BaseException:
+        sink.abort()
+        raise
+
+
+class _LateSink:
+    def __init__(self, sink: Sink, finishing: Finishing) -> None:
+        self._sink = sink
+        self._finishing = finishing
+
+    @property
+    def position(self) -> int:
+        return self._sink.position
+
+    def write(self, data: Any) -> None:
+        self._sink.write(data)
+
+    def finish(self) -> None:
+        self._finishing.start(self._sink)
+
+    def abort(self) -> None:
+        self._sink.abort()
