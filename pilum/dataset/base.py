@@ -72,6 +72,10 @@ class DatasetBase:
         """The pinned version, for the floors below."""
         return self._snapshot
 
+    def pin(self, snapshot: Snapshot) -> None:
+        """Moves this dataset to another version, for what is made of several calls."""
+        self._snapshot = snapshot
+
     @property
     def uri(self) -> str:
         """The location, as it was given."""

@@ -14,6 +14,7 @@ from pilum.dataset.blobs import Blobs
 from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.evolving import Evolving
+from pilum.dataset.optimizing import Optimizing
 from pilum.dataset.reading import Reading
 from pilum.dataset.tags import Tagging
 from pilum.dataset.transactions import (
@@ -40,7 +41,16 @@ _DEFAULTS = WriteOptions()
 
 
 class LanceDataset(
-    Reading, Blobs, Writing, Deleting, Updating, Evolving, Versions, Tagging, Configuring
+    Reading,
+    Blobs,
+    Writing,
+    Deleting,
+    Updating,
+    Evolving,
+    Versions,
+    Tagging,
+    Configuring,
+    Optimizing,
 ):
     """One version of a table.
 

@@ -22,8 +22,10 @@ from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
 __all__ = [
     "BLOB_V2",
     "DESCRIPTOR_V2",
+    "GIVEN_V2",
     "BlobKind",
     "described",
+    "given",
     "has_blobs",
     "in_files",
     "materialized",
@@ -61,6 +63,13 @@ DESCRIPTOR_V2 = (
     _member("blob_uri", "string"),
 )
 
+GIVEN_V2 = (
+    _member("data", "large_binary", nullable=True),
+    _member("uri", "string", nullable=True),
+    _member("position", "uint64", nullable=True),
+    _member("size", "uint64", nullable=True),
+)
+
 
 def has_blobs(field: Field) -> bool:
     """Whether a field, or one below it, is a column of blobs as users see it."""
@@ -77,6 +86,14 @@ def described(schema: Schema) -> Schema:
 def materialized(schema: Schema) -> Schema:
     """The schema with plain binary for blobs."""
     return _mapped(schema, _materialized)
+
+
+def given(schema: Schema) -> Schema:
+    """The schema as users write it, v2 with all four members."""
+    return _mapped(
+        schema,
+        lambda field: replace(field, children=GIVEN_V2) if field.blob_version == 2 else field,
+    )
 
 
 def in_files(schema: Schema) -> Schema:

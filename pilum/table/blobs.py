@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -44,6 +45,7 @@ __all__ = [
     "blob_places",
     "materialize",
     "object_at",
+    "payloads",
     "read_places",
 ]
 
@@ -187,8 +189,8 @@ def read_places(places: Sequence[BlobPlace | None]) -> list[bytes | None]:
     ]
     which, positions, sizes = np.array(rows, dtype=np.int64).reshape(-1, 3).T
     found = _Places([(stores[key], key[1]) for key in objects], which, positions, sizes)
-    payloads: list[bytes | None] = _payloads(found).to_pylist()
-    return payloads
+    read: list[bytes | None] = _payloads(found).to_pylist()
+    return read
 
 
 def materialize(
@@ -207,17 +209,22 @@ def materialize(
         UnsupportedFormatError: If a payload stands where this library does not read.
         NotFoundError: If what it refers to outside of the table is gone.
     """
-
-    def payloads(field: Field, rows: pa.Array) -> pa.Array:
-        return _payloads(_locate(home, field, rows), home.store)
-
     arrays = []
     for column, found, field in zip(columns, table.columns, schema, strict=True):
         chunks = found.chunks
         if column.leaf is not None:
-            chunks = [map_blobs(column.leaf, chunk, payloads) for chunk in chunks]
+            chunks = [map_blobs(column.leaf, chunk, partial(payloads, home)) for chunk in chunks]
         arrays.append(pa.chunked_array(chunks, field.type))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def payloads(home: BlobHome, field: Field, descriptors: pa.Array) -> pa.Array:
+    """The payloads that descriptors of a column are for, large_binary; null for nulls.
+
+    Raises:
+        As `materialize`.
+    """
+    return _payloads(_locate(home, field, descriptors), home.store)
 
 
 def _locate(home: BlobHome, field: Field, descriptors: pa.Array) -> _Places:

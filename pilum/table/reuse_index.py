@@ -96,7 +96,7 @@ class Coverage:
         Raises:
             CommitConflictError: If an index covers only some of fragments that move together.
         """
-        ids = [(BitMap(one.id for one in m.old), [one.id for one in m.new]) for m in moves]
+        ids = [(BitMap(one.id for one in m.old), [int(one.id) for one in m.new]) for m in moves]
         for position, covered in self._by_index.items():
             index = self.section.indices[position]
             moved = _moved(covered, ids, index.name)
