@@ -12,7 +12,7 @@ columns and pages of a step reach the source as one call, which sorts and coales
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -124,10 +124,18 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object in a listing: its name within the listed folder, and its size in bytes."""
+    """One object in a listing.
+
+    Attributes:
+        name: Within the listed folder.
+        size: Bytes.
+        modified: When it was written last, seconds since 1970 (UTC); None if the store does not
+            tell, so that nobody takes it for old.
+    """
 
     name: str
     size: int
+    modified: float | None = field(default=None, compare=False)
 
 
 class Store(Protocol):

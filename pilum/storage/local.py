@@ -136,7 +136,8 @@ class LocalStore:
             for entry in entries:
                 with suppress(FileNotFoundError):  # deleted since the folder was read
                     if entry.is_file():
-                        yield Entry(entry.name, entry.stat().st_size)
+                        found = entry.stat()
+                        yield Entry(entry.name, found.st_size, found.st_mtime)
 
     def folders(self, folder: str) -> Iterator[str]:
         """Names of the folders directly in a folder, in any order."""

@@ -118,7 +118,7 @@ def test_what_others_changed_meanwhile_is_given_up(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = pilum.dataset(uri)
-    commit = compaction.commit
+    commit: Any = compaction.__dict__["commit"]
 
     def late(*arguments: Any, **more: Any) -> Any:
         monkeypatch.setattr(compaction, "commit", commit)
@@ -141,7 +141,7 @@ def test_a_conflict_over_everything_leaves_nothing(
 ) -> None:
     dataset = pilum.dataset(uri)
     before = files(uri)
-    commit = compaction.commit
+    commit: Any = compaction.__dict__["commit"]
 
     def late(*arguments: Any, **more: Any) -> Any:
         monkeypatch.setattr(compaction, "commit", commit)
@@ -160,7 +160,7 @@ def test_an_interrupted_compaction_leaves_nothing(
     uri: str, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     before = files(uri), values(uri), pilum.dataset(uri).version
-    live_rows = compaction.live_rows
+    live_rows: Any = compaction.__dict__["live_rows"]
 
     def failing(*arguments: Any) -> Iterator[pa.RecordBatch]:
         fragments = arguments[1]
