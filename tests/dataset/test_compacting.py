@@ -37,7 +37,8 @@ def files(uri: str, folder: str = "data") -> set[str]:
 
 
 def values(uri: str) -> list[int]:
-    return pilum.dataset(uri).to_table()["a"].to_pylist()
+    found: list[int] = pilum.dataset(uri).to_table()["a"].to_pylist()
+    return found
 
 
 def test_deleted_rows_and_dropped_columns_go(uri: str) -> None:
