@@ -37,13 +37,9 @@ def open_store(
         MissingDependencyError: If the package that the store needs is not installed.
     """
     text = os.fspath(uri)
-    if not text or "\0" in text:
-        raise InvalidInputError(f"expected a path or URI, found {uri!r}")
-    scheme = _scheme_of(text)
-    if scheme in CLOUD_SCHEMES:
+    if _scheme_of(text) in CLOUD_SCHEMES:
         return open_cloud(text, storage_options)
-    path = os.path.expanduser(text) if scheme is None else _path_of_uri(text, scheme)
-    return LocalStore(os.path.abspath(path), sync=_sync(storage_options or {}))
+    return LocalStore(_local_path(text), sync=_sync(storage_options or {}))
 
 
 def open_object(
@@ -55,9 +51,8 @@ def open_object(
         As `open_store`.
     """
     text = os.fspath(uri)
-    if _scheme_of(text) is None:
-        text = os.path.abspath(os.path.expanduser(text)) if text else text
-    folder, slash, name = text.rpartition("/")
+    is_cloud = _scheme_of(text) in CLOUD_SCHEMES
+    folder, slash, name = (text if is_cloud else _local_path(text)).rpartition("/")
     if not slash or not name or folder.endswith("/"):
         raise InvalidInputError(f"expected the location of a file, found {uri!r}")
     return open_store(folder or slash, storage_options), name
@@ -66,6 +61,14 @@ def open_object(
 def _scheme_of(text: str) -> str | None:
     match = _SCHEME.match(text)
     return match[1].lower() if match else None
+
+
+def _local_path(text: str) -> str:
+    if not text or "\0" in text:
+        raise InvalidInputError(f"expected a path or URI, found {text!r}")
+    scheme = _scheme_of(text)
+    path = os.path.expanduser(text) if scheme is None else _path_of_uri(text, scheme)
+    return os.path.abspath(path)
 
 
 def _path_of_uri(uri: str, scheme: str) -> str:

@@ -21,6 +21,7 @@ OWN_EXPORTS = {
 }
 OWN_PARAMETERS = {"buffer_alignment", "encoding_options"}  # of all that writes, as above
 OWN_NAMES = {
+    ("LanceDataset", "pin"),
     ("LanceDataset", "pinned"),  # how the floors of the front make one
     ("LanceDataset", "snapshot"),  # what the front reads from
     ("LanceScanner", "schema"),  # as pyarrow's readers have it

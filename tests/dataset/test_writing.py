@@ -119,13 +119,13 @@ def test_input_is_streamed(tmp_path: Path) -> None:
     seen: list[int] = []
 
     def produce() -> Iterator[pa.RecordBatch]:
-        for number in range(10):
+        for number in range(40):
             seen.append(sum(file.endswith(".lance") for file in files(tmp_path)))
             yield pa.RecordBatch.from_pydict({"a": [number] * 1000})
 
     found = pilum.write_dataset(produce(), tmp_path / "t", max_rows_per_file=1000)
-    assert seen[-1] >= 8
-    assert [fragment.physical_rows for fragment in found.get_fragments()] == [1000] * 10
+    assert seen[-1] >= 20  # the last ones may still wait for the device
+    assert [fragment.physical_rows for fragment in found.get_fragments()] == [1000] * 40
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ def test_batches_that_differ_leave_nothing(tmp_path: Path) -> None:
 
 
 def test_locations_without_a_store_are_refused() -> None:
-    with pytest.raises(UnsupportedFormatError, match="s3"):
-        pilum.write_dataset(TABLE, "s3://bucket/table")
+    with pytest.raises(UnsupportedFormatError, match="hdfs"):
+        pilum.write_dataset(TABLE, "hdfs://host/table")
 
 
 def test_an_empty_table_keeps_its_schema(tmp_path: Path) -> None:
