@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,22 @@ class Block:
     @staticmethod
     def general(compression: str, inner: Block) -> Block: ...
 
+class MiniBlock:
+    def __new__(
+        cls,
+        values: Plan,
+        def_: Block | None,
+        layers: bytes,
+        num_buffers: int,
+        large: bool,
+    ) -> Self: ...
+
+def decode_mini_blocks(
+    pages: Sequence[tuple[MiniBlock, int, int]],
+    data: Bytes,
+    starts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+) -> list[Columns]: ...
 def decode_mini_block(
     values: Plan,
     rep: Block | None,

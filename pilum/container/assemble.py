@@ -7,7 +7,6 @@ the first of its leaves that the file has; a member without a column is null.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ def _per_list(decoded: Decoded, path: LeafPath) -> Decoded:
     for field, layer in zip(reversed(path), decoded.layers, strict=True):
         stride *= field.list_size or 1
         layers.append(_every(layer, stride) if stride > 1 else layer)
-    return replace(decoded, layers=layers)
+    return decoded._replace(layers=layers)
 
 
 def _every(layer: Layer, stride: int) -> Layer:

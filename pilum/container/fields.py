@@ -8,7 +8,7 @@ that siblings of a struct meet without copying.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from pilum.container.packed import members_of
 from pilum.container.reader import Column, FileReader
 from pilum.container.segments import FieldReader, FilePart, Segment
 from pilum.encodings.page import Decoded
+from pilum.encodings.structural.whole_pages import WholePage
 from pilum.errors import CorruptFileError
 from pilum.format.logical_types import width_bits
 from pilum.format.rows import RowRanges
@@ -57,9 +58,19 @@ class LeafSegment(Segment):
     start: int
     rows: RowRanges
 
-    def plans(self) -> list[tuple[Source, Plan[Any]]]:
+    def plans(self) -> list[tuple[Source, Plan[Any] | WholePage]]:
         """One plan per leaf."""
-        return [(leaf.reader.source, _leaf_plan(leaf, self)) for leaf in self.field.leaves.values()]
+        return [(leaf.reader.source, self._plan(leaf)) for leaf in self.field.leaves.values()]
+
+    def _plan(self, leaf: Leaf) -> Plan[Decoded] | WholePage:
+        column = leaf.column
+        # Other leaves may have more pages than this, so its only page may start before the segment.
+        number = 0 if len(column.row_bounds) == 2 else column.page_at(self.start)
+        skip = self.start - int(column.row_bounds[number])
+        if skip:
+            return _leaf_plan(leaf, number, RowRanges(self.rows.bounds + skip))
+        whole = None if leaf.members else column.whole_page(number, self.rows)
+        return whole or _leaf_plan(leaf, number, self.rows)
 
     def build(self, results: Sequence[Any]) -> pa.Array:
         """The array of the rows."""
@@ -152,11 +163,6 @@ def _memory_bytes(kind: pa.DataType, column: Column) -> float:
     return max(column.stored_bytes, column.num_values * width / 8)
 
 
-def _leaf_plan(leaf: Leaf, segment: LeafSegment) -> Plan[Decoded]:
-    column = leaf.column
-    # Other leaves may have more pages than this one, so its only page may start before the segment.
-    number = 0 if len(column.row_bounds) == 2 else column.page_at(segment.start)
-    skip = segment.start - int(column.row_bounds[number])
-    rows = segment.rows if skip == 0 else RowRanges(segment.rows.bounds + skip)
-    decoded = yield from column.read(number, rows)
-    return replace(decoded, members=leaf.members) if leaf.members else decoded
+def _leaf_plan(leaf: Leaf, number: int, rows: RowRanges) -> Plan[Decoded]:
+    decoded = yield from leaf.column.read(number, rows)
+    return decoded._replace(members=leaf.members) if leaf.members else decoded

@@ -22,6 +22,8 @@ from pilum.container.tail import Tail
 from pilum.encodings.base import demand
 from pilum.encodings.layouts import page_of
 from pilum.encodings.page import Decoded, Page, StoredPage
+from pilum.encodings.structural.mini_block import MiniBlockPage
+from pilum.encodings.structural.whole_pages import WholePage
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.paths import elements_per_row
 from pilum.format.pb import encodings21_pb2 as pb
@@ -130,6 +132,18 @@ class Column:
         except UnsupportedFormatError as error:
             where = f"{self.path}, column {self.index}, page {number}"
             raise type(error)(f"{error}\n  {where}") from None
+
+    def whole_page(self, number: int, rows: RowRanges) -> WholePage | None:
+        """A page of which all rows are wanted, if it can be read together with others."""
+        try:
+            page = self._page(number)
+        except (CorruptFileError, UnsupportedFormatError):
+            return None  # `read` says where
+        if not isinstance(page, MiniBlockPage) or self.elements > 1 or not page.is_simple:
+            return None
+        if not rows.covers(page.stored.num_rows):
+            return None
+        return WholePage(page, number, self.index, self.path)
 
     def _page(self, number: int) -> Page:
         page = self._pages[number]

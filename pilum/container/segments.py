@@ -10,11 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from pilum.container.explain import PageExplanation
+from pilum.encodings.structural.whole_pages import WholePage, read_whole_pages
 from pilum.errors import UnsupportedFormatError
 from pilum.expressions.prune import Zones
 from pilum.format.rows import RowRanges
@@ -23,6 +24,9 @@ from pilum.format.version import FileVersion
 from pilum.storage.base import Plan, Source, gather, run_plan
 
 __all__ = ["DataFileReader", "FieldReader", "FilePart", "Segment", "read_segments"]
+
+_Reading: TypeAlias = tuple[list[Any], int, Any]
+"""Where a result goes, and the plan or the whole page that brings it."""
 
 
 class DataFileReader(Protocol):
@@ -87,8 +91,8 @@ class Segment(ABC):
     rows: RowRanges
 
     @abstractmethod
-    def plans(self) -> Sequence[tuple[Source, Plan[Any]]]:
-        """What to read: fresh plans, each with the file that it reads."""
+    def plans(self) -> Sequence[tuple[Source, Plan[Any] | WholePage]]:
+        """What to read: fresh plans or whole pages, each with the file that it reads."""
 
     @abstractmethod
     def build(self, results: Sequence[Any]) -> pa.Array:
@@ -161,15 +165,28 @@ def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
     Raises:
         CorruptFileError: If a page is damaged.
     """
-    by_file: dict[int, tuple[Source, list[tuple[int, int, Plan[Any]]]]] = {}
+    by_file: dict[int, tuple[Source, list[_Reading]]] = {}
     results: list[list[Any]] = []
-    for number, segment in enumerate(segments):
+    for segment in segments:
         plans = segment.plans()
-        results.append([None] * len(plans))
+        found: list[Any] = [None] * len(plans)
+        results.append(found)
         for place, (source, plan) in enumerate(plans):
-            by_file.setdefault(id(source), (source, []))[1].append((number, place, plan))
-    for source, wanted in by_file.values():
-        brought = run_plan(gather([plan for _, _, plan in wanted]), source)
-        for (number, place, _), result in zip(wanted, brought, strict=True):
-            results[number][place] = result
+            by_file.setdefault(id(source), (source, []))[1].append((found, place, plan))
+    for source, readings in by_file.values():
+        _read_file(source, readings)
     return [segment.build(found) for segment, found in zip(segments, results, strict=True)]
+
+
+def _read_file(source: Source, readings: list[_Reading]) -> None:
+    """Puts the result of each plan in its place; all take their steps together."""
+    whole = [reading for reading in readings if isinstance(reading[2], WholePage)]
+    plans = [reading for reading in readings if not isinstance(reading[2], WholePage)]
+    steps: list[Plan[Any]] = [plan for _, _, plan in plans]
+    if whole:
+        steps.append(read_whole_pages([page for _, _, page in whole]))
+    brought = run_plan(gather(steps), source)
+    if whole:
+        brought.extend(brought.pop())
+    for (found, place, _), result in zip([*plans, *whole], brought, strict=True):
+        found[place] = result

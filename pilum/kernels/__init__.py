@@ -9,6 +9,7 @@ Arrays must be contiguous. Damage raises `CorruptFileError`, an impossible reque
 
 from pilum._kernels import (
     Block,
+    MiniBlock,
     Plan,
     adjusted_entries,
     compress,
@@ -19,6 +20,7 @@ from pilum._kernels import (
     decode_full_zip,
     decode_json,
     decode_mini_block,
+    decode_mini_blocks,
     decompress,
     decompress_fsst,
     encode_full_zip_fixed,
@@ -41,6 +43,7 @@ from pilum._kernels import (
 
 __all__ = [
     "Block",
+    "MiniBlock",
     "Plan",
     "adjusted_entries",
     "compress",
@@ -51,6 +54,7 @@ __all__ = [
     "decode_full_zip",
     "decode_json",
     "decode_mini_block",
+    "decode_mini_blocks",
     "decompress",
     "decompress_fsst",
     "encode_full_zip_fixed",

@@ -19,6 +19,7 @@ found without decoding the others. Source: docs/format/encodings-2.1.md, "Mini-b
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,13 @@ from pilum.kernels import Block
 from pilum.levels import Levels
 from pilum.storage.base import Fetched, Plan, Ranges
 
-__all__ = ["MiniBlockPage", "PageDictionary", "encode_mini_block", "join_strings"]
+__all__ = [
+    "MiniBlockPage",
+    "PageDictionary",
+    "encode_mini_block",
+    "join_strings",
+    "read_dictionary",
+]
 
 
 _LISTS = frozenset({2, 4, 5, 6})
@@ -141,6 +148,19 @@ class MiniBlockPage(Page):
             large,
         )
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether it can be read together with others; see `whole_pages.py`."""
+        needed = 2 if self.dictionary is None else 3
+        return self.rep is None and len(self.stored.buffers) >= needed
+
+    @cached_property
+    def kernel_page(self) -> kernels.MiniBlock:
+        """The description of the chunks of a page without lists, for the kernel."""
+        return kernels.MiniBlock(
+            self._plan, self.def_, self.layers, self.values.num_buffers, self.large
+        )
+
     def read(self, rows: RowRanges) -> Plan[Decoded]:
         """Reads rows of the page; a whole page with one request."""
         lookup: _Lookup | None = self.stored.lookup.get() if self.stored.lookup else None
@@ -161,7 +181,7 @@ class MiniBlockPage(Page):
             rows.bounds,
         )
         return Decoded(
-            self.values, buffers, num_values, [Layer(*layer) for layer in layers], lookup.dictionary
+            self.values, buffers, num_values, [*map(Layer._make, layers)], lookup.dictionary
         )
 
     def _fetch_chunks(
@@ -238,13 +258,18 @@ class MiniBlockPage(Page):
         )
         dictionary = None
         if self.dictionary is not None:
-            dictionary = _read_dictionary(self.dictionary, others[0], self.num_dictionary_items)
+            dictionary = read_dictionary(self.dictionary, others[0], self.num_dictionary_items)
         return _Lookup(chunks, dictionary)
 
 
-def _read_dictionary(
+def read_dictionary(
     encoding: Compressive, data: NDArray[np.uint8], num_values: int
 ) -> DictionaryBlock:
+    """Decodes the dictionary of a page.
+
+    Raises:
+        CorruptFileError: If the bytes contradict its description.
+    """
     if isinstance(encoding, General) and encoding.values in _SPLIT:
         data, encoding = kernels.decompress(encoding.scheme, data), encoding.values
     if isinstance(encoding, Variable):

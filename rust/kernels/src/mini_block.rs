@@ -11,6 +11,7 @@
 //! visible ones among its entries.
 
 use std::ops::Range;
+use std::slice;
 
 use crate::block::{BlockPlan, decode_level_ranges, decode_levels};
 use crate::error::{Result, ensure, part, size, u16_at, u32_at};
@@ -40,6 +41,95 @@ pub struct Chunk {
     pub first_row: usize,
     /// Number of rows that start here.
     pub num_rows: usize,
+}
+
+/// Where a whole page without lists stands within the bytes at hand.
+#[derive(Debug, Clone, Copy)]
+pub struct Whole<'a> {
+    /// One word per chunk, see `Whole::chunks`.
+    pub words: &'a [u8],
+    /// The chunks, one behind the other.
+    pub body: &'a [u8],
+    pub num_items: usize,
+    pub num_rows: usize,
+}
+
+const MAX_CHUNK_VALUES: usize = 32_768;
+
+impl Whole<'_> {
+    /// The chunks, as their words say: bytes / 8 - 1 from bit 4 on, and below the logarithm of the
+    /// number of values, which is not read of the last chunk: it has what is left.
+    fn chunks(&self, large: bool) -> Result<Vec<Chunk>> {
+        let width = if large { 4 } else { 2 };
+        let count = self.words.len() / width;
+        let whole = count > 0 && self.words.len().is_multiple_of(width);
+        ensure(
+            whole,
+            "chunk words, bytes",
+            self.words.len(),
+            format_args!("a multiple of {width}"),
+        )?;
+        let mut chunks = Vec::with_capacity(count);
+        let (mut start, mut first_row) = (0, 0);
+        for index in 0..count {
+            let word = if large {
+                size(
+                    u32_at(self.words, width * index, "chunk words")?,
+                    "chunk word",
+                )?
+            } else {
+                usize::from(u16_at(self.words, width * index, "chunk words")?)
+            };
+            let is_last = index + 1 == count;
+            let num_values = if is_last {
+                self.num_items.saturating_sub(first_row)
+            } else {
+                1 << (word & 15)
+            };
+            let size = ((word >> 4) + 1) * 8;
+            chunks.push(Chunk {
+                start,
+                size,
+                num_values,
+                first_row,
+                num_rows: num_values,
+            });
+            start += size;
+            first_row += num_values;
+        }
+        ensure(
+            start <= self.body.len(),
+            "chunks, bytes",
+            start,
+            format_args!("at most {}", self.body.len()),
+        )?;
+        let last = chunks.last().map_or(0, |chunk| chunk.num_values);
+        ensure(
+            (1..=MAX_CHUNK_VALUES).contains(&last),
+            "values of the last chunk",
+            last,
+            format_args!("1 to {MAX_CHUNK_VALUES}"),
+        )?;
+        ensure(first_row == self.num_rows, "rows", first_row, self.num_rows)?;
+        Ok(chunks)
+    }
+}
+
+/// Decodes all rows of a page without lists.
+pub fn decode_whole(page: &Page, whole: &Whole<'_>) -> Result<Decoded> {
+    ensure(
+        page.layers.max_rep == 0,
+        "lists in the page",
+        "some",
+        "none",
+    )?;
+    let chunks = whole.chunks(page.large)?;
+    decode(
+        page,
+        whole.body,
+        &chunks,
+        slice::from_ref(&(0..whole.num_rows)),
+    )
 }
 
 /// Values and layers of the wanted rows.

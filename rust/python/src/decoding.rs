@@ -1,7 +1,7 @@
 //! Pages to Arrow buffers.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
-use pilum_kernels::error::Corrupt;
+use pilum_kernels::error::{Corrupt, part, size};
 use pilum_kernels::levels::Layers;
 use pilum_kernels::mini_block::{self, Chunk, Decoded};
 use pilum_kernels::unravel::Unraveler;
@@ -64,6 +64,80 @@ pub fn decode_mini_block<'py>(
     let body = slice(&body)?;
     let decoded = py.detach(|| mini_block::decode(&page, body, &chunks, &wanted));
     out(py, decoded)
+}
+
+/// What the description of mini-block pages without lists says of their chunks.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct MiniBlock(mini_block::Page);
+
+#[pymethods]
+impl MiniBlock {
+    #[new]
+    #[pyo3(signature = (values, def_, layers, num_buffers, large))]
+    fn new(
+        py: Python<'_>,
+        values: &Plan,
+        def_: Option<&Block>,
+        layers: &[u8],
+        num_buffers: usize,
+        large: bool,
+    ) -> PyResult<Self> {
+        Ok(Self(mini_block::Page {
+            rep: None,
+            def: def_.map(|block| block.0.clone()),
+            values: values.0.clone(),
+            num_buffers,
+            large,
+            layers: Layers::new(layers).map_err(|error| corrupt(py, &error))?,
+        }))
+    }
+}
+
+/// Decodes whole mini-block pages without lists: of page `i`, with its numbers of items and of
+/// rows, the words of the chunks are range `2 i` of the bytes, and the chunks are range `2 i + 1`.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn decode_mini_blocks<'py>(
+    py: Python<'py>,
+    pages: Vec<(PyRef<'py, MiniBlock>, usize, usize)>,
+    data: PyReadonlyArray1<'py, u8>,
+    starts: PyReadonlyArray1<'py, i64>,
+    sizes: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (data, starts, sizes) = (slice(&data)?, slice(&starts)?, slice(&sizes)?);
+    let part = |start: i64, length: i64| {
+        size(start, "position of a page")
+            .and_then(|start| part(data, start, size(length, "page, bytes")?, "page, bytes"))
+            .map_err(|error| corrupt(py, &error))
+    };
+    let places = starts
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .zip(sizes.as_chunks::<2>().0);
+    let mut wanted = Vec::with_capacity(pages.len());
+    for ((page, num_items, num_rows), (start, length)) in pages.iter().zip(places) {
+        wanted.push((
+            &page.0,
+            mini_block::Whole {
+                words: part(start[0], length[0])?,
+                body: part(start[1], length[1])?,
+                num_items: *num_items,
+                num_rows: *num_rows,
+            },
+        ));
+    }
+    let decoded = py.detach(|| {
+        wanted
+            .iter()
+            .map(|(page, whole)| mini_block::decode_whole(page, whole))
+            .collect::<Result<Vec<_>, _>>()
+    });
+    let columns = PyList::empty(py);
+    for decoded in decoded.map_err(|error| corrupt(py, &error))? {
+        columns.append(out(py, Ok(decoded))?)?;
+    }
+    Ok(columns)
 }
 
 /// Decodes whole rows of a full-zip page.

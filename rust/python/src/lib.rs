@@ -21,7 +21,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod _kernels {
     #[pymodule_export]
     use crate::decoding::{
-        decode_block, decode_full_zip, decode_mini_block, decompress, look_up_strings, unravel,
+        MiniBlock, decode_block, decode_full_zip, decode_mini_block, decode_mini_blocks,
+        decompress, look_up_strings, unravel,
     };
     #[pymodule_export]
     use crate::encoding::{
