@@ -22,7 +22,6 @@ from pilum.container.tail import Tail
 from pilum.encodings.base import demand
 from pilum.encodings.layouts import page_of
 from pilum.encodings.page import Decoded, Page, StoredPage
-from pilum.encodings.structural.mini_block import MiniBlockPage
 from pilum.encodings.structural.whole_pages import WholePage
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.paths import elements_per_row
@@ -139,11 +138,9 @@ class Column:
             page = self._page(number)
         except (CorruptFileError, UnsupportedFormatError):
             return None  # `read` says where
-        if not isinstance(page, MiniBlockPage) or self.elements > 1 or not page.is_simple:
+        if self.elements > 1 or not rows.covers(page.stored.num_rows):
             return None
-        if not rows.covers(page.stored.num_rows):
-            return None
-        return WholePage(page, number, self.index, self.path)
+        return WholePage.of(page, number, self.index, self.path)
 
     def _page(self, number: int) -> Page:
         page = self._pages[number]
@@ -313,7 +310,17 @@ class FileReader:
 
     def column(self, index: int) -> Column:
         """One column; see `columns`."""
-        return self._columns.get(index) or self.columns([index])[0]
+        column = self._columns.get(index)
+        if column is None and 0 <= index < self.num_columns:
+            at, size = self._column_table[index]
+            if self._tail.holds(at):
+                return self._keep(index, self._tail.slice(at, size).tobytes())
+        return column or self.columns([index])[0]
+
+    def _keep(self, index: int, data: bytes) -> Column:
+        column = self._columns[index] = self._parse(index, data)
+        self._parsed_bytes += len(data)
+        return column
 
     def columns(self, indices: Iterable[int]) -> list[Column]:
         """Columns by their number; their metadata are read together if they are not at hand yet.
@@ -325,8 +332,7 @@ class FileReader:
         missing = [index for index in wanted if index not in self._columns]
         if missing:
             for index, data in zip(missing, self.column_metadata(missing), strict=True):
-                self._columns[index] = self._parse(index, data)
-                self._parsed_bytes += len(data)
+                self._keep(index, data)
         return [self._columns[index] for index in wanted]
 
     def column_metadata(self, indices: list[int]) -> list[bytes]:

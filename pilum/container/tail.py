@@ -37,6 +37,10 @@ class Tail:
         """Whether the bytes from a position on are in it."""
         return position >= self.start
 
+    def slice(self, position: int, size: int) -> NDArray[np.uint8]:
+        """Bytes of the file, from a position that it holds."""
+        return self.data[position - self.start : position - self.start + size]
+
     def since(self, position: int) -> Tail:
         """The bytes from a position on, if any lie in front, in memory of their own."""
         if position <= self.start:
@@ -52,14 +56,11 @@ class Tail:
         """Bytes at several positions; those that lie further in front are read together."""
         missing = [place for place in places if not self.holds(place[0])]
         fetched = iter((yield Ranges.of(*missing)) if missing else ())
-        return [
-            self.data[at - self.start : at - self.start + size] if self.holds(at) else next(fetched)
-            for at, size in places
-        ]
+        return [self.slice(at, size) if self.holds(at) else next(fetched) for at, size in places]
 
     def bytes_at(self, position: int, size: int) -> Plan[NDArray[np.uint8]]:
         """Bytes of the file, read only if they lie further in front."""
         if self.holds(position):
-            return self.data[position - self.start : position - self.start + size]
+            return self.slice(position, size)
         fetched = yield Ranges.of((position, size))
         return fetched[0]

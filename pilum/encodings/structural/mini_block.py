@@ -19,7 +19,7 @@ found without decoding the others. Source: docs/format/encodings-2.1.md, "Mini-b
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,8 @@ _MAX_SMALL_CHUNK = 32_768
 _MAX_HEAD = 512
 """Bytes of a chunk's header and padding, and by which incompressible values may grow."""
 _DEFAULTS = EncodingOptions()
+_SMALL_DESCRIPTION = 256
+_NOWHERE = StoredPage(0, 0, ())
 _LOOKUP_BYTES = 1024
 """About what the objects around the arrays take."""
 
@@ -109,9 +111,16 @@ class MiniBlockPage(Page):
     num_items: int
     large: bool
     _plan: kernels.Plan = field(init=False)
+    kernel_page: kernels.MiniBlock | None = field(init=False)
 
     def __post_init__(self) -> None:
         self._plan = self.values.plan()
+        self.kernel_page = None
+        if self.rep is None:
+            buffers = self.values.num_buffers
+            self.kernel_page = kernels.MiniBlock(
+                self._plan, self.def_, self.layers, buffers, self.large
+            )
 
     @classmethod
     def from_proto(
@@ -122,6 +131,22 @@ class MiniBlockPage(Page):
         Raises:
             CorruptFileError: If it contradicts the format.
         """
+        data = layout.SerializeToString()
+        if len(data) > _SMALL_DESCRIPTION:
+            return cls._read(layout, stored, version)
+        return _known_page(data, version)._at(stored)
+
+    def _at(self, stored: StoredPage) -> MiniBlockPage:
+        """A page of the same description at another place."""
+        page = object.__new__(MiniBlockPage)
+        vars(page).update(vars(self))
+        page.stored = stored
+        return page
+
+    @classmethod
+    def _read(
+        cls, layout: pb.MiniBlockLayout, stored: StoredPage, version: FileVersion
+    ) -> MiniBlockPage:
         large = version.has_large_chunks
         demand(layout.has_large_chunk == large, "mini-block: chunk words of another file version")
         values = compressive_of(layout.value_compression)
@@ -146,19 +171,6 @@ class MiniBlockPage(Page):
             layers,
             layout.num_items,
             large,
-        )
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether it can be read together with others; see `whole_pages.py`."""
-        needed = 2 if self.dictionary is None else 3
-        return self.rep is None and len(self.stored.buffers) >= needed
-
-    @cached_property
-    def kernel_page(self) -> kernels.MiniBlock:
-        """The description of the chunks of a page without lists, for the kernel."""
-        return kernels.MiniBlock(
-            self._plan, self.def_, self.layers, self.values.num_buffers, self.large
         )
 
     def read(self, rows: RowRanges) -> Plan[Decoded]:
@@ -260,6 +272,12 @@ class MiniBlockPage(Page):
         if self.dictionary is not None:
             dictionary = read_dictionary(self.dictionary, others[0], self.num_dictionary_items)
         return _Lookup(chunks, dictionary)
+
+
+@lru_cache(maxsize=256)
+def _known_page(data: bytes, version: FileVersion) -> MiniBlockPage:
+    """A description that many pages have: columns of one type and length share one."""
+    return MiniBlockPage._read(pb.MiniBlockLayout.FromString(data), _NOWHERE, version)
 
 
 def read_dictionary(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pilum import kernels
-from pilum.encodings.page import Decoded, DictionaryBlock, Layer
+from pilum.encodings.page import Decoded, DictionaryBlock, Layer, Page
 from pilum.encodings.structural.mini_block import MiniBlockPage, read_dictionary
 from pilum.errors import CorruptFileError
 from pilum.storage.base import Fetched, Plan, Ranges
@@ -27,16 +27,27 @@ class WholePage(NamedTuple):
     """A page that is read as a whole, and for messages where it stands.
 
     Attributes:
-        page: One with `is_simple`.
+        page: One without lists.
+        kernel_page: Its description, for the kernel.
         number: Of the page in its column.
         column: Number of the column in its file.
         path: Of the file.
     """
 
     page: MiniBlockPage
+    kernel_page: kernels.MiniBlock
     number: int
     column: int
     path: str
+
+    @classmethod
+    def of(cls, page: Page, number: int, column: int, path: str) -> WholePage | None:
+        """A page that is read as a whole, if it is one that can be decoded with others."""
+        if not isinstance(page, MiniBlockPage) or page.kernel_page is None:
+            return None
+        if len(page.stored.buffers) < (2 if page.dictionary is None else 3):
+            return None
+        return cls(page, page.kernel_page, number, column, path)
 
     def located(self, error: CorruptFileError) -> CorruptFileError:
         """The error, with the place of the page."""
@@ -77,7 +88,7 @@ def _decode(pages: Sequence[WholePage], fetched: Fetched, first: int) -> list[An
     """Decodes neighbouring pages, the first of which is page `first` of what was fetched."""
     ranges = slice(2 * first, 2 * (first + len(pages)))
     return kernels.decode_mini_blocks(
-        [(page.kernel_page, page.num_items, page.stored.num_rows) for page, *_ in pages],
+        [(kernel_page, page.num_items, page.stored.num_rows) for page, kernel_page, *_ in pages],
         fetched.data,
         fetched.starts[ranges],
         fetched.sizes[ranges],
