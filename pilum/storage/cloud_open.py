@@ -62,9 +62,9 @@ def open_cloud(uri: str, options: Mapping[str, Any] | None = None) -> CloudStore
     if "?" in rest or "#" in rest:
         raise InvalidInputError(f"{uri}: expected no ? or # in the location")
     authority, _, path = rest.partition("/")
-    root = "/".join(part for part in unquote(path).split("/") if part)
-    if {".", ".."} & set(root.split("/")):
-        raise InvalidInputError(f"{uri}: expected no . or .. in the location")
+    root = unquote(path).strip("/")
+    if root and {"", ".", ".."} & set(root.split("/")):
+        raise InvalidInputError(f"{uri}: expected no empty part, . or .. in the location")
     if scheme in _MEMORY:
         root, bucket = f"{authority}/{root}".strip("/"), _memory(_obstore())
     else:
