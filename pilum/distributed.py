@@ -15,7 +15,7 @@ the files that it is about to delete are part of the table. Source: docs/spark.m
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 from uuid import uuid4
@@ -144,6 +144,7 @@ def read_split(
     filter: BoundFilter | None = None,
     batch_size: int | None = None,
     snapshot: Snapshot | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Scans the rows of a split.
 
@@ -153,12 +154,13 @@ def read_split(
         filter: Keeps the rows for which it is true.
         batch_size: Rows per batch.
         snapshot: The version of the split, where the caller has it open already.
+        storage_options: Settings of the store.
 
     Raises:
         VersionNotFoundError: If the version is gone.
     """
     if snapshot is None:
-        snapshot = Snapshot.at(open_store(split.uri), split.version)
+        snapshot = Snapshot.at(open_store(split.uri, storage_options), split.version)
     options = ScanOptions(
         columns=columns,
         filter=filter,
@@ -180,6 +182,7 @@ class WriteJob:
         read_version: The latest version when the job began, 0 if there was none.
         schema: What the files hold.
         options: How files are cut.
+        storage_options: Settings of the store.
     """
 
     uri: str
@@ -188,6 +191,7 @@ class WriteJob:
     read_version: int
     schema: Schema
     options: WriteOptions = field(default_factory=WriteOptions)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +228,7 @@ def start_job(
     options: WriteOptions | None = None,
     *,
     version: FileVersion | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> WriteJob:
     """Looks at the table and fixes what a write goes by. Writes nothing.
 
@@ -233,6 +238,7 @@ def start_job(
         mode: "create" demands that there is no table; the others create it where there is none.
         options: How files are cut.
         version: Of the files; that of the table, or the default of a new one, if None.
+        storage_options: Settings of the store.
 
     Raises:
         DatasetAlreadyExistsError: If mode is "create" and there is a table.
@@ -240,28 +246,30 @@ def start_job(
             were to be appended.
         UnsupportedVersionError: If the table has files of a version that we do not write.
     """
-    store, uuid, options = open_store(uri), str(uuid4()), options or WriteOptions()
+    access = dict(storage_options or {})
+    store, uuid, options = open_store(uri, access), str(uuid4()), options or WriteOptions()
     try:
         latest = Snapshot.latest(store).manifest
     except DatasetNotFoundError:
         created = new_schema(schema)
         version = version or default_version(created, has_sidecars=True)
         options = replace(options, version=version)
-        return WriteJob(store.uri, uuid, "create", 0, created, options)
+        return WriteJob(store.uri, uuid, "create", 0, created, options, access)
     if mode == "create":
         raise DatasetAlreadyExistsError(
             f"{store.uri}: there is a table already; use mode append or overwrite"
         )
     if mode == "overwrite":
         options = replace(options, version=version or latest.data_version)
-        return WriteJob(store.uri, uuid, mode, latest.version, new_schema(schema), options)
+        created = new_schema(schema)
+        return WriteJob(store.uri, uuid, mode, latest.version, created, options, access)
     if version not in {None, latest.data_version}:
         raise InvalidInputError(
             f"{store.uri}: the table has files of version {latest.data_version}; "
             f"{version} cannot be appended"
         )
     options = replace(options, version=latest.data_version)
-    return WriteJob(store.uri, uuid, mode, latest.version, latest.schema, options)
+    return WriteJob(store.uri, uuid, mode, latest.version, latest.schema, options, access)
 
 
 def write_part(
@@ -279,7 +287,9 @@ def write_part(
         What `commit_parts` needs. If this fails, the files of the attempt are gone again.
     """
     options = replace(job.options, file_name_prefix=f"{job.uuid}-{partition:05d}-{attempt}")
-    fragments = write_fragments(open_store(job.uri), job.schema, batches, options)
+    fragments = write_fragments(
+        open_store(job.uri, job.storage_options), job.schema, batches, options
+    )
     num_rows = sum(fragment.physical_rows for fragment in fragments)
     texts = tuple(json.dumps(fragment.to_json()) for fragment in fragments)
     return PartMessage(partition, attempt, num_rows, texts)
@@ -299,7 +309,7 @@ def commit_parts(job: WriteJob, messages: Sequence[PartMessage]) -> int:
         CommitConflictError: If another commit made the job meaningless.
         CommitContentionError: If others were faster every time.
     """
-    store = open_store(job.uri)
+    store = open_store(job.uri, job.storage_options)
     if (landed := find_commit(store, job.uuid, job.read_version)) is not None:
         return landed
     fragments = tuple(
@@ -333,7 +343,7 @@ def abort_parts(job: WriteJob) -> int:
     Raises:
         CorruptFileError: If the versions since cannot be read; then nothing is deleted.
     """
-    store = open_store(job.uri)
+    store = open_store(job.uri, job.storage_options)
     if find_commit(store, job.uuid, job.read_version) is not None:
         return 0
     names = [entry.name for entry in store.list(_DATA) if entry.name.startswith(job.uuid)]

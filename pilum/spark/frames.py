@@ -45,6 +45,7 @@ def read(
     batch_size: int | None = None,
     partition_bytes: int | None = None,
     nanoseconds: str = "refuse",
+    storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """A frame of one version of a table, of only the columns and rows wanted.
 
@@ -58,6 +59,7 @@ def read(
         batch_size: Rows per Arrow batch.
         partition_bytes: Size of the files that one task reads, about.
         nanoseconds: What to do with times finer than microseconds: "refuse" or "truncate".
+        storage_options: Settings of the store.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -74,7 +76,7 @@ def read(
         "partitionBytes": partition_bytes,
         "nanoseconds": nanoseconds,
     }
-    texts = _texts(uri, given)
+    texts = _texts(uri, given, storage_options)
     options = Options.parse(texts)
     snapshot = open_snapshot(options)
     if filter is not None:
@@ -93,6 +95,7 @@ def count(
     filter: str | None = None,
     version: int | None = None,
     as_of: datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> int:
     """The number of rows; without a filter it is in the metadata and no row is read.
 
@@ -104,11 +107,20 @@ def count(
         filter: A SQL condition.
         version: The version, instead of the latest.
         as_of: The latest version at this time instead.
+        storage_options: Settings of the store.
     """
     if filter is None:
         given = {"version": version, "asOf": as_of and as_of.astimezone().isoformat()}
-        return count_rows(open_snapshot(Options.parse(_texts(uri, given))))
-    frame = read(spark, uri, columns=["_rowaddr"], filter=filter, version=version, as_of=as_of)
+        return count_rows(open_snapshot(Options.parse(_texts(uri, given, storage_options))))
+    frame = read(
+        spark,
+        uri,
+        columns=["_rowaddr"],
+        filter=filter,
+        version=version,
+        as_of=as_of,
+        storage_options=storage_options,
+    )
     return frame.count()
 
 
@@ -120,6 +132,7 @@ def write(
     max_rows_per_file: int | None = None,
     max_bytes_per_file: int | None = None,
     data_storage_version: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> int:
     """Writes a frame with one commit.
 
@@ -135,6 +148,7 @@ def write(
         max_rows_per_file: Rows after which a task begins a new file.
         max_bytes_per_file: Bytes after which a task begins a new file.
         data_storage_version: Version of the files of a new or overwritten table.
+        storage_options: Settings of the store.
 
     Returns:
         The version that holds the rows.
@@ -150,7 +164,7 @@ def write(
         "maxBytesPerFile": max_bytes_per_file,
         "dataStorageVersion": data_storage_version,
     }
-    job = plan_write(frame.schema, Options.parse(_texts(uri, given)), mode)
+    job = plan_write(frame.schema, Options.parse(_texts(uri, given, storage_options)), mode)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"message": [write_task(job, batches).to_json()]})
@@ -163,5 +177,9 @@ def write(
     return commit_parts(job, [PartMessage.from_json(row.message) for row in rows])
 
 
-def _texts(uri: str, given: Mapping[str, object]) -> dict[str, str]:
-    return {"path": uri} | {key: str(value) for key, value in given.items() if value is not None}
+def _texts(
+    uri: str, given: Mapping[str, object], storage_options: Mapping[str, str] | None
+) -> dict[str, str]:
+    access = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
+    texts = {key: str(value) for key, value in given.items() if value is not None}
+    return {"path": uri, **texts, **access}

@@ -1,13 +1,14 @@
 """The options of `format("pilum")`, checked once; an unknown one is an error.
 
-Case and underscores do not count: `batchSize`, `batch_size` and `BATCHSIZE` are one option.
+Case and underscores do not count: `batchSize`, `batch_size` and `BATCHSIZE` are one option. What
+begins with `storage.` goes to the store: `storage.aws_region`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ __all__ = ["Options", "table_uri"]
 T = TypeVar("T")
 
 _TRUTH = {"true": True, "false": False}
+_OF_THE_STORE = "storage."
 # Spark adds these when a table of its catalog is created.
 _OF_THE_CATALOG = ("provider", "location", "owner", "option.")
 
@@ -40,6 +42,7 @@ class Options:
         max_rows_per_file: Writing: rows after which a new file is begun.
         max_bytes_per_file: Writing: bytes after which a new file is begun.
         data_storage_version: Writing: version of the files of a new or overwritten table.
+        storage_options: Settings of the store.
     """
 
     path: str
@@ -55,6 +58,7 @@ class Options:
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | None = None
     data_storage_version: str | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
@@ -63,9 +67,11 @@ class Options:
         Raises:
             InvalidInputError: For an unknown option or a value that makes no sense.
         """
-        values = {}
+        values, access = {}, {}
         for key, text in given.items():
-            if not key.lower().startswith(_OF_THE_CATALOG):
+            if key.lower().startswith(_OF_THE_STORE):
+                access[key[len(_OF_THE_STORE) :]] = text
+            elif not key.lower().startswith(_OF_THE_CATALOG):
                 values[_name(key)] = _parse(key, text)
         if "path" not in values:
             raise InvalidInputError(
@@ -73,7 +79,7 @@ class Options:
                 "options of its catalog tables to itself: use a temporary view, or add "
                 "WITH (path = '…') to the table in the query"
             )
-        options = cls(**values)
+        options = cls(**values, storage_options=access)
         if options.version is not None and options.as_of is not None:
             raise InvalidInputError('the options "version" and "asOf" exclude each other')
         return options
@@ -90,7 +96,7 @@ def _name(key: str) -> str:
     name = _NAMES.get(key.lower().replace("_", ""))
     if name is None:
         known = ", ".join(["path", *(_camel(name) for name in _PARSERS if name != "path")])
-        raise InvalidInputError(f"unknown option {key!r}; known: {known}")
+        raise InvalidInputError(f"unknown option {key!r}; known: {known}, storage.…")
     return name
 
 

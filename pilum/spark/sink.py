@@ -88,7 +88,14 @@ def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
     """
     asked = options.data_storage_version
     version = None if asked is None else FileVersion.parse(asked)
-    job = start_job(options.path, to_arrow(schema), mode, _write_options(options), version=version)
+    job = start_job(
+        options.path,
+        to_arrow(schema),
+        mode,
+        _write_options(options),
+        version=version,
+        storage_options=options.storage_options,
+    )
     if job.mode == "append":
         _check_columns(schema, job.schema.arrow, options.path)
     return job

@@ -60,14 +60,15 @@ _WITHOUT_EFFECT = frozenset(
         "container",
         "container_name",
         "download_retry_count",
+        "dynamodb_endpoint",
         "expires_at_millis",
-        "lance_storage_options_provider",
+        "manifest_store",
         "refresh_offset_millis",
         "sync",
         "use_opendal",
     }
 )
-"""Of local stores, told by the location, or about how the reference does it."""
+"""Of other stores, told by the location, or about how the reference does it."""
 
 
 @dataclass(frozen=True, slots=True)

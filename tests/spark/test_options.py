@@ -16,6 +16,12 @@ def test_case_and_underscores_do_not_count() -> None:
     assert options.as_of == datetime(2026, 1, 2, tzinfo=UTC)
 
 
+def test_options_of_the_store_are_handed_on_and_not_shown() -> None:
+    options = Options.parse({"path": "s3://b/t", "storage.AWS_REGION": "x", "storage.token": "y"})
+    assert options.storage_options == {"AWS_REGION": "x", "token": "y"}
+    assert "token" not in repr(options)
+
+
 def test_an_unknown_option_is_told_together_with_the_known_ones() -> None:
     with pytest.raises(InvalidInputError, match=r"'batchsizes'; known: path, version, .*batchSize"):
         Options.parse({"path": "/t", "batchsizes": "7"})
