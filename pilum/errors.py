@@ -11,7 +11,8 @@ The tree is grouped by what the one who catches it would do:
     ├── NotFoundError (FileNotFoundError)         look elsewhere
     │   ├── DatasetNotFoundError (ValueError)     no table at this path
     │   ├── VersionNotFoundError (ValueError)     the table has no such version
-    │   └── TagNotFoundError (ValueError)         the table has no such tag
+    │   ├── TagNotFoundError (ValueError)         the table has no such tag
+    │   └── IndexNotFoundError (RuntimeError)     the table has no such index
     ├── DatasetAlreadyExistsError (FileExistsError)  choose append or overwrite
     ├── TagAlreadyExistsError (FileExistsError, ValueError)  choose another name, or move the tag
     ├── UnsupportedFormatError (NotImplementedError)  valid, but newer than this library
@@ -37,6 +38,7 @@ __all__ = [
     "DatasetAlreadyExistsError",
     "DatasetNotFoundError",
     "FilterError",
+    "IndexNotFoundError",
     "InvalidInputError",
     "MissingDependencyError",
     "NotFoundError",
@@ -90,6 +92,10 @@ class VersionNotFoundError(NotFoundError, ValueError):
 
 class TagNotFoundError(NotFoundError, ValueError):
     """The table exists, but has no such tag."""
+
+
+class IndexNotFoundError(NotFoundError, RuntimeError):
+    """The table has no such index."""
 
 
 class DatasetAlreadyExistsError(PilumError, FileExistsError):

@@ -14,6 +14,7 @@ from pilum.dataset.blobs import Blobs
 from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.evolving import Evolving
+from pilum.dataset.indexing import Indexing
 from pilum.dataset.optimizing import Optimizing
 from pilum.dataset.reading import Reading
 from pilum.dataset.tags import Tagging
@@ -47,6 +48,7 @@ class LanceDataset(
     Deleting,
     Updating,
     Evolving,
+    Indexing,
     Versions,
     Tagging,
     Configuring,

@@ -271,6 +271,13 @@ class Schema:
         """The field with this id, at any depth."""
         return self._by_id.get(field_id)
 
+    def path(self, field_id: FieldId) -> str | None:
+        """Dotted path of the field with this id; None if there is none."""
+        for field in self.fields:
+            if field_id in field.ids:
+                return ".".join(inner.name for inner in field.walk() if field_id in inner.ids)
+        return None
+
     @cached_property
     def _by_id(self) -> dict[FieldId, Field]:
         return {field.id: field for field in self.walk()}

@@ -35,6 +35,7 @@ from pilum.table.assignment import with_assigned_rows
 from pilum.table.counted import with_counted_rows
 from pilum.table.dictionaries import with_dictionaries_of_files
 from pilum.table.footprint import Verdict, verdict
+from pilum.table.index_segments import has_doubtful_coverage
 from pilum.table.manifest import THIS_WRITER, Manifest
 from pilum.table.manifest_file import (
     encode_manifest_file,
@@ -232,7 +233,9 @@ class _Committer:
         where = f"{self.store.uri}, version {base.version}"
         base.require_continuable(where)
         counted = with_counted_rows(self.store, base, default_session())
-        return replace(counted, writer_version=THIS_WRITER)
+        # With a new name on them, nobody would mend the bitmaps of old writers any more.
+        writer = counted.writer_version if has_doubtful_coverage(counted) else THIS_WRITER
+        return replace(counted, writer_version=writer)
 
     def _publish(self, manifest: Manifest, path: str) -> bool:
         """Whether the manifest is now the one at `path`."""

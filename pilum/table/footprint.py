@@ -29,6 +29,10 @@ After a change of the write-ahead log all but a Config are I. After an overlay, 
 projection that asks for values are R. After all else, none conflicts. Config is `UpdateConfig`;
 Replace is `DataReplacement`, and an `Update` that writes columns anew.
 
+A `CreateIndex` is I after an overwrite or a restore. It is R after another that adds an index of
+the name, or removes one that it adds to; after a rewrite of a fragment that it covers (of any, if
+nobody knows what it covers); and after new files with values of a field that it indexes.
+
 Source: docs/format/table.md, "Conflicts".
 """
 
@@ -77,6 +81,12 @@ class Kind(Enum):
     SCHEMA = "the columns"
     PROJECTION = "the columns that are left"
     DESCRIPTIONS = "what the columns are said to be"
+    NEW_INDEX = "the index"
+    REMOVED_INDEX = "the removed index"
+    INDEXED_FIELD = "the index on field"
+    INDEXED_FRAGMENT = "the index of fragment"
+    ROW_ADDRESSES = "where the rows are of fragment"
+    REPLACED_FIELD = "the values of field"
 
 
 _VERDICTS = {
@@ -100,6 +110,12 @@ _VERDICTS = {
     Kind.SCHEMA: Verdict.RETRYABLE,
     Kind.PROJECTION: Verdict.INCOMPATIBLE,
     Kind.DESCRIPTIONS: Verdict.RETRYABLE,
+    Kind.NEW_INDEX: Verdict.RETRYABLE,
+    Kind.REMOVED_INDEX: Verdict.RETRYABLE,
+    Kind.INDEXED_FIELD: Verdict.RETRYABLE,
+    Kind.INDEXED_FRAGMENT: Verdict.RETRYABLE,
+    Kind.ROW_ADDRESSES: Verdict.RETRYABLE,
+    Kind.REPLACED_FIELD: Verdict.RETRYABLE,
 }
 
 

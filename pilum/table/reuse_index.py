@@ -29,9 +29,9 @@ from pilum.format.pb import reuse_pb2, table_pb2
 from pilum.storage.base import Store, write_object
 from pilum.table.deletion_bytes import load_deletions
 from pilum.table.fragment import Fragment
+from pilum.table.index_segments import covered_fragments
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import decode_message
-from pilum.table.operations.indices import covered_fragments
 
 __all__ = ["Coverage", "Move", "with_moves"]
 

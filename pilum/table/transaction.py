@@ -21,6 +21,7 @@ from pilum.table.manifest_file import decode_message, load_manifest_and_transact
 from pilum.table.names import transaction_file_name, transaction_path
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
+from pilum.table.operations.create_index import CreateIndex
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS, ForeignOperation
 from pilum.table.operations.merge import Merge
@@ -38,6 +39,7 @@ OPERATIONS: Mapping[str, type[Operation]] = {
     operation.arm: operation
     for operation in (
         Append,
+        CreateIndex,
         Delete,
         Merge,
         Overwrite,

@@ -9,14 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyroaring import BitMap
 
 from pilum.format.pb import transaction_pb2
-from pilum.format.pb.table_pb2 import DataFragment
+from pilum.format.pb.table_pb2 import DataFile, DataFragment, IndexMetadata
 from pilum.format.schema import FieldId, Schema
 from pilum.table.footprint import Verdict, verdict
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.index_segments import IndexSegment
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
+from pilum.table.operations.create_index import CreateIndex
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS
 from pilum.table.operations.merge import Merge
@@ -85,7 +88,7 @@ OTHERS: dict[str, Any] = {
     "update_config, same key, old form": T.UpdateConfig(upsert_values={"key": "x"}),
     "update_config, same key removed, old form": T.UpdateConfig(delete_keys=["key"]),
     "data_replacement": T.DataReplacement(
-        replacements=[T.DataReplacement.Replacement(fragment_id=0)]
+        replacements=[T.DataReplacement.Replacement(fragment_id=0, new_file=DataFile(fields=[7]))]
     ),
     "data_replacement, elsewhere": T.DataReplacement(
         replacements=[T.DataReplacement.Replacement(fragment_id=1)]
@@ -264,6 +267,48 @@ clone                                      .     .     .     .     .
 update_bases                               .     .     .     .     .
 """
 
+GOLDEN_INDEX = """
+                                           made  any   gone
+append                                     .     .     .
+delete                                     .     .     .
+delete, rows of it                         .     .     .
+delete, elsewhere                          .     .     .
+overwrite                                  I     I     I
+overwrite, same key                        I     I     I
+create_index                               .     .     .
+rewrite                                    R     R     .
+rewrite, old form                          R     R     .
+rewrite, elsewhere                         .     R     .
+merge                                      .     .     .
+merge, nulls as before                     .     .     .
+project                                    .     .     .
+project, nulls as before                   .     .     .
+restore                                    I     I     I
+reserve_fragments                          .     .     .
+update                                     .     .     .
+update, rows of it                         .     .     .
+update, columns of it                      .     .     .
+update, elsewhere                          .     .     .
+update, with keys                          .     .     .
+update_config                              .     .     .
+update_config, of the schema               .     .     .
+update_config, of a field                  .     .     .
+update_config, of the schema, old form     .     .     .
+update_config, of a field, old form        .     .     .
+update_config, of another field            .     .     .
+update_config, of a note                   .     .     .
+update_config, same key                    .     .     .
+update_config, same key removed            .     .     .
+update_config, same key, old form          .     .     .
+update_config, same key removed, old form  .     .     .
+data_replacement                           .     R     .
+data_replacement, elsewhere                .     .     .
+data_overlay                               .     .     .
+update_mem_wal_state                       .     .     .
+clone                                      .     .     .
+update_bases                               .     .     .
+"""
+
 # "must" is a projection after which a column must not have nulls, "drop" any other.
 MINE: dict[str, Operation] = {
     "add": Append(()),
@@ -293,6 +338,19 @@ UPDATE: dict[str, Operation] = {
     "cols": Update((Fragment(FragmentId(0), (), 9),), mode=UpdateMode.COLUMNS),
     "keys": Update(new=(Fragment(FragmentId(0), (), 9),), inserts_keys=True),
     "told": Update(new=(Fragment(FragmentId(0), (), 9),), key_filter=b""),
+}
+
+
+def segment(name: str, field: int, covers: BitMap | None = None) -> IndexSegment:
+    bitmap = b"" if covers is None else covers.serialize()
+    return IndexSegment(IndexMetadata(name=name, fields=[field], fragment_bitmap=bitmap))
+
+
+# "made" covers fragment 0 and is on field 0, "any" covers nobody knows what and is on field 7.
+INDEX: dict[str, Operation] = {
+    "made": CreateIndex((segment("index", 0, BitMap([0])),)),
+    "any": CreateIndex((segment("any", 7),)),
+    "gone": CreateIndex((), (segment("index", 0, BitMap([0])),)),
 }
 CONFIGS = [name for name in OTHERS if name.startswith("update_config")]
 SIGNS = {
@@ -328,10 +386,20 @@ def verdicts(mine: dict[str, Operation]) -> str:
         (CONFIG, GOLDEN_CONFIG),
         (FRAGMENTS, GOLDEN_FRAGMENTS),
         (UPDATE, GOLDEN_UPDATE),
+        (INDEX, GOLDEN_INDEX),
     ],
 )
 def test_the_verdicts_are_those_of_the_reference(mine: dict[str, Operation], golden: str) -> None:
     assert verdicts(mine) == golden.strip("\n")
+
+
+@pytest.mark.checklist("S2.9")
+def test_indices_of_one_name_exclude_each_other_unless_both_are_dropped() -> None:
+    signs = [
+        [SIGNS[verdict(mine.footprint(), INDEX[name].footprint())[0]] for name in ("made", "gone")]
+        for mine in INDEX.values()
+    ]
+    assert signs == [["R", "R"], [".", "."], ["R", "."]]
 
 
 def test_every_operation_of_the_message_is_known() -> None:

@@ -36,7 +36,12 @@ _NEW_VALUES = frozenset({Resource(Kind.ROWS), Resource(Kind.WRITTEN_VALUES)})
 
 def _data_replacement(message: transaction_pb2.Transaction.DataReplacement) -> Footprint:
     ids = (replacement.fragment_id for replacement in message.replacements)
-    return Footprint(changes=_NEW_VALUES | fragments_of(Kind.FRAGMENT, ids))
+    fields = {
+        Resource(Kind.REPLACED_FIELD, str(number))
+        for replacement in message.replacements
+        for number in replacement.new_file.fields
+    }
+    return Footprint(changes=_NEW_VALUES | fragments_of(Kind.FRAGMENT, ids) | fields)
 
 
 def _data_overlay(_: transaction_pb2.Transaction.DataOverlay) -> Footprint:
@@ -48,7 +53,6 @@ def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
 
 
 FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
-    "create_index": _nothing_of_ours,
     "data_replacement": _data_replacement,
     "update_mem_wal_state": _mem_wal,
     "clone": _nothing_of_ours,

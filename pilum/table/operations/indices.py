@@ -20,13 +20,13 @@ from itertools import chain
 
 from pyroaring import BitMap
 
-from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.errors import InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.format.schema import Schema
 from pilum.table.fragment import Fragment
+from pilum.table.index_segments import IndexSegment, covered_fragments, is_system_index
 
 __all__ = [
-    "covered_fragments",
     "related_fields",
     "retained_indices",
     "with_moved_rows",
@@ -34,26 +34,9 @@ __all__ = [
     "without_fragments",
 ]
 
-_SYSTEM_PREFIX = "__lance_"
 _FRAGMENT_REUSE = "__lance_frag_reuse"
-_ADDRESS_DETAILS = frozenset({"", "zonemapindexdetails", "bloomfilterindexdetails"})
-"""Kinds that keep row addresses even where rows have stable ids; "" is a kind that is not told."""
-
-
-def covered_fragments(index: table_pb2.IndexMetadata) -> BitMap | None:
-    """Ids of the fragments that an index covers, also of some that are gone; None if unknown.
-
-    Raises:
-        CorruptFileError: If they are no Roaring bitmap.
-    """
-    if not index.fragment_bitmap:
-        return None
-    try:
-        return BitMap.deserialize(index.fragment_bitmap)
-    except (ValueError, IndexError) as error:
-        raise CorruptFileError(
-            f"no Roaring bitmap of fragments: {error}", f"index {index.name!r}"
-        ) from error
+_ADDRESS_KINDS = frozenset({"unknown", "zonemap", "bloomfilter"})
+"""Kinds that keep row addresses even where rows have stable ids, or may do so."""
 
 
 def related_fields(schema: Schema, field_ids: Collection[int]) -> frozenset[int]:
@@ -95,7 +78,7 @@ def retained_indices(section: bytes, schema: Schema, fragments: Iterable[Fragmen
     kept = [
         index
         for index in message.indices
-        if _is_system(index) or known.issuperset(_fields_of(index))
+        if is_system_index(index) or known.issuperset(_fields_of(index))
     ]
     if not any(index.name == _FRAGMENT_REUSE for index in kept):  # else ids may mean others
         kept = _without_empty_segments(kept, BitMap(fragment.id for fragment in fragments))
@@ -201,7 +184,7 @@ def _with_coverage(
     message = table_pb2.IndexSection.FromString(section)
     has_changed = False
     for index in message.indices:
-        covered = None if _is_system(index) else covered_fragments(index)
+        covered = None if is_system_index(index) else covered_fragments(index)
         if covered is None:
             continue
         changed = change(index, covered)
@@ -224,7 +207,7 @@ def _without_empty_segments(
 def _useful(
     segments: list[table_pb2.IndexMetadata], existing: BitMap
 ) -> list[table_pb2.IndexMetadata]:
-    if len(segments) == 1 or _is_system(segments[0]):
+    if len(segments) == 1 or is_system_index(segments[0]):
         return segments
     useful = [segment for segment in segments if _covers_any(segment, existing)]
     return useful or [min(segments, key=lambda segment: segment.dataset_version)]
@@ -239,13 +222,8 @@ def _fields_of(index: table_pb2.IndexMetadata) -> list[int]:
     return [*index.fields, *index.covering_fields]
 
 
-def _is_system(index: table_pb2.IndexMetadata) -> bool:
-    return str(index.name).startswith(_SYSTEM_PREFIX)
-
-
 def _keeps_addresses(index: table_pb2.IndexMetadata) -> bool:
-    kind = index.index_details.type_url.rpartition("/")[2].rpartition(".")[2]
-    return kind.lower() in _ADDRESS_DETAILS
+    return IndexSegment(index).kind.lower() in _ADDRESS_KINDS
 
 
 def _with_indices(message: table_pb2.IndexSection, indices: list[table_pb2.IndexMetadata]) -> bytes:

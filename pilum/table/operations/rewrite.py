@@ -16,7 +16,7 @@ from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
 from pilum.table.features import Feature
-from pilum.table.footprint import Footprint, Kind, fragments_of
+from pilum.table.footprint import Footprint, Kind, Resource, fragments_of
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
@@ -84,8 +84,10 @@ class Rewrite(Operation):
         ids = [fragment.id for fragment in self._old()]
         files = fragments_of(Kind.FRAGMENT, ids)
         plain = Footprint.of(relies_on=(Kind.HISTORY, Kind.FRAGMENT_LIST), changes=(Kind.ROWS,))
+        addresses = fragments_of(Kind.ROW_ADDRESSES, ids) | {Resource(Kind.ROW_ADDRESSES)}
         return Footprint(
-            plain.relies_on | files | fragments_of(Kind.DELETED_ROWS, ids), plain.changes | files
+            plain.relies_on | files | fragments_of(Kind.DELETED_ROWS, ids),
+            plain.changes | files | addresses,
         )
 
     def new_files(self) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.format.schema import Schema
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.index_segments import covered_fragments
 from pilum.table.operations.indices import (
-    covered_fragments,
     related_fields,
     retained_indices,
     with_moved_rows,

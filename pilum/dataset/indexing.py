@@ -1,0 +1,202 @@
+"""Indices: which there are, and dropping them. Making and using them is not there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, NoReturn, TypedDict
+
+from pyroaring import BitMap
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.transactions import publish
+from pilum.errors import IndexNotFoundError, UnsupportedFeatureError
+from pilum.format.schema import FieldId
+from pilum.table.index_segments import IndexSegment, index_segments
+from pilum.table.operations.create_index import CreateIndex
+from pilum.table.snapshot import Snapshot
+from pilum.table.transaction import Transaction
+
+__all__ = ["IndexDescription", "IndexInformation", "IndexSegmentDescription", "Indexing"]
+
+
+class IndexInformation(TypedDict):
+    """One segment of an index.
+
+    `fragment_ids` is None if nobody knows; it may have ids of fragments that are gone.
+    """
+
+    name: str
+    type: str
+    uuid: str
+    fields: list[str]
+    version: int
+    fragment_ids: BitMap | None
+    base_id: int | None
+
+
+@dataclass(frozen=True)
+class IndexSegmentDescription:
+    """One segment of an index.
+
+    Attributes:
+        uuid: Name of its folder below `_indices/`.
+        dataset_version_at_last_update: The version whose rows it has.
+        fragment_ids: Fragments that it covers, also some that are gone; None if nobody knows.
+        index_version: Of its format.
+        created_at: When it was made; None in old tables.
+        size_bytes: Of its files; None in old tables.
+        base_id: Where its files are, None for the folder of the table.
+        covering_fields: Ids of fields whose values are in it, but not to search for.
+    """
+
+    uuid: str
+    dataset_version_at_last_update: int
+    fragment_ids: BitMap | None
+    index_version: int
+    created_at: datetime | None
+    size_bytes: int | None
+    base_id: int | None
+    covering_fields: list[int]
+
+
+@dataclass(frozen=True)
+class IndexDescription:
+    """An index.
+
+    Attributes:
+        name: Unique in the table.
+        index_type: "BTree", "Bitmap", "Vector", …; "Unknown" in old tables.
+        type_url: The same as the manifest says it.
+        num_rows_indexed: Rows in fragments that it covers, without deleted ones.
+        fields: Ids of the indexed fields.
+        field_names: Their paths.
+        segments: Its parts.
+        total_size_bytes: Of all files; None if they are not recorded.
+    """
+
+    name: str
+    index_type: str
+    type_url: str
+    num_rows_indexed: int
+    fields: list[int]
+    field_names: list[str]
+    segments: list[IndexSegmentDescription]
+    total_size_bytes: int | None
+
+
+class Indexing(DatasetBase):
+    """Chapter of `LanceDataset`: indices."""
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there is an index."""
+        return bool(self._snapshot.manifest.index_section)
+
+    def list_indices(self) -> list[IndexInformation]:
+        """All segments of all indices, from the manifest alone.
+
+        Raises:
+            CorruptFileError: If an entry is damaged.
+        """
+        return [_information(self._snapshot, one) for one in _segments(self._snapshot)]
+
+    def describe_indices(self) -> list[IndexDescription]:
+        """All indices by name, from the manifest alone.
+
+        Raises:
+            CorruptFileError: If an entry is damaged.
+        """
+        by_name: dict[str, list[IndexSegment]] = {}
+        for segment in _segments(self._snapshot):
+            by_name.setdefault(segment.name, []).append(segment)
+        return [_description(self._snapshot, segments) for segments in by_name.values()]
+
+    def drop_index(self, name: str) -> None:
+        """Drops all segments of an index and moves this dataset to the new version.
+
+        Their files stay as long as an older version needs them.
+
+        Raises:
+            IndexNotFoundError: If there is no such index.
+            CommitConflictError: If others changed the index meanwhile.
+            CorruptFileError: If an entry is damaged.
+        """
+        snapshot = self._snapshot
+        segments = _segments(snapshot)
+        dropped = tuple(segment for segment in segments if segment.name == name)
+        if not dropped:
+            names = sorted({segment.name for segment in segments})
+            raise IndexNotFoundError(f"{self._uri}: no index {name!r}; there are {names}")
+        transaction = Transaction(snapshot.manifest.version, CreateIndex(removed=dropped))
+        self._snapshot = replace(publish(snapshot.store, transaction), session=snapshot.session)
+
+    def create_index(self, *_: Any, **__: Any) -> NoReturn:
+        """Indices cannot be made yet.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise UnsupportedFeatureError("indices cannot be made yet; those that exist are kept")
+
+    def create_scalar_index(self, *_: Any, **__: Any) -> NoReturn:
+        """Indices cannot be made yet.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        self.create_index()
+
+
+def _segments(snapshot: Snapshot) -> list[IndexSegment]:
+    segments = index_segments(snapshot.manifest.index_section)
+    return sorted(segments, key=lambda segment: segment.name)
+
+
+def _information(snapshot: Snapshot, segment: IndexSegment) -> IndexInformation:
+    return IndexInformation(
+        name=segment.name,
+        type=segment.kind,
+        uuid=segment.uuid,
+        fields=_paths(snapshot, segment.field_ids),
+        version=segment.dataset_version,
+        fragment_ids=segment.fragments,
+        base_id=segment.base_id,
+    )
+
+
+def _description(snapshot: Snapshot, segments: list[IndexSegment]) -> IndexDescription:
+    first = segments[0]
+    covered: BitMap = BitMap().union(*(one.fragments or BitMap() for one in segments))
+    rows = (part.num_rows for part in snapshot.manifest.fragments if part.id in covered)
+    sizes = [segment.size_bytes for segment in segments]
+    return IndexDescription(
+        name=first.name,
+        index_type=first.kind,
+        type_url=first.type_url,
+        num_rows_indexed=sum(rows),
+        fields=list(first.field_ids),
+        field_names=_paths(snapshot, first.field_ids),
+        segments=[_segment(segment) for segment in segments],
+        total_size_bytes=None if None in sizes else sum(size or 0 for size in sizes),
+    )
+
+
+def _segment(segment: IndexSegment) -> IndexSegmentDescription:
+    return IndexSegmentDescription(
+        uuid=segment.uuid,
+        dataset_version_at_last_update=segment.dataset_version,
+        fragment_ids=segment.fragments,
+        index_version=segment.message.index_version,
+        created_at=segment.created_at,
+        size_bytes=segment.size_bytes,
+        base_id=segment.base_id,
+        covering_fields=list(segment.message.covering_fields),
+    )
+
+
+def _paths(snapshot: Snapshot, field_ids: Iterable[int]) -> list[str]:
+    """Paths of fields; those that the schema does not have are left out."""
+    paths = (snapshot.schema.path(FieldId(number)) for number in field_ids)
+    return [path for path in paths if path is not None]
