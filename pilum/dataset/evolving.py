@@ -15,6 +15,7 @@ from pilum.dataset.options import project, require_count
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from pilum.table.add_columns import add_columns, add_null_columns
+from pilum.table.cast_columns import cast_columns
 from pilum.table.evolution import Alteration, altered, find_path, without
 from pilum.table.operations.base import Operation
 from pilum.table.operations.project import Project
@@ -25,7 +26,7 @@ from pilum.table.transaction import Transaction
 __all__ = ["AlterColumn", "Evolving"]
 
 AlterColumn: TypeAlias = Mapping[str, Any]
-"""Changes of a column: `path` and one or more of `name` and `nullable`."""
+"""Changes of a column: `path` and one or more of `name`, `nullable` and `data_type`."""
 
 _KEYS = {"path", "name", "nullable", "data_type"}
 
@@ -53,32 +54,48 @@ class Evolving(DatasetBase):
         self._evolve(Project(schema, preserves_nullability=True))
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
-        """Renames columns, or lets them have nulls or not; moves this dataset to the new version.
+        """Gives columns other names, types or nullability; moves this dataset to the new version.
 
-        No file is touched. All paths mean the columns as they were before the call, so that two can
-        swap their names.
+        Files that are there stay as they are. Only a new type needs values: those of the column are
+        written to one new file for each fragment. All paths mean the columns as they were before
+        the call, so that two can swap their names.
 
         Args:
-            alterations: Dicts with `path` and one or more of `name`, the new last part of the path,
-                and `nullable`. True is always possible, False if there are no nulls.
+            alterations: Dicts with `path` and one or more of `name`, the new last part of the path;
+                `nullable`, where True is always possible and False if there are no nulls; and
+                `data_type`, a `pyarrow.DataType` of the same kind: another width of integers,
+                floats, strings, binaries or decimals, another unit or zone, a dictionary or its
+                values, and lists of these.
 
         Raises:
             ColumnNotFoundError: If a column does not exist.
             CommitConflictError: If others changed columns meanwhile, or wrote rows and these
                 must not have nulls any more.
-            UnsupportedFeatureError: For `data_type`, and for what has no name of its own.
-            SchemaMismatchError: If a column has nulls that it must not have.
-            InvalidInputError: If a name is taken or not allowed, or for other arguments that make
-                no sense.
+            UnsupportedFeatureError: For what has no name of its own.
+            UnsupportedVersionError: For types in tables of version 0.1, and for types of members
+                in tables of version 2.0.
+            SchemaMismatchError: If a column has nulls that it must not have, or cannot have the
+                type, or a value does not fit it.
+            InvalidInputError: If a type is asked for in a column that has an index, or together
+                with values in all rows; if a name is taken or not allowed, or for other arguments
+                that make no sense.
         """
         if not alterations:
             raise InvalidInputError("nothing to alter")
         changes = [_alteration(found) for found in alterations]
-        schema = altered(self._snapshot.schema, changes)
+        wanted = altered(self._snapshot.manifest, changes)
         tightened = [change.path for change in changes if self._tightens(change)]
+        if wanted.origins:
+            if tightened:
+                raise InvalidInputError(
+                    f"columns {tightened} must not be null: ask for that in a call of its own, "
+                    "after the one that changes types"
+                )
+            self._evolve(cast_columns(self._snapshot, wanted))
+            return
         for path in tightened:
             _require_no_nulls(self._snapshot, path)
-        self._evolve(Project(schema, preserves_nullability=not tightened))
+        self._evolve(Project(wanted.schema, preserves_nullability=not tightened))
 
     def add_columns(
         self,
@@ -154,17 +171,12 @@ def _alteration(found: Any) -> Alteration:
         raise InvalidInputError(f"expected a dict with a path, found {found!r}")
     if unknown := set(found) - _KEYS:
         raise InvalidInputError(f"unknown keys {sorted(map(str, unknown))} in {found!r}")
-    if found.get("data_type") is not None:
-        raise UnsupportedFeatureError(
-            f"column {found['path']!r}: types cannot be altered; add a column with "
-            "add_columns({...: 'CAST(... AS ...)'}) and drop the old one"
-        )
-    name, nullable = found.get("name"), found.get("nullable")
-    if name is None and nullable is None:
-        raise InvalidInputError(f"name or nullable must be given: {found!r}")
+    name, nullable, arrow_type = (found.get(key) for key in ("name", "nullable", "data_type"))
+    if name is None and nullable is None and arrow_type is None:
+        raise InvalidInputError(f"name, nullable or data_type must be given: {found!r}")
     if not isinstance(name, str | None) or not isinstance(nullable, bool | None):
         raise InvalidInputError(f"name must be a text and nullable a bool: {found!r}")
-    return Alteration(found["path"], name, nullable)
+    return Alteration(found["path"], name, nullable, arrow_type)
 
 
 def _require_no_nulls(snapshot: Snapshot, path: str) -> None:

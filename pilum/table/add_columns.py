@@ -36,7 +36,7 @@ from pilum.table.sidecars import delete_data_file
 from pilum.table.snapshot import Snapshot
 from pilum.table.write import WriteOptions, write_fragments
 
-__all__ = ["add_columns", "add_null_columns"]
+__all__ = ["add_columns", "add_null_columns", "write_columns"]
 
 _BATCH_ROWS = 8192
 _NO_LIMIT = 1 << 62
@@ -78,11 +78,25 @@ def add_columns(snapshot: Snapshot, columns: pa.Schema, batches: Iterable[pa.Rec
         OSError: If the store failed. Whatever is raised, no file is left.
     """
     schema, new = with_new_columns(snapshot.manifest, columns)
+    return write_columns(snapshot, schema, new, map(align(columns, new).batch, batches))
+
+
+def write_columns(
+    snapshot: Snapshot, schema: Schema, new: Schema, batches: Iterator[pa.RecordBatch]
+) -> Merge:
+    """Writes new data files; see `add_columns`.
+
+    Args:
+        snapshot: The version.
+        schema: All columns that there will be.
+        new: Those that the files are to hold, with the ids that they have in `schema`.
+        batches: Values of the rows that are not deleted, in scan order, of the types of `new`.
+    """
     _require_not_legacy(snapshot)
     require_storable(new, snapshot.manifest.data_version, has_sidecars=True)
     if any(map(has_blobs, new.fields)):
         raise UnsupportedTypeError("columns of blobs cannot be added to a table that has rows")
-    feed = _Feed(map(align(columns, new).batch, batches), snapshot.num_rows)
+    feed = _Feed(batches, snapshot.num_rows)
     fragments: list[Fragment] = []
     written: list[str] = []
     try:

@@ -9,8 +9,9 @@ Source: docs/format/table.md, "Columns come and go".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -22,9 +23,21 @@ from pilum.errors import (
 )
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.table.align import new_schema, require_unreserved
+from pilum.table.cast import is_castable
 from pilum.table.manifest import Manifest
 
-__all__ = ["Alteration", "altered", "find_path", "with_new_columns", "without"]
+__all__ = [
+    "Alteration",
+    "Altered",
+    "altered",
+    "find_path",
+    "first_free_id",
+    "with_new_columns",
+    "without",
+]
+
+_OF_TYPE = "ARROW:extension:"
+_Wanted: TypeAlias = dict[FieldId, tuple[Field, "Alteration"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +48,32 @@ class Alteration:
         path: Of the column, before any change.
         name: The last part of the path from now on; None keeps it.
         nullable: Whether there may be nulls; None keeps it.
+        arrow_type: Of the values from now on; None keeps it.
     """
 
     path: str
     name: str | None = None
     nullable: bool | None = None
+    arrow_type: pa.DataType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """A schema after alterations.
+
+    Attributes:
+        schema: All columns.
+        origins: Fields that have another type now, and new ids, as they were; by the new ids.
+    """
+
+    schema: Schema
+    origins: Mapping[FieldId, Field]
+
+    @property
+    def new(self) -> Schema:
+        """Of the columns only what has new ids, and what is above: what a new file has to hold."""
+        kept = (_with_only(field, self.origins.keys()) for field in self.schema.fields)
+        return Schema(tuple(field for field in kept if field is not None))
 
 
 def find_path(schema: Schema, path: str) -> tuple[Field, ...]:
@@ -92,26 +126,68 @@ def _without(field: Field, dropped: set[FieldId]) -> Field | None:
     return replace(field, children=children) if children else None
 
 
-def altered(schema: Schema, alterations: Iterable[Alteration]) -> Schema:
-    """The schema with other names and nullability; ids stay.
+def altered(manifest: Manifest, alterations: Iterable[Alteration]) -> Altered:
+    """The schema with other names, nullability and types; ids stay where types do.
 
     Raises:
         ColumnNotFoundError: If a path leads nowhere.
         InvalidInputError: If a name is not allowed or taken, or a column comes twice.
+        SchemaMismatchError: If a column cannot have values of its new type.
         UnsupportedFeatureError: For items of lists and the like, whose names mean nothing.
+        UnsupportedTypeError: For a type that the format has no name for.
     """
-    wanted: dict[FieldId, Alteration] = {}
+    schema = manifest.schema
+    wanted = _by_id(schema, alterations)
+    ids = iter(range(first_free_id(manifest), 2**31))
+    retyped = {
+        number: _retyped(field, change, ids)
+        for number, (field, change) in wanted.items()
+        if change.arrow_type is not None
+    }
+    columns = tuple(_altered(field, wanted, retyped) for field in schema.fields)
+    result = Schema(columns, schema.metadata)
+    require_unreserved(result.names)
+    _require_names(result.fields, "")
+    return Altered(result, {made.id: wanted[number][0] for number, made in retyped.items()})
+
+
+def _by_id(schema: Schema, alterations: Iterable[Alteration]) -> _Wanted:
+    """Fields and what is to change about them, by their ids and in the order that was asked for."""
+    wanted: _Wanted = {}
     for change in alterations:
         fields = find_path(schema, change.path)
-        if fields[-1].id in wanted:
+        field = fields[-1]
+        if field.id in wanted:
             raise InvalidInputError(f"column {change.path!r} comes twice")
         if change.name is not None and len(fields) > 1 and not fields[-2].is_struct:
             raise UnsupportedFeatureError(f"column {change.path!r} is an item, which has no name")
-        wanted[fields[-1].id] = change
-    result = Schema(tuple(_altered(field, wanted) for field in schema.fields), schema.metadata)
-    require_unreserved(result.names)
-    _require_names(result.fields, "")
-    return result
+        kept = change if _changes_type(field, change) else replace(change, arrow_type=None)
+        wanted[field.id] = field, kept
+    for field, change in wanted.values():
+        if change.arrow_type is not None and not wanted.keys().isdisjoint(field.ids[1:]):
+            raise InvalidInputError(
+                f"column {change.path!r} gets another type, so its members go with it"
+            )
+    return wanted
+
+
+def _changes_type(field: Field, change: Alteration) -> bool:
+    """Whether there is another type for a field, which it can have."""
+    if change.arrow_type is None:
+        return False
+    if not isinstance(change.arrow_type, pa.DataType):
+        raise InvalidInputError(f"data_type: expected a pyarrow type, found {change.arrow_type!r}")
+    if field.arrow_type == change.arrow_type:
+        return False
+    if (
+        field.blob_version
+        or field.is_packed
+        or not is_castable(field.arrow_type, change.arrow_type)
+    ):
+        raise SchemaMismatchError(
+            f"column {change.path!r} cannot change from {field.arrow_type} to {change.arrow_type}"
+        )
+    return True
 
 
 def _require_names(fields: tuple[Field, ...], above: str) -> None:
@@ -125,24 +201,57 @@ def _require_names(fields: tuple[Field, ...], above: str) -> None:
         _require_names(field.children, f"{above}{field.name}.")
 
 
-def _altered(field: Field, wanted: Mapping[FieldId, Alteration]) -> Field:
+def _altered(field: Field, wanted: _Wanted, retyped: Mapping[FieldId, Field]) -> Field:
+    if field.id in retyped:
+        return retyped[field.id]
     if wanted.keys().isdisjoint(field.ids):
         return field
-    children = tuple(_altered(child, wanted) for child in field.children)
-    change = wanted.get(field.id, Alteration(field.name))
+    _, change = wanted.get(field.id, (field, Alteration(field.name)))
     return replace(
         field,
-        children=children,
+        children=tuple(_altered(child, wanted, retyped) for child in field.children),
         name=field.name if change.name is None else change.name,
         nullable=field.nullable if change.nullable is None else change.nullable,
     )
 
 
+def _retyped(field: Field, change: Alteration, ids: Iterator[int]) -> Field:
+    name = field.name if change.name is None else change.name
+    nullable = field.nullable if change.nullable is None else change.nullable
+    made = Field.from_arrow(pa.field(name, change.arrow_type, nullable), ids)
+    return replace(made, metadata=_lasting(field.metadata))
+
+
+def _lasting(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Metadata of a field that are also right for another type."""
+    return {key: text for key, text in metadata.items() if not key.startswith(_OF_TYPE)}
+
+
+def _with_only(field: Field, ids: Collection[FieldId]) -> Field | None:
+    """The field with those members that have some ids, or what is above them; None if none has."""
+    if field.id in ids:
+        return field
+    kept = (_with_only(child, ids) for child in field.children)
+    children = tuple(child for child in kept if child is not None)
+    return replace(field, children=children) if children else None
+
+
+def first_free_id(manifest: Manifest) -> int:
+    """The first id for new fields: above all that the schema or a file of the version has.
+
+    Also above those of dropped columns, since their values are still there.
+    """
+    in_files = (
+        number
+        for fragment in manifest.fragments
+        for file in fragment.files
+        for number in file.fields
+    )
+    return max(manifest.schema.max_field_id, max(in_files, default=-1)) + 1
+
+
 def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Schema]:
     """The schema of the table with more columns, and that of the new ones alone.
-
-    Their ids are above all that a file of the version has: of dropped columns, too, since their
-    values are still there.
 
     Raises:
         SchemaMismatchError: If a name is taken.
@@ -153,12 +262,5 @@ def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Sc
     old = manifest.schema
     if taken := [name for name in columns.names if name in old.names]:
         raise SchemaMismatchError(f"the table has columns {', '.join(map(repr, taken))} already")
-    in_files = (
-        number
-        for fragment in manifest.fragments
-        for file in fragment.files
-        for number in file.fields
-    )
-    first = max(old.max_field_id, max(in_files, default=-1)) + 1
-    new = Schema.from_arrow(columns, first)
+    new = Schema.from_arrow(columns, first_free_id(manifest))
     return Schema((*old.fields, *new.fields), old.metadata), Schema(new.fields)

@@ -268,7 +268,6 @@ def test_a_source_that_fails_leaves_nothing_behind(dataset: pilum.LanceDataset) 
         ([{"path": "a", "name": "_rowaddr"}], InvalidInputError),
         ([{"path": "a", "name": "b"}, {"path": "a", "name": "c"}], InvalidInputError),
         ([{"path": "l.item", "name": "b"}], UnsupportedFeatureError),
-        ([{"path": "a", "data_type": pa.int8()}], UnsupportedFeatureError),
     ],
 )
 def test_what_cannot_be_altered(

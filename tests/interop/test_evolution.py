@@ -30,7 +30,18 @@ TABLE = pa.table(
     }
 )
 
-STEPS = ("sql", "nulls", "values", "drop", "drop member", "rename", "delete", "append", "require")
+STEPS = (
+    "sql",
+    "nulls",
+    "values",
+    "retype",
+    "drop",
+    "drop member",
+    "rename",
+    "delete",
+    "append",
+    "require",
+)
 
 
 def change(dataset: Any, step: str, number: int) -> None:
@@ -43,6 +54,8 @@ def change(dataset: Any, step: str, number: int) -> None:
     elif step == "values":
         values = pa.table({f"value{number}": [str(row) for row in range(dataset.count_rows())]})
         dataset.add_columns(values.to_reader(max_chunksize=9))
+    elif step == "retype":
+        _retype(dataset, names)
     elif step == "drop":
         dataset.drop_columns([names[-1]])
     elif step == "drop member" and "s" in names and dataset.schema.field("s").type.num_fields > 1:
@@ -58,6 +71,16 @@ def change(dataset: Any, step: str, number: int) -> None:
             dataset.insert(rows)
     elif step == "require":
         dataset.alter_columns({"path": names[0], "nullable": False})
+
+
+def _retype(dataset: Any, names: list[str]) -> None:
+    """Of the first column, and of a member if files of the version can hold it apart."""
+    is_wide = pa.types.is_int64(dataset.schema.field(names[0]).type)
+    wanted = [{"path": names[0], "data_type": pa.int32() if is_wide else pa.int64()}]
+    if dataset.data_storage_version != "2.0" and "s" in names:
+        is_large = pa.types.is_large_string(dataset.schema.field("s").type.field("y").type)
+        wanted.append({"path": "s.y", "data_type": pa.string() if is_large else pa.large_string()})
+    dataset.alter_columns(*wanted)
 
 
 def _has_null_structs(table: pa.Table) -> bool:
@@ -155,3 +178,79 @@ def test_a_table_whose_values_were_all_dropped_is_read(tmp_path: Path) -> None:
     assert pilum.dataset(uri).to_table().column("n").null_count == 50
     assert pilum.dataset(uri).count_rows("n is null") == 50
     assert pilum.dataset(uri).take([3]).to_pylist() == [{"n": None}]
+
+
+CASTS: dict[str, tuple[pa.DataType, pa.DataType]] = {
+    "small": (pa.int64(), pa.int16()),
+    "unsigned": (pa.int8(), pa.uint32()),
+    "half": (pa.float64(), pa.float16()),
+    "large": (pa.string(), pa.large_string()),
+    "binary": (pa.large_binary(), pa.binary()),
+    "cents": (pa.decimal128(9, 4), pa.decimal128(12, 2)),
+    "day": (pa.timestamp("us"), pa.date32()),
+    "zoned": (pa.timestamp("us"), pa.timestamp("ns", "America/New_York")),
+    "unzoned": (pa.timestamp("us", "America/New_York"), pa.timestamp("ms")),
+    "midnight": (pa.date32(), pa.timestamp("s", "Asia/Tokyo")),
+    "clock": (pa.timestamp("us"), pa.time64("us")),
+    "coarse": (pa.duration("us"), pa.duration("s")),
+    "items": (pa.list_(pa.int64()), pa.large_list(pa.int8())),
+    "fixed": (pa.list_(pa.int32()), pa.list_(pa.int8(), 2)),
+    "vector": (pa.list_(pa.float32(), 2), pa.list_(pa.float16(), 2)),
+    "decoded": (pa.dictionary(pa.int8(), pa.string()), pa.string()),
+    "encoded": (pa.string(), pa.dictionary(pa.int32(), pa.string())),
+}
+
+
+def _castable(arrow: pa.DataType) -> pa.Array:
+    """Values that both libraries cast, with nulls."""
+    if pa.types.is_dictionary(arrow):
+        return pa.array(["a", None, "b", "a"]).cast(arrow)
+    if pa.types.is_string(arrow) or pa.types.is_large_binary(arrow):
+        return pa.array(["a", None, "bc", ""]).cast(arrow)
+    if pa.types.is_list(arrow) or pa.types.is_fixed_size_list(arrow):
+        return pa.array([[1, 2], None, [3, 4], [5, 6]], arrow)
+    if pa.types.is_decimal(arrow):
+        return pa.array([1, None, 2, 3]).cast(pa.decimal128(25, 4)).cast(arrow)
+    if pa.types.is_date(arrow):
+        return pa.array([1, None, 19000, 3], pa.int32()).cast(arrow)
+    if pa.types.is_timestamp(arrow) or pa.types.is_duration(arrow):
+        return pa.array([1_000_007, None, 1_600_000_000_123_456, 3], pa.int64()).cast(arrow)
+    return pa.array([1, None, 2, 3]).cast(arrow)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_types_change_as_with_the_reference(tmp_path: Path, version: str) -> None:
+    """The same values, field ids and files (S2.9)."""
+    table = pa.table({name: _castable(old) for name, (old, _) in CASTS.items()})
+    found = []
+    for library in (pilum, lance):
+        uri = str(tmp_path / library.__name__)
+        library.write_dataset(table, uri, data_storage_version=version)
+        for name, (_, new) in CASTS.items():
+            library.dataset(uri).alter_columns({"path": name, "data_type": new})
+        last = lance.dataset(uri)
+        last.validate()
+        assert_same(pilum.dataset(uri).to_table(), last.to_table())
+        files = [file.fields for file in last.get_fragments()[0].data_files()]
+        ids = [(field.id(), field.name()) for field in last.lance_schema.fields()]
+        found.append((last.to_table(), files, ids))
+    ours, theirs = found
+    assert_same(ours[0], theirs[0])
+    assert ours[1:] == theirs[1:]
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_types_of_members_change_as_with_the_reference(tmp_path: Path, version: str) -> None:
+    for library in (pilum, lance):
+        uri = str(tmp_path / library.__name__)
+        library.write_dataset(TABLE, uri, data_storage_version=version)
+        dataset = library.dataset(uri)
+        dataset.alter_columns(
+            {"path": "s.x", "data_type": pa.int8(), "name": "w"},
+            {"path": "a", "data_type": pa.int32()},
+        )
+        dataset.alter_columns({"path": "l.item.u", "data_type": pa.uint8()})
+    ours, theirs = (lance.dataset(str(tmp_path / name)) for name in ("pilum", "lance"))
+    assert_same(ours.to_table(), theirs.to_table())
+    assert_same(pilum.dataset(theirs.uri).to_table(), theirs.to_table())
+    assert str(ours.lance_schema) == str(theirs.lance_schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVersionError
@@ -10,8 +10,9 @@ from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.names import data_path
+from pilum.table.stored_sequence import HIDDEN_IDS
 
-__all__ = ["data_format_of", "data_paths", "numbered", "require_fits"]
+__all__ = ["data_format_of", "data_paths", "numbered", "require_fits", "with_needed_files"]
 
 
 def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, ...]:
@@ -41,6 +42,16 @@ def _data_format(major: int, minor: int) -> str:
         return str(FileVersion.from_numbers(major, minor))
     except UnsupportedVersionError:
         return f"{major}.{minor}"
+
+
+def with_needed_files(fragment: Fragment, field_ids: Collection[FieldId]) -> Fragment:
+    """The fragment without files that have none of the fields; of such ones alone, the first stays.
+
+    Files that have one keep all of their entries, and so do those that keep the ids of rows.
+    """
+    needed = HIDDEN_IDS.union(field_ids)
+    files = tuple(file for file in fragment.files if not needed.isdisjoint(file.fields))
+    return replace(fragment, files=files or fragment.files[:1])
 
 
 def require_fits(

@@ -1,7 +1,9 @@
-"""`Transaction.merge`: more columns; every fragment may get one more file.
+"""`Transaction.merge`: more columns, or others; every fragment may get one more file.
 
 fragment 0     f: 0, 1                 f: 0, 1    h: 2
 fragment 1     g: 0, 1        ──▶      g: 0, 1    i: 2
+
+A file that has none of the columns any more goes, as after a `Project`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.names import data_path
 from pilum.table.operations.base import Operation
+from pilum.table.operations.fragments import with_needed_files
 from pilum.table.operations.indices import retained_indices
 
 __all__ = ["Merge"]
@@ -92,7 +95,10 @@ class Merge(Operation):
             )
         for number, fragment in theirs.items():
             _require_grown(ours[number], fragment, self.schema)
-        fragments = tuple(_grown(ours[number], theirs[number]) for number in ours)
+        ids = {field.id for field in self.schema.walk()}
+        fragments = tuple(
+            with_needed_files(_grown(ours[number], theirs[number]), ids) for number in ours
+        )
         return replace(
             manifest,
             schema=self.schema,

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.pb import transaction_pb2
-from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.schema import Field, Schema
 from pilum.table.footprint import Footprint, Kind
-from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
+from pilum.table.operations.fragments import with_needed_files
 from pilum.table.operations.indices import retained_indices
-from pilum.table.stored_sequence import HIDDEN_IDS
 
 __all__ = ["Project"]
 
@@ -72,7 +71,7 @@ class Project(Operation):
         fields = tuple(_with_dictionaries(field, manifest.schema) for field in self.schema.fields)
         schema = Schema(fields, manifest.schema.metadata)
         ids = {field.id for field in schema.walk()}
-        fragments = tuple(_with_needed_files(one, ids) for one in manifest.fragments)
+        fragments = tuple(with_needed_files(one, ids) for one in manifest.fragments)
         return replace(
             manifest,
             schema=schema,
@@ -96,9 +95,3 @@ def _with_dictionaries(field: Field, schema: Schema) -> Field:
     known = schema.find(field.id)
     children = tuple(_with_dictionaries(child, schema) for child in field.children)
     return replace(field, children=children, dictionary=known.dictionary if known else None)
-
-
-def _with_needed_files(fragment: Fragment, ids: set[FieldId]) -> Fragment:
-    needed = ids | HIDDEN_IDS
-    files = tuple(file for file in fragment.files if not needed.isdisjoint(file.fields))
-    return replace(fragment, files=files or fragment.files[:1])
