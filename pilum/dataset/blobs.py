@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from pilum.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.options import positions
+from pilum.dataset.options import positions, row_ids
 from pilum.errors import InvalidInputError
 from pilum.table.blobs import BlobPlace, blob_places, read_places
-from pilum.table.take import addresses_of
+from pilum.table.take import addresses_of, addresses_of_ids
 
 __all__ = ["Blobs"]
 
@@ -120,8 +120,14 @@ class Blobs(DatasetBase):
         if indices is not None:
             rows = positions(indices, self._snapshot.num_rows)
             return addresses_of(self._snapshot, rows) if len(rows) else rows.astype(np.uint64)
-        # Ids are addresses as long as tables with stable row ids are not read.
-        return positions(given[0], 1 << 63).astype(np.uint64)
+        if addresses is not None:
+            return row_ids("addresses", addresses)
+        found, is_there = addresses_of_ids(self._snapshot, row_ids("ids", ids))
+        if not is_there.all():
+            raise InvalidInputError(
+                f"ids: there is no row {row_ids('ids', ids)[is_there.argmin()]}"
+            )
+        return found
 
 
 def _part(place: BlobPlace | None, offset: int, length: int) -> BlobPlace | None:

@@ -32,6 +32,7 @@ __all__ = [
     "project",
     "request",
     "require_count",
+    "row_ids",
 ]
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, str]
@@ -221,6 +222,25 @@ def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
         if not 0 <= int(index) < num_rows:
             raise InvalidInputError(f"indices: there is no row {index}; there are {num_rows} rows")
     return found.astype(np.int64)
+
+
+def row_ids(what: str, values: Any) -> NDArray[np.uint64]:
+    """Checks ids or addresses of rows: integers of 64 bits without sign.
+
+    Raises:
+        InvalidInputError: If one is something else.
+    """
+    listed = values if hasattr(values, "__len__") else list(values)
+    try:
+        if isinstance(listed, pa.ChunkedArray):
+            listed = listed.combine_chunks()
+        found = pa.array(listed, None if len(listed) else pa.uint64())
+        if not pa.types.is_integer(found.type) or found.null_count:
+            raise InvalidInputError(f"{what}: expected integers, found {found.type} or nulls")
+        ids: NDArray[np.uint64] = found.cast(pa.uint64()).to_numpy()
+    except (OverflowError, TypeError, pa.ArrowException) as error:
+        raise InvalidInputError(f"{what}: expected integers without sign ({error})") from error
+    return ids
 
 
 def require_texts(what: str, values: Any) -> dict[str, str]:

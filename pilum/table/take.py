@@ -1,4 +1,4 @@
-"""Random access: rows by position or by address, in the order asked for, also repeated.
+"""Random access: rows by position, id or address, in the order asked for, also repeated.
 
 positions ──▶ deleted rows stepped over ──▶ addresses ──▶ per fragment: sorted, distinct rows ──▶
 one round of requests for all columns ──▶ decode only these values ──▶ back into the wanted order
@@ -23,9 +23,17 @@ from pilum.table.columns import META_COLUMNS
 from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
 from pilum.table.meta_columns import MetaColumns
+from pilum.table.row_id_index import row_id_index
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["addresses_of", "physical_rows", "take", "take_addresses"]
+__all__ = [
+    "addresses_of",
+    "addresses_of_ids",
+    "physical_rows",
+    "take",
+    "take_addresses",
+    "take_row_ids",
+]
 
 _SHIFT = np.uint64(32)
 _ROW_MASK = np.uint64(0xFFFF_FFFF)
@@ -111,6 +119,41 @@ def take_addresses(
     """
     places = np.asarray(addresses, dtype=np.uint64)
     return _take(snapshot, places[_present(snapshot, places)], columns)
+
+
+def take_row_ids(
+    snapshot: Snapshot, ids: NDArray[np.uint64], columns: Iterable[str] | None = None
+) -> pa.Table:
+    """Reads rows by their id, wherever they moved; ids that no row has are left out.
+
+    Args:
+        snapshot: The version.
+        ids: uint64, shape (n,), any order, also repeated. In tables without stable row ids they
+            are addresses.
+        columns: See `take`.
+
+    Returns:
+        The rows in the order of `ids`.
+
+    Raises:
+        As `take_addresses`; CorruptFileError also if row ids are damaged.
+    """
+    places, is_there = addresses_of_ids(snapshot, ids)
+    return _take(snapshot, places[is_there], columns)
+
+
+def addresses_of_ids(
+    snapshot: Snapshot, ids: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """The address of the row with each of some ids, and whether there is one.
+
+    Raises:
+        CorruptFileError: If row ids are damaged.
+    """
+    wanted = np.asarray(ids, dtype=np.uint64)
+    if snapshot.has_stable_row_ids:
+        return row_id_index(snapshot).find(wanted)
+    return wanted, _present(snapshot, wanted)
 
 
 def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:

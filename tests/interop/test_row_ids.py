@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
+from pilum.errors import InvalidInputError
 from pilum.fragment import RowIdMeta, RowIdSequence
 
 lance: Any = pytest.importorskip("lance", reason="the reference implementation is not installed")
@@ -138,3 +139,32 @@ def test_fragments_are_exchanged_with_their_ids(moved: Path) -> None:
             lance.fragment.RowIdSequence.from_inline_metadata(other.row_id_meta)
         )
         assert RowIdSequence(list(ids)).to_inline_metadata() == mine.row_id_meta
+
+
+def test_rows_are_taken_by_id(moved: Path) -> None:
+    columns = ["b", "_rowid", "a", "_rowaddr"]
+    ids = [56, 3, 0, 41, 41, 20, 999, 17]  # 3 and 17 are deleted
+    for _ in range(2):
+        ours = pilum.dataset(moved).take_rows(ids, columns)
+        assert ours == lance.dataset(str(moved))._take_rows(ids, columns)
+        assert ours["_rowid"].to_pylist() == [56, 0, 41, 41, 20]
+        lance.dataset(str(moved)).optimize.compact_files()
+
+
+def test_blobs_are_taken_by_id(tmp_path: Path) -> None:
+    blobs = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([pa.field("a", pa.int64()), blobs])
+    table = pa.table([pa.array(range(6)), [b"%d" % row for row in range(6)]], schema=schema)
+    options: Any = {"enable_stable_row_ids": True, "max_rows_per_file": 3}
+    pilum.write_dataset(table, tmp_path / "t", data_storage_version="2.1", **options)
+    theirs = lance.dataset(str(tmp_path / "t"))
+    theirs.delete("a = 1")
+    theirs.update({"a": "a + 10"}, where="a = 2")
+    ours = pilum.dataset(tmp_path / "t")
+    for ids in ([2, 0, 5], [2, 2], []):
+        assert ours.read_blobs("b", ids=ids) == theirs.read_blobs("b", ids=ids)
+        files = ours.take_blobs("b", ids=ids)
+        assert [file and file.readall() for file in files] == [b"%d" % row for row in ids]
+    for ids in ([1, 2], [99]):
+        with pytest.raises(InvalidInputError, match="there is no row"):
+            ours.take_blobs("b", ids=ids)
