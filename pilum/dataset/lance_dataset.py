@@ -11,6 +11,7 @@ import pyarrow as pa
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location
 from pilum.dataset.blobs import Blobs
+from pilum.dataset.cleaning import Cleaning
 from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.evolving import Evolving
@@ -53,6 +54,7 @@ class LanceDataset(
     Tagging,
     Configuring,
     Optimizing,
+    Cleaning,
 ):
     """One version of a table.
 

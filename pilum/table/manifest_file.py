@@ -31,6 +31,7 @@ __all__ = [
     "load_manifest",
     "load_manifest_and_transaction",
     "load_message",
+    "load_message_and_indices",
 ]
 
 _MAGIC = b"LANC"
@@ -91,6 +92,20 @@ def load_message(store: Store, path: str) -> table_pb2.Manifest:
         return file.message
 
 
+def load_message_and_indices(
+    store: Store, path: str
+) -> tuple[table_pb2.Manifest, table_pb2.IndexSection]:
+    """Reads the message of a manifest file and the indices, none if it has no section for them.
+
+    Raises:
+        NotFoundError: If there is no such file.
+        CorruptFileError: If its bytes contradict the format.
+    """
+    with _ManifestFile(store, path) as file:
+        data = file.index_section()
+        return file.message, decode_message(table_pb2.IndexSection, data, path)
+
+
 def load_manifest_and_transaction(
     store: Store, path: str
 ) -> tuple[table_pb2.Manifest, transaction_pb2.Transaction | None]:
@@ -142,10 +157,8 @@ class _ManifestFile:
 
     def manifest(self) -> Manifest:
         """The facts."""
-        indices = b""
-        if self.message.HasField("index_section"):
-            indices = self._section(self.message.index_section)
-            decode_message(table_pb2.IndexSection, indices, self._path)
+        indices = self.index_section()
+        decode_message(table_pb2.IndexSection, indices, self._path)
         try:
             manifest = Manifest.from_proto(self.message, indices, self._path)
             return load_dictionaries(manifest, self.message, self._source)
@@ -153,6 +166,12 @@ class _ManifestFile:
             raise error.at(self._path) from None
         except UnicodeDecodeError as error:
             raise CorruptFileError(f"metadata is not UTF-8: {error}", self._path) from error
+
+    def index_section(self) -> bytes:
+        """The bytes of the section, none if there is none."""
+        if not self.message.HasField("index_section"):
+            return b""
+        return self._section(self.message.index_section)
 
     def transaction(self) -> transaction_pb2.Transaction | None:
         """The inline transaction, wherever the writer's age put its offset."""

@@ -25,8 +25,10 @@ from pilum.errors import CorruptFileError
 
 __all__ = [
     "DATA_FOLDER",
+    "DELETIONS_FOLDER",
     "HINT_PATH",
     "TAGS_FOLDER",
+    "TRANSACTIONS_FOLDER",
     "VERSIONS_FOLDER",
     "ManifestName",
     "NamingScheme",
@@ -34,6 +36,7 @@ __all__ = [
     "deletion_path",
     "detached_manifest_path",
     "is_detached",
+    "is_detached_name",
     "manifest_names",
     "new_data_file_name",
     "sidecar_folder",
@@ -51,6 +54,7 @@ HINT_PATH = f"{VERSIONS_FOLDER}/latest_version_hint.json"
 
 _MAX_VERSION = 2**64 - 1
 _DETACHED_BIT = 1 << 63
+_DETACHED_NAME = re.compile(r"d[0-9]{1,20}\.manifest")
 _ATTACHED_NAME = re.compile(r"([0-9]{1,20})\.manifest")
 _V2_DIGITS = 20
 
@@ -103,6 +107,11 @@ def manifest_names(file_names: Iterable[str], where: str) -> list[ManifestName]:
 def is_detached(version: int) -> bool:
     """Whether a version number is one outside of history."""
     return bool(version & _DETACHED_BIT)
+
+
+def is_detached_name(file_name: str) -> bool:
+    """Whether a file of `_versions` is the manifest of a detached version."""
+    return _DETACHED_NAME.fullmatch(file_name) is not None
 
 
 def detached_manifest_path(version: int) -> str:

@@ -1,0 +1,295 @@
+"""Upkeep that frees space: old versions, and what failed writers left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, overload
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.options import require_count
+from pilum.errors import InvalidInputError
+from pilum.progress import progress
+from pilum.table.cleanup import (
+    CleanupPlan,
+    CleanupPolicy,
+    CleanupResult,
+    plan_cleanup,
+    run_cleanup,
+)
+from pilum.table.owned_files import FileKind
+
+__all__ = ["Cleaning", "CleanupCandidateFile", "CleanupExplanation", "CleanupStats"]
+
+_DEFAULT_AGE = timedelta(days=14)
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupStats:
+    """What a cleanup removed.
+
+    Attributes:
+        bytes_removed: Size of all removed files.
+        old_versions: Versions.
+        data_files_removed: Data files, those beside them that hold blobs included.
+        transaction_files_removed: Transaction files.
+        index_files_removed: Files of indices.
+        deletion_files_removed: Deletion files.
+        failed_deletes: Files that the store did not remove; they count nowhere else.
+    """
+
+    bytes_removed: int = 0
+    old_versions: int = 0
+    data_files_removed: int = 0
+    transaction_files_removed: int = 0
+    index_files_removed: int = 0
+    deletion_files_removed: int = 0
+    failed_deletes: int = 0
+
+    @classmethod
+    def of(cls, result: CleanupResult) -> CleanupStats:
+        """The form for users."""
+        removed = result.removed
+        return cls(
+            result.bytes_removed,
+            removed[FileKind.MANIFEST],
+            removed[FileKind.DATA],
+            removed[FileKind.TRANSACTION],
+            removed[FileKind.INDEX],
+            removed[FileKind.DELETION],
+            result.failed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupCandidateFile:
+    """A file that a cleanup would remove.
+
+    Attributes:
+        path: Below the root of the table.
+        kind: "manifest", "transaction", "data", "deletion", "index" or "temporary".
+        unverified: Whether no manifest refers to it: somebody's commit failed.
+        size_bytes: Its size.
+    """
+
+    path: str
+    kind: str
+    unverified: bool
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupExplanation:
+    """What a cleanup would do; prints as a table.
+
+    Attributes:
+        read_version: The version from which on all stay.
+        stats: What would be removed.
+        candidate_files: The files, if they were asked for.
+        candidate_files_truncated: Whether there are more files than were asked for.
+        candidate_file_limit: How many were asked for.
+        referenced_branches: Branches that keep versions which were chosen.
+        warnings: What else keeps some.
+    """
+
+    read_version: int
+    stats: CleanupStats
+    candidate_files: list[CleanupCandidateFile]
+    candidate_files_truncated: bool
+    candidate_file_limit: int
+    referenced_branches: list[str]
+    warnings: list[str]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{file.kind:12}{_size(file.size_bytes):>12}  {file.path}"
+            + ("  (unverified)" if file.unverified else "")
+            for file in self.candidate_files
+        ]
+        if self.candidate_files_truncated:
+            lines.append("…")
+        stats = self.stats
+        total = f"{stats.old_versions} versions, {_size(stats.bytes_removed)}"
+        return "\n".join([*lines, total, *self.warnings])
+
+
+class Cleaning(DatasetBase):
+    """Chapter of `LanceDataset`: removing old versions."""
+
+    @overload
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: Iterable[int] | None = None,
+        delete_concurrency: int | None = None,
+        dry_run: Literal[False] = False,
+    ) -> CleanupStats: ...
+
+    @overload
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: Iterable[int] | None = None,
+        delete_concurrency: int | None = None,
+        dry_run: Literal[True],
+    ) -> CleanupExplanation: ...
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: Iterable[int] | None = None,
+        delete_concurrency: int | None = None,
+        dry_run: bool = False,
+    ) -> CleanupStats | CleanupExplanation:
+        """Removes old versions, and the files that no other version needs.
+
+        The pinned version and all newer ones stay, as do versions with tags and those that
+        branches began with. All conditions that are given must hold for a version to go; without
+        any it must be two weeks old. Files that no version refers to, such as those of writers
+        that failed, go when they are seven days old. Only files with names of the table's own
+        are looked at. Shallow clones elsewhere are not known: keep the versions that they need, by
+        tags.
+
+        Whoever opens one of the removed versions, or reads it just now, gets an error. A cleanup
+        that is stopped leaves every version whole or gone, and the next call goes on.
+
+        Args:
+            older_than: Only versions that were committed longer ago.
+            retain_versions: Not so many of the newest.
+            delete_unverified: Whether files that no version refers to go at any age. Only safe if
+                nobody else writes.
+            error_if_tagged_old_versions: Whether to remove nothing, and raise, if there is a tag
+                on a version that would go.
+            delete_rate_limit: No more files a second.
+            versions: Only these.
+            delete_concurrency: Requests at a time; 8 by default.
+            dry_run: Whether to remove nothing, and tell what would go.
+
+        Returns:
+            What was removed, or all files that would be.
+
+        Raises:
+            CorruptFileError: If any manifest, tag or branch cannot be read; nothing is removed.
+            UnsupportedFeatureError: If the table may refer to files in unknown ways.
+            InvalidInputError: For versions with tags, and for arguments that make no sense.
+        """
+        policy = _policy(
+            older_than, retain_versions, versions, delete_unverified, error_if_tagged_old_versions
+        )
+        per_second = _positive("delete_rate_limit", delete_rate_limit)
+        concurrency = _positive("delete_concurrency", delete_concurrency)
+        store = self._snapshot.store
+        plan = plan_cleanup(store, self._snapshot.manifest, policy)
+        if dry_run:
+            return _explained(plan, sum(1 for _ in plan.files()))
+        with progress("Removing files", sum(1 for _ in plan.files())) as on_file:
+            result = run_cleanup(
+                store, plan, per_second=per_second, concurrency=concurrency, on_file=on_file
+            )
+        return CleanupStats.of(result)
+
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: Iterable[int] | None = None,
+        include_files: bool = False,
+        max_files: int = 1000,
+    ) -> CleanupExplanation:
+        """Tells what `cleanup_old_versions` would do; the arguments are the same, and two more.
+
+        Args:
+            older_than: See there.
+            retain_versions: See there.
+            delete_unverified: See there.
+            error_if_tagged_old_versions: See there.
+            delete_rate_limit: Without effect.
+            versions: See there.
+            include_files: Whether to list files.
+            max_files: How many at most.
+
+        Raises:
+            As `cleanup_old_versions`.
+        """
+        _positive("delete_rate_limit", delete_rate_limit)
+        policy = _policy(
+            older_than, retain_versions, versions, delete_unverified, error_if_tagged_old_versions
+        )
+        plan = plan_cleanup(self._snapshot.store, self._snapshot.manifest, policy)
+        return _explained(plan, require_count("max_files", max_files) if include_files else 0)
+
+
+def _policy(
+    older_than: Any,
+    retain_versions: Any,
+    versions: Any,
+    delete_unverified: bool,
+    error_if_tagged: bool,
+) -> CleanupPolicy:
+    if older_than is None and retain_versions is None and versions is None:
+        older_than = _DEFAULT_AGE
+    if not isinstance(older_than, timedelta | None):
+        raise InvalidInputError(f"older_than: expected a timedelta, found {older_than!r}")
+    if isinstance(versions, str) or not isinstance(versions, Iterable | None):
+        raise InvalidInputError(f"versions: expected a list of numbers, found {versions!r}")
+    chosen = (require_count("versions", number, 1) for number in versions or ())
+    return CleanupPolicy(
+        None if older_than is None else time.time() - older_than.total_seconds(),
+        _positive("retain_versions", retain_versions),
+        None if versions is None else frozenset(chosen),
+        bool(delete_unverified),
+        bool(error_if_tagged),
+    )
+
+
+def _positive(what: str, value: Any) -> int | None:
+    return None if value is None else require_count(what, value, 1)
+
+
+def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
+    strays = {file.path for file in plan.strays}
+    files = list(plan.files())
+    candidates = [
+        CleanupCandidateFile(file.path, file.kind.value, file.path in strays, file.size)
+        for file in files[:max_files]
+    ]
+    branches = sorted({pin.name for pin in plan.pins if not pin.is_tag})
+    warnings = [f"version {pin.version} stays: tag {pin.name!r}" for pin in plan.pins if pin.is_tag]
+    return CleanupExplanation(
+        plan.read_version,
+        CleanupStats.of(CleanupResult.of(files)),
+        candidates,
+        0 < max_files < len(files),
+        max_files,
+        branches,
+        warnings,
+    )
+
+
+def _size(num_bytes: int) -> str:
+    size, unit = float(num_bytes), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.0f} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"

@@ -1,0 +1,308 @@
+"""Removing old versions, and the files that only they need.
+
+    versions     1    2    3    4*   5            * tagged
+                 └─ chosen by age or number
+    files        a
+                 b────b
+                      c─────────c────c            a and b go, c stays
+    stray        d (of a commit that failed)      goes when it is 7 days old
+
+All manifests are read before anything is removed. Then, from the oldest version on, manifests go
+before the files that only they need, so whoever is stopped leaves whole versions, or none, and
+at most files that nothing refers to; these go later, by their age. Between both steps the history
+is looked at again, as somebody may have restored an old version. Source: docs/format/table.md,
+"Cleanup".
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Self
+
+from pilum.errors import InvalidInputError, NotFoundError
+from pilum.storage.base import Entry, Store
+from pilum.table.manifest import Manifest
+from pilum.table.names import VERSIONS_FOLDER, ManifestName, is_detached_name, manifest_names
+from pilum.table.owned_files import FileKind, OwnedFile, References, owned_files, references
+from pilum.table.pins import Pin, pinned_versions
+
+__all__ = ["CleanupPlan", "CleanupPolicy", "CleanupResult", "plan_cleanup", "run_cleanup"]
+
+_IN_FLIGHT_SECONDS = 7 * 24 * 3600
+_CHUNK = 64
+_CONCURRENCY = 8
+
+OnFile = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPolicy:
+    """Which versions may go: those that all the given conditions hold for.
+
+    Attributes:
+        before: Committed before this moment, seconds since 1970.
+        keep_newest: Not among so many of the newest.
+        versions: Among these.
+        delete_unverified: Whether files that no manifest ever referred to go at any age.
+        refuse_tagged: Whether it is an error if a tagged version is chosen; it stays in any case.
+    """
+
+    before: float | None = None
+    keep_newest: int | None = None
+    versions: frozenset[int] | None = None
+    delete_unverified: bool = False
+    refuse_tagged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OldVersion:
+    """A version that goes, with the files that no newer one needs."""
+
+    manifest: OwnedFile
+    version: int
+    files: tuple[OwnedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """What a cleanup removes.
+
+    Attributes:
+        read_version: The version from which on all stay.
+        versions: Oldest first.
+        strays: Files that no manifest refers to, old enough to be nobody's.
+        pins: What keeps versions that were chosen.
+        seen: The versions that were looked at.
+    """
+
+    read_version: int
+    versions: tuple[OldVersion, ...]
+    strays: tuple[OwnedFile, ...]
+    pins: tuple[Pin, ...]
+    seen: frozenset[int]
+
+    def files(self) -> Iterator[OwnedFile]:
+        """All of them, manifests included."""
+        for version in self.versions:
+            yield version.manifest
+            yield from version.files
+        yield from self.strays
+
+
+@dataclass
+class CleanupResult:
+    """What a cleanup removed.
+
+    Attributes:
+        removed: Number of files by kind.
+        bytes_removed: Their size.
+        failed: Files that the store did not remove.
+    """
+
+    removed: Counter[FileKind] = field(default_factory=Counter)
+    bytes_removed: int = 0
+    failed: int = 0
+
+    @classmethod
+    def of(cls, files: Iterable[OwnedFile]) -> CleanupResult:
+        """As if these were removed."""
+        result = cls()
+        for file in files:
+            result.add(file)
+        return result
+
+    def add(self, file: OwnedFile) -> None:
+        """Counts a removed file."""
+        self.removed[file.kind] += 1
+        self.bytes_removed += file.size
+
+
+def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> CleanupPlan:
+    """Decides what goes; nothing is changed.
+
+    Args:
+        store: Where the table is.
+        manifest: Its version and all newer ones stay.
+        policy: What may go.
+
+    Raises:
+        InvalidInputError: If tagged versions are chosen and that is refused.
+        CorruptFileError: If any manifest, tag or branch cannot be read.
+        UnsupportedFeatureError: If a manifest has what may refer to files in unknown ways.
+    """
+    manifest.require_continuable(f"{store.uri}, version {manifest.version}")
+    listed = {entry.name: entry for entry in store.list(VERSIONS_FOLDER)}
+    names = manifest_names(listed, f"{store.uri}/{VERSIONS_FOLDER}")
+    found = list(_read_all(store, names))
+    chosen = [one for one in found if _is_chosen(one, found, manifest.version, policy)]
+    pins = pinned_versions(store, manifest.branch)
+    pinned = {pin.version for pin in pins}
+    kept_pins = tuple(pin for pin in pins if pin.version in {one.version for one in chosen})
+    _refuse_tagged(kept_pins, policy)
+    dropped = [one for one in chosen if one.version not in pinned]
+    gone = {one.version for one in dropped}
+    kept = {key for one in found if one.version not in gone for key in one.keys}
+    for path in (f"{VERSIONS_FOLDER}/{name}" for name in listed if is_detached_name(name)):
+        kept |= references(store, path).keys
+    last_use = {key: one.version for one in dropped for key in one.keys if key not in kept}
+    of_version: dict[int, list[OwnedFile]] = {one.version: [] for one in dropped}
+    strays = []
+    for file in owned_files(store):
+        if file.key in last_use:
+            of_version[last_use[file.key]].append(file)
+        elif file.key not in kept and _is_nobodys(file, policy):
+            strays.append(file)
+    by_version = {name.version: name for name in names}
+    versions = tuple(
+        OldVersion(_manifest_file(by_version[number], listed), number, tuple(of_version[number]))
+        for number in sorted(of_version)
+    )
+    seen = frozenset(by_version)
+    return CleanupPlan(manifest.version, versions, tuple(strays), kept_pins, seen)
+
+
+def run_cleanup(
+    store: Store,
+    plan: CleanupPlan,
+    *,
+    per_second: int | None = None,
+    concurrency: int | None = None,
+    on_file: OnFile = lambda num_files: None,
+) -> CleanupResult:
+    """Removes what was planned; files that the store does not remove are counted and left.
+
+    Args:
+        store: Where the table is.
+        plan: Of the table.
+        per_second: No more files a second.
+        concurrency: Requests at a time.
+        on_file: Told how many files are done.
+
+    Raises:
+        CorruptFileError: If a version that came meanwhile cannot be read.
+    """
+    result = CleanupResult()
+    with _Remover(store, result, per_second, concurrency or _CONCURRENCY, on_file) as remover:
+        for start in range(0, len(plan.versions), _CHUNK):
+            chunk = plan.versions[start : start + _CHUNK]
+            gone = set(remover.remove([version.manifest for version in chunk]))
+            needed = _needed_by_new_versions(store, plan)
+            remover.remove(
+                file
+                for version in chunk
+                if version.manifest in gone
+                for file in version.files
+                if file.key not in needed
+            )
+        needed = _needed_by_new_versions(store, plan)
+        remover.remove(file for file in plan.strays if not file.key or file.key not in needed)
+    return result
+
+
+class _Remover:
+    """Removes files, several at a time and not too many a second."""
+
+    def __init__(
+        self,
+        store: Store,
+        result: CleanupResult,
+        per_second: int | None,
+        concurrency: int,
+        on_file: OnFile,
+    ) -> None:
+        self._store = store
+        self._result = result
+        self._pool = ThreadPoolExecutor(concurrency, "pilum-cleanup")
+        self._pause = 1 / per_second if per_second else 0.0
+        self._next = time.monotonic()
+        self._on_file = on_file
+        self._lock = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def remove(self, files: Iterable[OwnedFile]) -> list[OwnedFile]:
+        """Returns those that are gone."""
+        wanted = list(files)
+        done = list(self._pool.map(self._remove, wanted))
+        return [file for file, is_gone in zip(wanted, done, strict=True) if is_gone]
+
+    def _remove(self, file: OwnedFile) -> bool:
+        self._wait()
+        try:
+            self._store.delete(file.path)
+        except OSError:
+            with self._lock:
+                self._result.failed += 1
+            return False
+        with self._lock:
+            self._result.add(file)
+            self._on_file(1)
+        return True
+
+    def _wait(self) -> None:
+        if not self._pause:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._next = max(self._next, now) + self._pause
+            seconds = self._next - self._pause - now
+        time.sleep(max(seconds, 0.0))
+
+
+def _read_all(store: Store, names: list[ManifestName]) -> Iterator[References]:
+    for name in names:
+        with suppress(NotFoundError):  # another cleanup is at work
+            yield references(store, name.path)
+
+
+def _is_chosen(
+    one: References, found: list[References], first_kept: int, policy: CleanupPolicy
+) -> bool:
+    if one.version >= first_kept:
+        return False
+    if policy.before is not None and one.timestamp >= policy.before:
+        return False
+    if policy.keep_newest is not None:
+        newest = found[-policy.keep_newest :]
+        if one.version >= newest[0].version:
+            return False
+    return policy.versions is None or one.version in policy.versions
+
+
+def _refuse_tagged(pins: tuple[Pin, ...], policy: CleanupPolicy) -> None:
+    tagged = {pin.name: pin.version for pin in pins if pin.is_tag}
+    if tagged and policy.refuse_tagged:
+        raise InvalidInputError(
+            f"versions with tags would be removed: {tagged}; delete the tags, or pass "
+            "error_if_tagged_old_versions=False to keep these versions"
+        )
+
+
+def _is_nobodys(file: OwnedFile, policy: CleanupPolicy) -> bool:
+    if policy.delete_unverified:
+        return True
+    return file.modified is not None and file.modified < time.time() - _IN_FLIGHT_SECONDS
+
+
+def _manifest_file(name: ManifestName, listed: dict[str, Entry]) -> OwnedFile:
+    entry = listed[name.path.rpartition("/")[2]]
+    return OwnedFile(name.path, FileKind.MANIFEST, "", entry.size, entry.modified)
+
+
+def _needed_by_new_versions(store: Store, plan: CleanupPlan) -> set[str]:
+    """What versions refer to that were committed since the plan was made."""
+    names = manifest_names(
+        (entry.name for entry in store.list(VERSIONS_FOLDER)), f"{store.uri}/{VERSIONS_FOLDER}"
+    )
+    new = [name for name in names if name.version not in plan.seen]
+    return {key for one in _read_all(store, new) for key in one.keys}
