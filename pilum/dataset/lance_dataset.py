@@ -16,7 +16,7 @@ from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.evolving import Evolving
 from pilum.dataset.indexing import Indexing
-from pilum.dataset.optimizing import Optimizing
+from pilum.dataset.optimizing import AutoCleanupConfig, Optimizing, auto_cleanup_settings
 from pilum.dataset.reading import Reading
 from pilum.dataset.tags import Tagging
 from pilum.dataset.transactions import (
@@ -121,6 +121,7 @@ def write_dataset(
     storage_options: Mapping[str, str] | None = None,
     data_storage_version: str | None = None,
     enable_stable_row_ids: bool = False,
+    auto_cleanup_options: AutoCleanupConfig | None = None,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     external_blob_mode: Literal["reference", "ingest"] = "reference",
@@ -151,6 +152,8 @@ def write_dataset(
         data_storage_version: File version of a new or overwritten table, such as "2.1".
         enable_stable_row_ids: Whether rows of a new table keep their ids when they move; a table
             that exists stays as it was made.
+        auto_cleanup_options: Old versions of a new table are removed after every `interval`
+            versions, if they are older than `older_than_seconds`; by every writer.
         commit_message: A note for readers of the history.
         transaction_properties: More notes.
         external_blob_mode: Whether blobs that are given by URI stay references or are read and
@@ -185,6 +188,7 @@ def write_dataset(
             external_blob_mode, allow_external_blob_outside_bases, blob_pack_file_size_threshold
         ),
         stable_row_ids=bool(enable_stable_row_ids),
+        config=auto_cleanup_settings(auto_cleanup_options) if auto_cleanup_options else {},
     )
     snapshot = publish(store, write_transaction(store, data_obj, schema, wanted))
     return LanceDataset.pinned(location, storage_options, snapshot)

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, TypedDict
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.compacting import Compaction, CompactionMetrics
+from pilum.dataset.options import require_count
+from pilum.dataset.transactions import publish
+from pilum.errors import InvalidInputError
+from pilum.table.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
+from pilum.table.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.transaction import Transaction
 
-__all__ = ["DatasetOptimizer", "Optimizing"]
+__all__ = ["AutoCleanupConfig", "DatasetOptimizer", "Optimizing", "auto_cleanup_settings"]
+
+
+class AutoCleanupConfig(TypedDict):
+    """When old versions are removed.
+
+    Attributes:
+        interval: After every so many versions.
+        older_than_seconds: If they were committed longer ago.
+    """
+
+    interval: int
+    older_than_seconds: int
 
 
 class DatasetOptimizer:
@@ -83,6 +103,51 @@ class DatasetOptimizer:
         """
         options = {name: value for name, value in locals().items() if name != "self"}
         return Compaction.execute(self._dataset, options)
+
+    def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig) -> None:
+        """Has every writer remove old versions now and then; one commit of settings.
+
+        A cleanup that fails is logged and never fails a commit.
+
+        Args:
+            auto_cleanup_config: A dict with `interval`, a number of versions, and
+                `older_than_seconds`.
+
+        Raises:
+            InvalidInputError: If one is missing or no number.
+            CommitConflictError: If others changed the same settings.
+        """
+        self._configure(dict(auto_cleanup_settings(auto_cleanup_config)))
+
+    def disable_auto_cleanup(self) -> None:
+        """Removes the settings again.
+
+        Raises:
+            CommitConflictError: If others changed the same settings.
+        """
+        config = self._dataset.snapshot.manifest.config
+        self._configure({key: None for key in config if key.startswith(AUTO_CLEANUP_PREFIX)})
+
+    def _configure(self, values: Mapping[str, str | None]) -> None:
+        before = self._dataset.snapshot
+        operation = UpdateConfig(config=MapUpdate(values))
+        found = publish(before.store, Transaction(before.manifest.version, operation))
+        self._dataset.pin(replace(found, session=before.session))
+
+
+def auto_cleanup_settings(options: Any) -> dict[str, str]:
+    """The settings that a user asks for.
+
+    Raises:
+        InvalidInputError: If a member is missing or no number.
+    """
+    names = list(AutoCleanupConfig.__annotations__)
+    if not isinstance(options, Mapping) or set(options) != set(names):
+        raise InvalidInputError(f"auto cleanup: expected a dict of {names}, found {options!r}")
+    return auto_cleanup_config(
+        require_count("interval", options["interval"]),
+        require_count("older_than_seconds", options["older_than_seconds"]),
+    )
 
 
 class Optimizing(DatasetBase):

@@ -95,6 +95,7 @@ class WriteRequest:
         layout: Sizes and encodings within the files.
         blobs: How to write blobs.
         stable_row_ids: Whether rows of a new table keep their ids when they move.
+        config: Settings of a new table.
     """
 
     mode: str
@@ -105,6 +106,7 @@ class WriteRequest:
     layout: FileOptions = field(default_factory=FileOptions)
     blobs: BlobRequest = BlobRequest()
     stable_row_ids: bool = False
+    config: Mapping[str, str] = field(default_factory=dict)
 
 
 def properties_of(
@@ -167,6 +169,7 @@ def write_transaction(
         else Overwrite(
             table_schema,
             fragments,
+            request.config if snapshot is None else {},
             empty_format=str(version),
             stable_row_ids=request.stable_row_ids,
         )

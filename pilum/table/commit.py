@@ -5,7 +5,8 @@
     2  write _transactions/{read_version}-{uuid}.txn
     3  build the manifest of latest + 1, with the transaction inside
     4  put it under its final name unless that exists          <- the only visible step
-    5  won: leave the hint file. Lost: begin again at 1, after a random pause
+    5  won: leave the hint file, and clean up if the settings ask for it.
+       Lost: begin again at 1, after a random pause
 
 Step 4 has three answers, not two: a put whose answer got lost may have won all the same, and its
 repetition then loses against itself. So whoever loses reads the manifest that is there now and
@@ -32,6 +33,7 @@ from pilum.errors import (
 from pilum.format.schema import Schema
 from pilum.storage.base import Store, write_object
 from pilum.table.assignment import with_assigned_rows
+from pilum.table.auto_cleanup import clean_up_if_due
 from pilum.table.counted import with_counted_rows
 from pilum.table.dictionaries import with_dictionaries_of_files
 from pilum.table.footprint import Verdict, verdict
@@ -137,6 +139,7 @@ class _Committer:
             scheme = names[-1].scheme if names else NamingScheme.V2
             if self._publish(manifest, scheme.manifest_path(manifest.version)):
                 self._leave_hint(manifest.version)
+                clean_up_if_due(self.store, manifest)
                 return manifest
             if attempt + 1 < attempts and not pause.take():
                 break
