@@ -16,6 +16,7 @@ from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.evolving import Evolving
 from pilum.dataset.indexing import Indexing
+from pilum.dataset.merging import Merging
 from pilum.dataset.optimizing import AutoCleanupConfig, Optimizing, auto_cleanup_settings
 from pilum.dataset.reading import Reading
 from pilum.dataset.tags import Tagging
@@ -48,6 +49,7 @@ class LanceDataset(
     Writing,
     Deleting,
     Updating,
+    Merging,
     Evolving,
     Indexing,
     Versions,

@@ -25,6 +25,7 @@ from pilum.table.operations.base import Operation
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.operations.restore import Restore
+from pilum.table.operations.update import Update, UpdateMode
 from pilum.table.operations.update_config import MapUpdate, UpdateConfig
 
 __all__ = ["LanceOperation", "Transaction"]
@@ -73,6 +74,30 @@ class LanceOperation:
         updated_fragments: Iterable[FragmentMetadata]
         deleted_fragment_ids: Iterable[int]
         predicate: str
+
+    @dataclass
+    class Update(BaseOperation):
+        """Changes rows, and may add and remove some.
+
+        Attributes:
+            removed_fragment_ids: Of fragments of which no row is left.
+            updated_fragments: Fragments as they are afterwards: with other deletion files, or, with
+                `update_mode` "rewrite_columns", with other data files.
+            new_fragments: The rows that were written.
+            fields_modified: Ids of fields with other values in `updated_fragments`.
+            fields_for_preserving_frag_bitmap: Ids of fields with other values in `new_fragments`.
+            update_mode: "rewrite_rows" or "rewrite_columns"; the first if empty.
+            updated_fragment_offsets: With "rewrite_columns" and stable row ids: the physical rows
+                of each fragment that changed, as Roaring bitmaps.
+        """
+
+        removed_fragment_ids: list[int] = field(default_factory=list)
+        updated_fragments: list[FragmentMetadata] = field(default_factory=list)
+        new_fragments: list[FragmentMetadata] = field(default_factory=list)
+        fields_modified: list[int] = field(default_factory=list)
+        fields_for_preserving_frag_bitmap: list[int] = field(default_factory=list)
+        update_mode: str = ""
+        updated_fragment_offsets: dict[int, bytes] | None = None
 
     @dataclass
     class UpdateMap:
@@ -132,6 +157,8 @@ class Transaction:
     @property
     def fragments(self) -> list[FragmentMetadata]:
         """What the operation adds."""
+        if isinstance(self.operation, LanceOperation.Update):
+            return list(self.operation.new_fragments)
         return list(getattr(self.operation, "fragments", ()))
 
     @classmethod
@@ -159,6 +186,16 @@ def _from_table(operation: Operation) -> LanceOperation.BaseOperation:
     if isinstance(operation, Delete):
         updated, removed = _metadata(operation.updated), list(map(int, operation.removed))
         return LanceOperation.Delete(updated, removed, operation.predicate)
+    if isinstance(operation, Update):
+        return LanceOperation.Update(
+            list(map(int, operation.removed)),
+            _metadata(operation.updated),
+            _metadata(operation.new),
+            list(map(int, operation.fields_modified)),
+            list(map(int, operation.fields_updated)),
+            operation.mode.value,
+            dict(operation.offsets) or None,
+        )
     raise InvalidInputError(f"no operation for users: {operation.arm}")
 
 
@@ -168,9 +205,11 @@ def _to_table(operation: LanceOperation.BaseOperation) -> Operation:
     if isinstance(operation, LanceOperation.Overwrite):
         return Overwrite(_schema(operation.new_schema), _fragments(operation.fragments))
     if isinstance(operation, LanceOperation.Delete):
-        ids = (require_count("deleted_fragment_ids", n) for n in operation.deleted_fragment_ids)
+        ids = _counts("deleted_fragment_ids", operation.deleted_fragment_ids)
         updated = _fragments(operation.updated_fragments)
         return Delete(updated, tuple(map(FragmentId, ids)), str(operation.predicate))
+    if isinstance(operation, LanceOperation.Update):
+        return _update(operation)
     if isinstance(operation, LanceOperation.Restore):
         return Restore(require_count("version", operation.version, 1))
     if isinstance(operation, LanceOperation.UpdateConfig):
@@ -183,6 +222,32 @@ def _to_table(operation: LanceOperation.BaseOperation) -> Operation:
     raise InvalidInputError(
         f"operation: expected one of LanceOperation, such as .Append, found {operation!r}"
     )
+
+
+def _update(operation: LanceOperation.Update) -> Update:
+    removed = _counts("removed_fragment_ids", operation.removed_fragment_ids)
+    modified = _counts("fields_modified", operation.fields_modified)
+    updated = "fields_for_preserving_frag_bitmap"
+    try:
+        mode = UpdateMode(operation.update_mode or UpdateMode.ROWS.value)
+    except ValueError:
+        modes = ", ".join(mode.value for mode in UpdateMode)
+        raise InvalidInputError(
+            f"update_mode: expected one of {modes}, found {operation.update_mode!r}"
+        ) from None
+    return Update(
+        _fragments(operation.updated_fragments),
+        tuple(map(FragmentId, removed)),
+        _fragments(operation.new_fragments),
+        mode,
+        tuple(map(FieldId, modified)),
+        tuple(map(FieldId, _counts(updated, getattr(operation, updated)))),
+        dict(operation.updated_fragment_offsets or {}),
+    )
+
+
+def _counts(what: str, numbers: Iterable[int]) -> list[int]:
+    return [require_count(what, number) for number in numbers]
 
 
 def _map_update(what: str, update: LanceOperation.UpdateMap | None) -> MapUpdate | None:

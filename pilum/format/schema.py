@@ -302,6 +302,16 @@ class Schema:
         for field in self.fields:
             yield from field.leaves()
 
+    @cached_property
+    def primary_key(self) -> tuple[str, ...]:
+        """The top-level fields that tell rows apart, as their metadata say, in the key's order.
+
+        Nothing checks that they do.
+        """
+        found = ((_key_position(field.metadata), field.name) for field in self.fields)
+        keys = [(position, name) for position, name in found if position is not None]
+        return tuple(name for _, name in sorted(keys, key=lambda key: key[0]))
+
     @property
     def max_field_id(self) -> int:
         """The highest id, -1 if there is no field."""
@@ -451,10 +461,17 @@ def _add_metadata(message: file_pb2.Field, metadata: Mapping[str, str]) -> None:
     for key, value in metadata.items():
         message.metadata[key] = value.encode()
     message.extension_name = metadata.get(EXTENSION_NAME, "")
-    position = metadata.get(_PRIMARY_KEY_POSITION, "0")
-    is_key = metadata.get(_PRIMARY_KEY, "").lower() in {"true", "1", "yes"}
-    message.unenforced_primary_key = _PRIMARY_KEY_POSITION in metadata or is_key
-    message.unenforced_primary_key_position = int(position) if position.isdigit() else 0
+    position = _key_position(metadata)
+    message.unenforced_primary_key = position is not None
+    message.unenforced_primary_key_position = position or 0
+
+
+def _key_position(metadata: Mapping[str, str]) -> int | None:
+    """The place of a field in the primary key, 0 if that is not told; None if it is not in it."""
+    position = metadata.get(_PRIMARY_KEY_POSITION)
+    if position is not None:
+        return int(position) if position.isdigit() else 0
+    return 0 if metadata.get(_PRIMARY_KEY, "").lower() in {"true", "1", "yes"} else None
 
 
 def _encoding_hint(field: Field) -> file_pb2.Field.Encoding:

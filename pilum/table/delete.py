@@ -27,13 +27,13 @@ _BATCH_ROWS = 1 << 20
 
 
 def matching_rows(
-    snapshot: Snapshot, filter: BoundFilter, fragment_ids: tuple[int, ...] | None = None
+    snapshot: Snapshot, filter: BoundFilter | None, fragment_ids: tuple[int, ...] | None = None
 ) -> dict[FragmentId, DeletionVector]:
     """Finds the rows for which a filter is true.
 
     Args:
         snapshot: The version.
-        filter: What to look for; only its columns are read.
+        filter: What to look for; only its columns are read. None for all rows.
         fragment_ids: Only in these fragments; in all if None.
 
     Returns:

@@ -78,6 +78,10 @@ class DeletionVector:
         """The rows of both."""
         return DeletionVector(np.union1d(self.offsets, other.offsets))
 
+    def without(self, other: DeletionVector) -> DeletionVector:
+        """Those of the rows that are not in the other."""
+        return DeletionVector(np.setdiff1d(self.offsets, other.offsets, assume_unique=True))
+
     def meets(self, other: DeletionVector) -> bool:
         """Whether a row is in both."""
         return bool(self.contains(other.offsets.astype(np.int64)).any())

@@ -88,6 +88,7 @@ def moved(
     fragments: tuple[Fragment, ...],
     rows: dict[FragmentId, DeletionVector],
     fields: Iterable[FieldId],
+    inserts_keys: bool = False,
 ) -> Update:
     """Marks the rows that moved away; the table does not change before the result is committed.
 
@@ -96,6 +97,7 @@ def moved(
         fragments: The new ones. If marking fails, their files are removed.
         rows: Physical rows of the fragments where they were, none of them deleted already.
         fields: Those that have other values.
+        inserts_keys: See `Update.inserts_keys`.
 
     Raises:
         OSError: If the store failed. Whatever is raised, no file is left.
@@ -103,5 +105,10 @@ def moved(
     with discarded_on_failure(snapshot, fragments):
         found = mark_rows(snapshot, rows)
     return Update(
-        found.updated, found.removed, fragments, fields_updated=tuple(fields), marked=found.marked
+        found.updated,
+        found.removed,
+        fragments,
+        fields_updated=tuple(fields),
+        inserts_keys=inserts_keys,
+        marked=found.marked,
     )

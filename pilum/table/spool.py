@@ -1,0 +1,112 @@
+"""Rows of a stream that are needed more than once: in memory, or in a temporary file if many.
+
+The file is an Arrow IPC stream that is mapped into memory: batches look the same in both cases, and
+the system takes pages of the file back when memory is short. It has no name any more as soon as it
+is complete, so that nothing is left of it, however the process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.encodings.dictionary_arrays import join_arrays
+
+__all__ = ["Spool"]
+
+MEMORY_BYTES = 256 << 20
+"""A stream with more goes to a file, all of it."""
+
+
+class Spool:
+    """Rows to be read again, in order or by number.
+
+    Attributes:
+        schema: Of the rows.
+        batches: All rows.
+        num_rows: How many.
+    """
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        """Reads a stream to its end."""
+        self.schema: pa.Schema = reader.schema
+        self._file: pa.MemoryMappedFile | None = None
+        self.batches = self._collected(map(_without_offsets, reader))
+        self._bounds = np.cumsum([0, *(batch.num_rows for batch in self.batches)], dtype=np.int64)
+        self.num_rows = int(self._bounds[-1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.batches = []
+        if self._file is not None:
+            self._file.close()
+
+    def take(self, rows: NDArray[np.int64], names: list[str]) -> pa.RecordBatch:
+        """Some columns of rows by their numbers, in any order, also repeated."""
+        order = np.argsort(rows, kind="stable")
+        numbers = rows[order]
+        cuts = numbers.searchsorted(self._bounds)
+        parts = [
+            batch.select(names).take(pa.array(numbers[low:high] - first))
+            for batch, first, low, high in zip(
+                self.batches, self._bounds[:-1], cuts[:-1], cuts[1:], strict=True
+            )
+            if low < high
+        ]
+        back = np.empty(len(rows), dtype=np.int64)
+        back[order] = np.arange(len(rows))
+        schema = pa.schema([self.schema.field(name) for name in names])
+        columns = [
+            join_arrays([part.column(index) for part in parts], f"column {name!r}")
+            for index, name in enumerate(names)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema).take(pa.array(back))
+
+    def _collected(self, batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        size_bytes = 0
+        for batch in batches:
+            held.append(batch)
+            size_bytes += batch.nbytes
+            if size_bytes > MEMORY_BYTES:
+                return self._stored(chain(held, batches))
+        return held
+
+    def _stored(self, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        handle, path = tempfile.mkstemp(suffix=".arrows", prefix="pilum-")
+        try:
+            with os.fdopen(handle, "wb") as file, pa.ipc.new_stream(file, self.schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            self._file = pa.memory_map(path)
+            return list(pa.ipc.open_stream(self._file))
+        finally:
+            with suppress(OSError):  # where open files cannot lose their names
+                os.unlink(path)
+
+
+def _without_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with columns that begin at the first item of their buffers.
+
+    Of others, Arrow 26 takes wrong items where fixed-size lists are nested.
+    """
+    if not any(column.offset for column in batch.columns):
+        return batch
+    columns = [pa.concat_arrays([column]) if column.offset else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
