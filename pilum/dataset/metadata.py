@@ -25,6 +25,7 @@ class DataFile:
         file_major_version: File version.
         file_minor_version: File version.
         file_size_bytes: Size of the file, None if it was not recorded.
+        base_id: The base path that it lies in; None for the table's own folder.
     """
 
     path: str
@@ -33,6 +34,7 @@ class DataFile:
     file_major_version: int = 0
     file_minor_version: int = 0
     file_size_bytes: int | None = None
+    base_id: int | None = None
 
     def field_ids(self) -> list[int]:
         """The same as `fields`."""
@@ -48,7 +50,7 @@ class DeletionFile:
         id: Random; part of the name.
         file_type: "array" or "bitmap".
         num_deleted_rows: How many rows it lists; 0 if it was not recorded.
-        base_id: None: files lie in the table's own folder.
+        base_id: The base path that it lies in; None for the table's own folder.
     """
 
     read_version: int
@@ -162,10 +164,9 @@ class FragmentMetadata:
         Raises:
             InvalidInputError: If a value is not of its kind.
         """
-        files = [{**vars(file), "base_id": None} for file in self.files]
         values = {
             "id": self.id,
-            "files": files,
+            "files": list(map(vars, self.files)),
             "physical_rows": self.physical_rows,
             "deletion_file": self.deletion_file and vars(self.deletion_file),
         }
@@ -185,6 +186,4 @@ def _values(text: str) -> Any:
 
 
 def _file(file: table.DataFile) -> DataFile:
-    values = file.to_json()
-    del values["base_id"]
-    return DataFile(**values)
+    return DataFile(**file.to_json())

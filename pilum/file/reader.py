@@ -64,9 +64,9 @@ class _FileRows:
         self._columns = reader.field_columns()
         self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
 
-    def file_of(self, field_id: FieldId) -> str:
+    def file_of(self, field_id: FieldId) -> tuple[Store, str]:
         """The file itself, for blobs."""
-        return self._name
+        return self.store, self._name
 
     def field(self, field: Field) -> FieldReader:
         reader = self._fields.get(field.ids)

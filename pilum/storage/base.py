@@ -152,6 +152,11 @@ class Store(Protocol):
         ...
 
     @property
+    def options(self) -> dict[str, str]:
+        """What users gave it as storage options, to open other locations in the same way."""
+        ...
+
+    @property
     def io(self) -> IoCounter:
         """Counts what all stores of this root read and write."""
         ...

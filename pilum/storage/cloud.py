@@ -105,6 +105,11 @@ class CloudStore:
         """True but for directory buckets of S3 Express."""
         return self.bucket.lists_in_order
 
+    @property
+    def options(self) -> dict[str, str]:
+        """The storage options that it was opened with."""
+        return dict(self.reopen.args[1])
+
     def source(self, path: str, size: int | None = None) -> CloudSource:
         """Opens an object for ranged reads.
 

@@ -72,6 +72,11 @@ class LocalStore:
         """No: folders are read whole, in any order."""
         return False
 
+    @property
+    def options(self) -> dict[str, str]:
+        """Whether it waits for the device, as users say it."""
+        return {} if self.sync else {"sync": "false"}
+
     def source(self, path: str, size: int | None = None) -> LocalSource:
         """Opens a file for ranged reads.
 

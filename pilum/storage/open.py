@@ -12,7 +12,7 @@ from pilum.storage.base import Store
 from pilum.storage.cloud_open import CLOUD_SCHEMES, open_cloud
 from pilum.storage.local import LocalStore
 
-__all__ = ["open_object", "open_store"]
+__all__ = ["open_beside", "open_object", "open_store"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _LOCAL_SCHEME = "file"
@@ -40,6 +40,15 @@ def open_store(
     if _scheme_of(text) in CLOUD_SCHEMES:
         return open_cloud(text, storage_options)
     return LocalStore(_local_path(text), sync=_sync(storage_options or {}))
+
+
+def open_beside(store: Store, uri: str) -> Store:
+    """Opens the store at another location with the options of this one.
+
+    Raises:
+        As `open_store`.
+    """
+    return open_store(uri, store.options)
 
 
 def open_object(

@@ -34,7 +34,7 @@ from pilum.storage.base import Ranges, Source, Store
 from pilum.storage.open import open_object
 from pilum.table.columns import ScanColumn
 from pilum.table.files import FragmentReader
-from pilum.table.names import DATA_FOLDER, sidecar_path
+from pilum.table.names import sidecar_beside
 from pilum.table.snapshot import Snapshot
 from pilum.table.take import take_addresses
 
@@ -50,19 +50,14 @@ __all__ = [
 ]
 
 _SHIFT = np.uint64(32)
-_SIDECAR = re.compile(r"data/.+/[01]{32}\.blob")
+_SIDECAR = re.compile(r".+/[01]{32}\.blob")
 
 
 class BlobHome(Protocol):
     """What blobs belong to: a fragment, or a file."""
 
-    @property
-    def store(self) -> Store:
-        """Where its files are."""
-        ...
-
-    def file_of(self, field_id: FieldId) -> str | None:
-        """Path of the file that holds a leaf; None if none does."""
+    def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
+        """Store and path of the file that holds a leaf; None if none does."""
         ...
 
 
@@ -224,21 +219,22 @@ def payloads(home: BlobHome, field: Field, descriptors: pa.Array) -> pa.Array:
     Raises:
         As `materialize`.
     """
-    return _payloads(_locate(home, field, descriptors), home.store)
+    places = _locate(home, field, descriptors)
+    return _payloads(places, places.objects[0][0] if places.objects else None)
 
 
 def _locate(home: BlobHome, field: Field, descriptors: pa.Array) -> _Places:
-    file_path = home.file_of(field.id)
+    place = home.file_of(field.id)
     alive = validity_mask(descriptors)
     positions = _numbers(descriptors, "position", field, alive)
     sizes = _numbers(descriptors, "size", field, alive)
-    if file_path is None:
+    if place is None:
         nothing = np.full(len(descriptors), -1, dtype=np.int64)
         return _Places([], nothing, positions, sizes)
     which = np.where(alive, 0, -1)
-    objects: list[tuple[Store, str]] = [(home.store, file_path)]
+    objects: list[tuple[Store, str]] = [place]
     if field.blob_version == 2:
-        _locate_outside(home.store, file_path, descriptors, alive, which, objects)
+        _locate_outside(*place, descriptors, alive, which, objects)
         _measure(objects, which, positions, sizes, descriptors)
     return _Places(objects, which, positions, sizes)
 
@@ -273,8 +269,7 @@ def _locate_outside(
         if kind != BlobKind.EXTERNAL:
             found, index = np.unique(ids[rows], return_inverse=True)
             which[rows] = len(objects) + index
-            name = file_path.removeprefix(f"{DATA_FOLDER}/")
-            objects.extend((store, sidecar_path(name, number)) for number in found.tolist())
+            objects.extend((store, sidecar_beside(file_path, number)) for number in found.tolist())
             continue
         if ids[rows].any():
             raise UnsupportedFormatError("blobs at URIs below a base path are not supported")

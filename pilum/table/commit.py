@@ -45,6 +45,7 @@ from pilum.table.manifest_file import (
     load_manifest_and_transaction,
 )
 from pilum.table.names import HINT_PATH, ManifestName, NamingScheme, transaction_path
+from pilum.table.places import own_store, with_bases
 from pilum.table.session import default_session
 from pilum.table.sidecars import discard_file
 from pilum.table.snapshot import Snapshot
@@ -82,7 +83,7 @@ def commit(store: Store, transaction: Transaction, *, attempts: int = _ATTEMPTS)
     if attempts < 1:
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
     loaded = replace(transaction, operation=transaction.operation.loaded(store))
-    committer = _Committer(store, loaded)
+    committer = _Committer(own_store(store), loaded)
     try:
         return committer.run(attempts)
     except (CommitError, InvalidInputError, UnsupportedFormatError):
@@ -184,7 +185,8 @@ class _Committer:
         """Makes the transaction one for `base`, with what others changed meanwhile in it."""
         if self.conflict is None:
             return
-        operation = self.transaction.operation.rebase(self.store, base)
+        store = with_bases(self.store, base.base_paths)
+        operation = self.transaction.operation.rebase(store, base)
         if operation is None:
             raise self.conflict
         old = self.transaction
@@ -215,7 +217,8 @@ class _Committer:
         content = prepared.apply(base)
         known = {fragment.files for fragment in base.fragments}
         new = [fragment for fragment in content.fragments if fragment.files not in known]
-        content = with_dictionaries_of_files(self.store, content, new)
+        store = with_bases(self.store, content.base_paths)
+        content = with_dictionaries_of_files(store, content, new)
         if self.transaction.operation.writes_rows:
             content = with_assigned_rows(Snapshot(self.store, base), content)
         highest = content.highest_fragment_id
@@ -235,7 +238,8 @@ class _Committer:
         base = load_named(self.store, names[-1])
         where = f"{self.store.uri}, version {base.version}"
         base.require_continuable(where)
-        counted = with_counted_rows(self.store, base, default_session())
+        store = with_bases(self.store, base.base_paths)
+        counted = with_counted_rows(store, base, default_session())
         # With a new name on them, nobody would mend the bitmaps of old writers any more.
         writer = counted.writer_version if has_doubtful_coverage(counted) else THIS_WRITER
         return replace(counted, writer_version=writer)

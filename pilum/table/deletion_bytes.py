@@ -23,6 +23,7 @@ from pilum.storage.base import Store, write_object
 from pilum.table.deletion_file import DeletionFile, DeletionFileType
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment
+from pilum.table.places import deletion_file_place
 
 __all__ = ["load_deletions", "store_deletions"]
 
@@ -48,10 +49,10 @@ def load_deletions(store: Store, fragment: Fragment) -> DeletionVector | None:
         NotFoundError: If the file is missing.
         CorruptFileError: If it is damaged, or contradicts the manifest.
     """
-    file = fragment.deletion_file
-    if file is None:
+    file, place = fragment.deletion_file, deletion_file_place(store, fragment)
+    if file is None or place is None:
         return None
-    path = file.path(fragment.id)
+    store, path = place
     try:
         vector = _parse(store, path, fragment.physical_rows, file)
     except CorruptFileError as error:

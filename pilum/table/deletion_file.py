@@ -16,6 +16,7 @@ from typing import Any
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
+from pilum.table.base_paths import base_id_from_json
 from pilum.table.names import deletion_path
 
 __all__ = ["DeletionFile", "DeletionFileType"]
@@ -51,15 +52,17 @@ class DeletionFile:
         read_version: The version that the writer had read.
         id: Random, uint64.
         num_deleted_rows: How many rows it lists; 0 in old tables, where it was not recorded.
+        base_id: The base path that it lies in; None for the table's own folder.
     """
 
     file_type: DeletionFileType
     read_version: int
     id: int
     num_deleted_rows: int = 0
+    base_id: int | None = None
 
     def path(self, fragment_id: int) -> str:
-        """Path below the root of the table."""
+        """Path below the root of the table, or of its base path."""
         return deletion_path(fragment_id, self.read_version, self.id, self.file_type.suffix)
 
     @classmethod
@@ -72,7 +75,11 @@ class DeletionFile:
         if message.file_type not in _TYPES:
             raise UnsupportedFeatureError(f"a deletion file of type {message.file_type}")
         return cls(
-            _TYPES[message.file_type], message.read_version, message.id, message.num_deleted_rows
+            _TYPES[message.file_type],
+            message.read_version,
+            message.id,
+            message.num_deleted_rows,
+            message.base_id if message.HasField("base_id") else None,
         )
 
     def to_proto(self) -> table_pb2.DeletionFile:
@@ -82,6 +89,7 @@ class DeletionFile:
             read_version=self.read_version,
             id=self.id,
             num_deleted_rows=self.num_deleted_rows,
+            base_id=self.base_id,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -91,7 +99,7 @@ class DeletionFile:
             "id": self.id,
             "file_type": self.file_type.value,
             "num_deleted_rows": self.num_deleted_rows,
-            "base_id": None,
+            "base_id": self.base_id,
         }
 
     @classmethod
@@ -100,18 +108,16 @@ class DeletionFile:
 
         Raises:
             InvalidInputError: If a member is missing or of the wrong kind.
-            UnsupportedFeatureError: For a file outside of the table's own folder.
         """
         if not isinstance(data, Mapping):
             raise InvalidInputError(f"not a deletion file: {data!r}")
-        if data.get("base_id") is not None:
-            raise UnsupportedFeatureError(f"deletion file {data.get('id')}: base paths")
         try:
             file_type = DeletionFileType(data["file_type"])
             version, number = int(data["read_version"]), int(data["id"])
             count = int(data.get("num_deleted_rows") or 0)
+            base_id = base_id_from_json(data.get("base_id"))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(f"not a deletion file: {data!r} ({error!r})") from error
         if not all(0 <= value <= _MAX_UINT64 for value in (version, number, count)):
             raise InvalidInputError(f"not a deletion file: {data!r}")
-        return cls(file_type, version, number, count)
+        return cls(file_type, version, number, count, base_id)

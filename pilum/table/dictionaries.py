@@ -26,7 +26,7 @@ from pilum.format.version import FileVersion
 from pilum.storage.base import Source, Store, run_plan
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
-from pilum.table.names import data_path
+from pilum.table.places import data_file_place
 
 __all__ = ["append_dictionaries", "load_dictionaries", "with_dictionaries_of_files"]
 
@@ -90,7 +90,8 @@ def with_dictionaries_of_files(
             wanted = [field for field in fields if field.id in file.fields]
             if not wanted:
                 continue
-            source = store.source(data_path(file.path), file.size_bytes)
+            place, path = data_file_place(store, file)
+            source = place.source(path, file.size_bytes)
             try:
                 reader = open_file(source)
                 assert isinstance(reader, LegacyFile)

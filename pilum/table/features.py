@@ -39,6 +39,7 @@ _SUPPORTED = (
     | Feature.STABLE_ROW_IDS
     | Feature.V2_FORMAT_DEPRECATED
     | Feature.TABLE_CONFIG
+    | Feature.BASE_PATHS
     | Feature.NO_TRANSACTION_FILE
     | Feature.COVERING_INDEX_FIELDS
     | Feature.MIXED_DATA_FILE_VERSIONS

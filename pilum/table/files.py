@@ -24,7 +24,7 @@ from pilum.storage.base import Store
 from pilum.table.deletion_bytes import load_deletions
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import DataFile, Fragment
-from pilum.table.names import data_path
+from pilum.table.places import data_file_place
 from pilum.table.row_id_sequence import RowIdSequence
 from pilum.table.row_sequences import load_row_ids, load_versions
 from pilum.table.session import Session
@@ -51,14 +51,14 @@ def open_data_file(session: Session, store: Store, file: DataFile) -> DataFileRe
     version = FileVersion.from_numbers(file.major, file.minor)
     # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
     size = None if version is FileVersion.LEGACY else file.size_bytes
-    return session.open_file(store, data_path(file.path), size)
+    return session.open_file(*data_file_place(store, file), size)
 
 
 class FragmentReader:
     """Reads fields of one fragment. Safe to use from several threads.
 
     Attributes:
-        store: Where the table is.
+        store: Where the table is, and its base paths are.
         fragment: Which one.
         num_rows: Its physical rows.
     """
@@ -66,7 +66,7 @@ class FragmentReader:
     def __init__(self, session: Session, store: Store, fragment: Fragment) -> None:
         self._session = session
         self.store = store
-        self._files: dict[str, DataFileReader] = {}
+        self._files: dict[tuple[int | None, str], DataFileReader] = {}
         self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
         self.fragment = fragment
         self.num_rows = fragment.physical_rows
@@ -180,11 +180,11 @@ class FragmentReader:
             self._session.metadata.resize(key, self, self.held_bytes)
         return readers
 
-    def file_of(self, field_id: FieldId) -> str | None:
-        """Path of the data file that holds a leaf; None if none does."""
+    def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
+        """Store and path of the data file that holds a leaf; None if none does."""
         for file in self.fragment.files:
             if field_id in file.fields:
-                return data_path(file.path)
+                return data_file_place(self.store, file)
         return None
 
     def _make(self, field: Field) -> FieldReader:
@@ -210,10 +210,11 @@ class FragmentReader:
         return parts
 
     def _open(self, file: DataFile) -> DataFileReader:
-        reader = self._files.get(file.path)
+        key = file.base_id, file.path
+        reader = self._files.get(key)
         if reader is None:
             reader = open_data_file(self._session, self.store, file)
-            self._files[file.path] = reader
+            self._files[key] = reader
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(
                 f"rows: the manifest says {self.num_rows}, the file {reader.num_rows}",
@@ -224,7 +225,15 @@ class FragmentReader:
 
 
 def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:
-    paths = tuple(file.path for file in fragment.files)
+    paths = tuple(
+        # A base id may mean another place in another version.
+        file.path if file.base_id is None else _absolute(data_file_place(store, file))
+        for file in fragment.files
+    )
     if deleted := fragment.deletion_file:
         paths = (*paths, deleted.path(fragment.id))
     return store.uri, fragment.id, paths
+
+
+def _absolute(place: tuple[Store, str]) -> str:
+    return f"{place[0].uri}/{place[1]}"

@@ -20,6 +20,7 @@ from typing import Any, NewType, cast
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
 from pilum.format.schema import FieldId
+from pilum.table.base_paths import base_id_from_json
 from pilum.table.deletion_file import DeletionFile
 from pilum.table.stored_sequence import (
     CREATED_AT,
@@ -48,6 +49,7 @@ class DataFile:
         major: File version.
         minor: File version.
         size_bytes: Size of the file, None if it was not recorded.
+        base_id: The base path that it lies in; None for the table's own folder.
     """
 
     path: str
@@ -56,6 +58,7 @@ class DataFile:
     major: int
     minor: int
     size_bytes: int | None = None
+    base_id: int | None = None
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFile) -> DataFile:
@@ -80,6 +83,7 @@ class DataFile:
             message.file_major_version,
             message.file_minor_version,
             message.file_size_bytes or None,
+            message.base_id if message.HasField("base_id") else None,
         )
 
     def to_proto(self) -> table_pb2.DataFile:
@@ -91,6 +95,7 @@ class DataFile:
             file_major_version=self.major,
             file_minor_version=self.minor,
             file_size_bytes=self.size_bytes or 0,
+            base_id=self.base_id,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +107,7 @@ class DataFile:
             "file_major_version": self.major,
             "file_minor_version": self.minor,
             "file_size_bytes": self.size_bytes,
-            "base_id": None,
+            "base_id": self.base_id,
         }
 
     @classmethod
@@ -111,10 +116,7 @@ class DataFile:
 
         Raises:
             InvalidInputError: If a member is missing or of the wrong kind.
-            UnsupportedFeatureError: For a file outside of the table's own folder.
         """
-        if data.get("base_id") is not None:
-            raise UnsupportedFeatureError(f"data file {data.get('path')!r}: base paths")
         try:
             return cls(
                 str(data["path"]),
@@ -123,6 +125,7 @@ class DataFile:
                 int(data.get("file_major_version") or 0),
                 int(data.get("file_minor_version") or 0),
                 int(data.get("file_size_bytes") or 0) or None,
+                base_id_from_json(data.get("base_id")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(f"not a data file: {data!r} ({error!r})") from error

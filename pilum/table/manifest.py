@@ -18,6 +18,7 @@ from pilum.errors import CorruptFileError, UnsupportedFeatureError, UnsupportedV
 from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.table.base_paths import BasePath, require_distinct
 from pilum.table.features import Feature, require_writable
 from pilum.table.fragment import Fragment
 from pilum.table.stored_fragments import build_fragments, survey
@@ -59,6 +60,7 @@ class Manifest:
         transaction_file: Name of the file below `_transactions/`, empty if there is none.
         writer_version: None in tables of the oldest writers, whose counts cannot be trusted.
         branch: Name of the branch, None on the main line.
+        base_paths: Other folders with files of the table.
         next_row_id: First row id that is free (with stable row ids).
         index_section: `IndexSection` as it was read, byte for byte; empty without indices.
         is_lossy: Whether the manifest holds more than these attributes can carry.
@@ -77,6 +79,7 @@ class Manifest:
     transaction_file: str = ""
     writer_version: WriterVersion | None = THIS_WRITER
     branch: str | None = None
+    base_paths: tuple[BasePath, ...] = ()
     next_row_id: int = 0
     index_section: bytes = b""
     is_lossy: bool = field(default_factory=bool)  # no attribute of the class, see `__getattr__`
@@ -178,6 +181,8 @@ class Manifest:
         if message.HasField("fragment_tree"):
             raise UnsupportedFeatureError("the manifest keeps its fragments in a tree")
         writer = message.writer_version
+        bases = tuple(map(BasePath.from_proto, message.base_paths))
+        require_distinct(bases)
         found = survey(message)
         manifest = cls(
             schema=Schema.from_proto(message.fields, message.schema_metadata),
@@ -199,6 +204,7 @@ class Manifest:
                 else None
             ),
             branch=message.branch if message.HasField("branch") else None,
+            base_paths=bases,
             next_row_id=message.next_row_id,
             index_section=index_section,
         )
@@ -227,6 +233,7 @@ class Manifest:
             config=self.config,
             table_metadata=self.table_metadata,
             branch=self.branch,
+            base_paths=[base.to_proto() for base in self.base_paths],
         )
         message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_ns, _NANOSECONDS)
         if self.writer_version is not None:
@@ -239,6 +246,8 @@ class Manifest:
         indices = table_pb2.IndexSection.FromString(self.index_section).indices
         covering = any(index.covering_fields for index in indices)
         both = kept | (Feature.COVERING_INDEX_FIELDS if covering else 0)
+        if self.base_paths:
+            both |= Feature.BASE_PATHS
         if any(fragment.deletion_file for fragment in self.fragments):
             both |= Feature.DELETION_FILES
         if any(fragment.has_hidden_columns for fragment in self.fragments):

@@ -39,6 +39,7 @@ __all__ = [
     "is_detached_name",
     "manifest_names",
     "new_data_file_name",
+    "sidecar_beside",
     "sidecar_folder",
     "sidecar_path",
     "transaction_file_name",
@@ -141,7 +142,12 @@ def sidecar_folder(file_path: str) -> str:
 
 def sidecar_path(file_path: str, blob_id: int) -> str:
     """Path of a file beside a data file: the bits of its number, lowest first."""
-    return f"{sidecar_folder(file_path)}/{f'{blob_id:032b}'[::-1]}.blob"
+    return sidecar_beside(data_path(file_path), blob_id)
+
+
+def sidecar_beside(path: str, blob_id: int) -> str:
+    """Path of a file beside the data file at `path`, wherever that is."""
+    return f"{path.removesuffix('.lance')}/{f'{blob_id:032b}'[::-1]}.blob"
 
 
 def deletion_path(fragment_id: int, read_version: int, number: int, suffix: str) -> str:

@@ -17,6 +17,7 @@ from pilum.table.features import Feature, require_readable
 from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
+from pilum.table.places import with_bases
 from pilum.table.session import Session, default_session
 from pilum.table.versions import latest_manifest, list_manifests, load_named, load_version
 
@@ -28,7 +29,7 @@ class Snapshot:
     """A version of a table and the store that holds it. Never changes.
 
     Attributes:
-        store: Where the table is.
+        store: Where the table is; it knows the base paths of the version.
         manifest: What the version consists of.
         session: What keeps open files and what was learned of them.
     """
@@ -36,6 +37,9 @@ class Snapshot:
     store: Store
     manifest: Manifest
     session: Session = field(default_factory=default_session, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "store", with_bases(self.store, self.manifest.base_paths))
 
     @classmethod
     def latest(cls, store: Store, session: Session | None = None) -> Snapshot:
@@ -130,4 +134,5 @@ class Snapshot:
     def _checked(cls, store: Store, manifest: Manifest, session: Session | None) -> Snapshot:
         require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
         session = session or default_session()
+        store = with_bases(store, manifest.base_paths)
         return cls(store, with_counted_rows(store, manifest, session), session)

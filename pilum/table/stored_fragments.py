@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pilum.errors import CorruptFileError, UnsupportedFeatureError
+from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
 from pilum.table.features import Feature
 from pilum.table.fragment import Fragment
@@ -54,20 +54,10 @@ def build_fragments(message: table_pb2.Manifest, where: str) -> tuple[Fragment, 
 
     Raises:
         CorruptFileError: If they contradict the format.
-        UnsupportedFeatureError: If files lie outside of the table, which the flags do not tell.
     """
     try:
-        if not message.base_paths:
-            _require_own_files(message)
         return tuple(map(Fragment.from_proto, message.fragments))
     except CorruptFileError as error:
         raise error.at(where) if where else error from None
     except UnicodeDecodeError as error:
         raise CorruptFileError(f"a path is not UTF-8: {error}", where) from error
-
-
-def _require_own_files(message: table_pb2.Manifest) -> None:
-    for fragment in message.fragments:
-        for file in fragment.files:
-            if file.HasField("base_id"):
-                raise UnsupportedFeatureError(f"data file {file.path!r}: base paths")

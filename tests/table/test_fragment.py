@@ -79,6 +79,9 @@ def test_contradictions_are_damage(message: dict[str, Any]) -> None:
         {**FRAGMENT, "deletion_file": {**DELETED, "file_type": "list"}},
         {**FRAGMENT, "deletion_file": {**DELETED, "id": -1}},
         {**FRAGMENT, "deletion_file": {**DELETED, "id": 2**64}},
+        {**FRAGMENT, "deletion_file": {**DELETED, "base_id": -1}},
+        {**FRAGMENT, "files": [{**FILE, "base_id": "x"}]},
+        {**FRAGMENT, "files": [{**FILE, "base_id": 2**32}]},
     ],
 )
 def test_json_that_is_no_fragment(data: Any) -> None:
@@ -89,9 +92,7 @@ def test_json_that_is_no_fragment(data: Any) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        {**FRAGMENT, "deletion_file": {**DELETED, "base_id": 0}},
         {**FRAGMENT, "overlays": [{}]},
-        {**FRAGMENT, "files": [{**FILE, "base_id": 0}]},
     ],
 )
 def test_json_with_more_than_is_supported(data: Any) -> None:

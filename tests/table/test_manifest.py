@@ -117,10 +117,3 @@ def test_fragments_are_counted_without_building_them_and_damage_shows_when_they_
     assert Manifest.from_proto(whole) == Manifest.from_proto(whole)
     other = replace(Manifest.from_proto(whole), fragments=())
     assert (other.fragments, other.num_rows) == ((), 0)
-
-
-def test_a_file_of_another_base_is_refused_without_its_flag() -> None:
-    file = table_pb2.DataFile(path="x", base_id=3)
-    whole = message(fragments=[table_pb2.DataFragment(files=[file], physical_rows=1)])
-    with pytest.raises(UnsupportedFeatureError, match="base paths"):
-        _ = Manifest.from_proto(whole).fragments

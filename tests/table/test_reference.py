@@ -166,11 +166,6 @@ def test_it_sees_our_commit_as_a_conflict(store: LocalStore, path: str) -> None:
         )
 
 
-def test_base_paths_are_refused_by_name(store: LocalStore, path: str) -> None:
-    lance.dataset(path).shallow_clone(f"{path}-clone", 2)
-    require_refused(f"{path}-clone", "base paths")
-
-
 def require_refused(path: str, feature: str) -> None:
     store = open_store(path)
     with pytest.raises(UnsupportedFeatureError, match=feature):

@@ -1,0 +1,147 @@
+"""Where the files of a fragment are: the one way from a manifest's entry to a store and a path.
+
+    entry without base id ──▶ the table's own store, data/{path}
+    entry of base 3       ──▶ the store of base 3,   data/{path}, or {path} in a plain folder
+
+The store of a table with base paths knows the stores of these (`with_bases`). For everything else
+it is the table's own: new files never go to a base by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pilum.errors import CorruptFileError
+from pilum.storage.base import Entry, Sink, Source, Store
+from pilum.storage.io_stats import IoCounter
+from pilum.storage.open import open_beside
+from pilum.table.base_paths import BasePath
+from pilum.table.fragment import DataFile, Fragment
+from pilum.table.names import data_path
+
+__all__ = ["data_file_place", "deletion_file_place", "own_store", "with_bases"]
+
+Place = tuple[Store, str]
+
+
+def with_bases(store: Store, bases: tuple[BasePath, ...]) -> Store:
+    """The store of a table that knows where its base paths are; nothing is opened yet."""
+    own = own_store(store)
+    if not bases:
+        return own
+    if isinstance(store, _BasedStore) and store.bases == bases:
+        return store
+    return _BasedStore(own, bases)
+
+
+def own_store(store: Store) -> Store:
+    """The store of the table's own folder, which knows no other places."""
+    return store.own if isinstance(store, _BasedStore) else store
+
+
+def data_file_place(store: Store, file: DataFile) -> Place:
+    """Store and path of a data file.
+
+    Args:
+        store: Of the table, as `with_bases` gave it.
+        file: An entry of the manifest.
+
+    Raises:
+        CorruptFileError: If the manifest does not know its base.
+        UnsupportedFormatError: If there is no store for the base.
+    """
+    if file.base_id is None:
+        return own_store(store), data_path(file.path)
+    base, base_store = _base(store, file.base_id, file.path)
+    return base_store, data_path(file.path) if base.is_dataset_root else file.path
+
+
+def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:
+    """Store and path of the deletion file of a fragment, None if it has none.
+
+    Raises:
+        As `data_file_place`.
+    """
+    file = fragment.deletion_file
+    if file is None:
+        return None
+    path = file.path(fragment.id)
+    if file.base_id is None:
+        return own_store(store), path
+    return _base(store, file.base_id, path)[1], path
+
+
+def _base(store: Store, base_id: int, path: str) -> tuple[BasePath, Store]:
+    if isinstance(store, _BasedStore):
+        for base in store.bases:
+            if base.id == base_id:
+                return base, store.store_of(base)
+    raise CorruptFileError(
+        f"the manifest does not say where base path {base_id} is", path, store.uri
+    )
+
+
+@dataclass(frozen=True)
+class _BasedStore:
+    """The store of a table, and those of its bases, opened when they are needed.
+
+    Attributes:
+        own: The table's own folder.
+        bases: Other folders with files of the table.
+    """
+
+    own: Store
+    bases: tuple[BasePath, ...]
+    _opened: dict[str, Store] = field(default_factory=dict, compare=False, repr=False)
+
+    def store_of(self, base: BasePath) -> Store:
+        """The store of a base, with the options of the table's own."""
+        found = self._opened.get(base.path)
+        if found is None:
+            found = self._opened.setdefault(base.path, open_beside(self.own, base.path))
+        return found
+
+    @property
+    def uri(self) -> str:
+        return self.own.uri
+
+    @property
+    def io(self) -> IoCounter:
+        return self.own.io
+
+    @property
+    def lists_in_order(self) -> bool:
+        return self.own.lists_in_order
+
+    @property
+    def options(self) -> dict[str, str]:
+        return self.own.options
+
+    def source(self, path: str, size: int | None = None) -> Source:
+        return self.own.source(path, size)
+
+    def read(self, path: str) -> bytes:
+        return self.own.read(path)
+
+    def sink(self, path: str) -> Sink:
+        return self.own.sink(path)
+
+    def put(self, path: str, data: bytes) -> None:
+        self.own.put(path, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        return self.own.put_if_absent(path, data)
+
+    def list(self, folder: str) -> Iterator[Entry]:
+        return self.own.list(folder)
+
+    def folders(self, folder: str) -> Iterator[str]:
+        return self.own.folders(folder)
+
+    def delete(self, path: str) -> None:
+        self.own.delete(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return with_bases, (self.own, self.bases)
