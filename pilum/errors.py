@@ -12,9 +12,11 @@ The tree is grouped by what the one who catches it would do:
     │   ├── DatasetNotFoundError (ValueError)     no table at this path
     │   ├── VersionNotFoundError (ValueError)     the table has no such version
     │   ├── TagNotFoundError (ValueError)         the table has no such tag
-    │   └── IndexNotFoundError (RuntimeError)     the table has no such index
+    │   ├── IndexNotFoundError (RuntimeError)     the table has no such index
+    │   └── BranchNotFoundError (ValueError)      the table has no such branch
     ├── DatasetAlreadyExistsError (FileExistsError)  choose append or overwrite
     ├── TagAlreadyExistsError (FileExistsError, ValueError)  choose another name, or move the tag
+    ├── BranchAlreadyExistsError (FileExistsError, ValueError)  choose another name
     ├── UnsupportedFormatError (NotImplementedError)  valid, but newer than this library
     │   ├── UnsupportedVersionError               a file version that we do not read or write
     │   └── UnsupportedFeatureError               a feature flag that we do not know
@@ -30,6 +32,8 @@ Each class also derives from the builtin that users of the field catch today.
 from __future__ import annotations
 
 __all__ = [
+    "BranchAlreadyExistsError",
+    "BranchNotFoundError",
     "ColumnNotFoundError",
     "CommitConflictError",
     "CommitContentionError",
@@ -98,12 +102,20 @@ class IndexNotFoundError(NotFoundError, RuntimeError):
     """The table has no such index."""
 
 
+class BranchNotFoundError(NotFoundError, ValueError):
+    """The table exists, but has no such branch."""
+
+
 class DatasetAlreadyExistsError(PilumError, FileExistsError):
     """There is a table already where a new one was to be created."""
 
 
 class TagAlreadyExistsError(PilumError, FileExistsError, ValueError):
     """There is a tag of this name already."""
+
+
+class BranchAlreadyExistsError(PilumError, FileExistsError, ValueError):
+    """There is a branch of this name already."""
 
 
 class UnsupportedFormatError(PilumError, NotImplementedError):

@@ -13,7 +13,8 @@ from pilum.storage.io_stats import IOStats
 from pilum.storage.open import open_store
 from pilum.table.features import Feature
 from pilum.table.json_columns import given_schema
-from pilum.table.references import Reference, resolve
+from pilum.table.lines import Line, uri_of_line
+from pilum.table.references import Reference, locate
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 
@@ -37,7 +38,8 @@ class DatasetBase:
 
         Args:
             uri: Its location.
-            version: Its number, the name of a tag or `(None, number)`; None for the latest.
+            version: Its number, the name of a tag or `(branch, number)`, where None is the main
+                line or the newest version; None for the latest.
             storage_options: Settings of the store.
             session: Whose caches to use; None for those of the process.
 
@@ -45,16 +47,19 @@ class DatasetBase:
             DatasetNotFoundError: If there is no table.
             VersionNotFoundError: If it has no such version.
             TagNotFoundError: If it has no such tag.
+            BranchNotFoundError: If it has no such branch.
             UnsupportedFormatError: If the location, or the table, needs what is not there yet.
         """
         self._uri = os.fspath(uri)
         self._storage_options = dict(storage_options or {})
         store = open_store(self._uri, self._storage_options)
-        self._snapshot = (
-            Snapshot.latest(store, session)
-            if version is None
-            else Snapshot.at(store, resolve(store, version), session)
-        )
+        if version is None:
+            self._snapshot = Snapshot.latest(store, session)
+            return
+        line = Line.at(store)
+        found = locate(line, version)
+        self._uri = uri_of_line(self._uri, line.branch, found.line.branch)
+        self._snapshot = Snapshot.at(found.line.store, found.version, session)
 
     @classmethod
     def pinned(
@@ -67,6 +72,11 @@ class DatasetBase:
         dataset._snapshot = snapshot
         return dataset
 
+    def _on_line(self, snapshot: Snapshot) -> Self:
+        """A dataset at another version of the table, perhaps on another line of history."""
+        uri = uri_of_line(self._uri, self._snapshot.line.branch, snapshot.line.branch)
+        return self.pinned(uri, self._storage_options, snapshot)
+
     @property
     def snapshot(self) -> Snapshot:
         """The pinned version, for the floors below."""
@@ -78,7 +88,7 @@ class DatasetBase:
 
     @property
     def uri(self) -> str:
-        """The location, as it was given."""
+        """The location, as it was given; on a branch the root of the branch."""
         return self._uri
 
     @property

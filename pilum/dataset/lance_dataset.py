@@ -11,7 +11,9 @@ import pyarrow as pa
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location
 from pilum.dataset.blobs import Blobs
+from pilum.dataset.branches import Branching
 from pilum.dataset.cleaning import Cleaning
+from pilum.dataset.cloning import Cloning
 from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.evolving import Evolving
@@ -54,6 +56,8 @@ class LanceDataset(
     Indexing,
     Versions,
     Tagging,
+    Branching,
+    Cloning,
     Configuring,
     Optimizing,
     Cleaning,
@@ -80,7 +84,8 @@ def dataset(
 
     Args:
         uri: A local path or a `file://` URI.
-        version: Its number, the name of a tag or `(None, number)`; None for the latest.
+        version: Its number, the name of a tag or `(branch, number)`, where None is the main line or
+            the newest version; None for the latest.
         asof: Instead of a version: the newest one at that moment. Local time unless it has a zone;
             a date means its first moment.
         storage_options: Settings of the store.
@@ -92,6 +97,7 @@ def dataset(
         DatasetNotFoundError: If there is no table.
         VersionNotFoundError: If it has no such version, or is younger than `asof`.
         TagNotFoundError: If it has no such tag.
+        BranchNotFoundError: If it has no such branch.
         UnsupportedFormatError: If the location or the table needs what is not there yet.
         InvalidInputError: For arguments that make no sense.
     """

@@ -11,7 +11,7 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.options import require_texts
 from pilum.errors import InvalidInputError
 from pilum.table import tags
-from pilum.table.references import Reference, resolve
+from pilum.table.references import Located, Reference, locate
 
 __all__ = ["Tag", "Tagging", "Tags"]
 
@@ -32,7 +32,7 @@ class Tags:
 
     def __init__(self, dataset: DatasetBase) -> None:
         self._dataset = dataset
-        self._store = dataset.snapshot.store
+        self._root = dataset.snapshot.line.root
 
     def list(self) -> dict[str, Tag]:
         """All tags, by name.
@@ -40,7 +40,7 @@ class Tags:
         Raises:
             CorruptFileError: If the file of one is damaged.
         """
-        return {name: _shown(tag) for name, tag in tags.list_tags(self._store).items()}
+        return {name: _shown(tag) for name, tag in tags.list_tags(self._root).items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Tag]]:
         """All tags, by their versions.
@@ -64,24 +64,26 @@ class Tags:
             TagNotFoundError: If there is no such tag.
             CorruptFileError: If its file is damaged.
         """
-        return tags.load_tag(self._store, tag).version
+        return tags.load_tag(self._root, tag).version
 
     def create(self, tag: str, reference: Reference | None = None) -> None:
         """Gives a version a name; of several who create one tag, one wins.
 
         Args:
             tag: Letters and digits of ASCII, `.`, `-` and `_`; dots only within.
-            reference: Number of the version, name of another tag, or `(None, number)`, where no
-                number means the newest version; None for the version of the dataset.
+            reference: Number of the version on the branch of the dataset, name of another tag, or
+                `(branch, number)`, where None is the main line or the newest version; None for the
+                version of the dataset.
 
         Raises:
             TagAlreadyExistsError: If there is such a tag.
             VersionNotFoundError: If there is no such version.
             TagNotFoundError: If the other tag does not exist.
-            UnsupportedFeatureError: If the version is on a branch.
+            BranchNotFoundError: If there is no such branch.
             InvalidInputError: If the name is not allowed.
         """
-        tags.create_tag(self._store, tag, self._version(reference))
+        found = self._located(reference)
+        tags.create_tag(found.line, tag, found.version)
 
     def update(self, tag: str, reference: Reference | None = None) -> None:
         """Moves a tag to another version; the arguments are those of `create`.
@@ -89,10 +91,11 @@ class Tags:
         Raises:
             TagNotFoundError: If there is no such tag.
             VersionNotFoundError: If there is no such version.
-            UnsupportedFeatureError: If the version is on a branch.
+            BranchNotFoundError: If there is no such branch.
             CorruptFileError: If its file is damaged.
         """
-        tags.move_tag(self._store, tag, self._version(reference))
+        found = self._located(reference)
+        tags.move_tag(found.line, tag, found.version)
 
     def delete(self, tag: str) -> None:
         """Removes a tag; the version stays.
@@ -100,7 +103,7 @@ class Tags:
         Raises:
             TagNotFoundError: If there is no such tag.
         """
-        tags.delete_tag(self._store, tag)
+        tags.delete_tag(self._root, tag)
 
     def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
         """Gives a tag other notes, all at once.
@@ -110,12 +113,13 @@ class Tags:
             InvalidInputError: If the notes are not texts.
             CorruptFileError: If its file is damaged.
         """
-        tags.replace_tag_metadata(self._store, tag, require_texts("metadata", metadata))
+        tags.replace_tag_metadata(self._root, tag, require_texts("metadata", metadata))
 
-    def _version(self, reference: Reference | None) -> int:
+    def _located(self, reference: Reference | None) -> Located:
+        snapshot = self._dataset.snapshot
         if reference is None:
-            return self._dataset.snapshot.manifest.version
-        return resolve(self._store, reference)
+            return Located(snapshot.line, snapshot.manifest.version)
+        return locate(snapshot.line, reference)
 
 
 class Tagging(DatasetBase):

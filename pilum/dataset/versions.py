@@ -10,7 +10,7 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError
 from pilum.table.operations.restore import Restore
-from pilum.table.references import Reference, resolve
+from pilum.table.references import Reference, locate
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
 from pilum.table.versions import latest_manifest, list_versions
@@ -55,17 +55,17 @@ class Versions(DatasetBase):
         """Opens another version of the table; this dataset stays where it is.
 
         Args:
-            version: Its number, the name of a tag, or `(None, number)`, where no number means the
-                newest one.
+            version: Its number on the branch of this dataset, the name of a tag, or
+                `(branch, number)`, where None is the main line or the newest version.
 
         Raises:
             VersionNotFoundError: If there is no such version.
             TagNotFoundError: If there is no such tag.
-            UnsupportedFeatureError: If a branch is meant.
+            BranchNotFoundError: If there is no such branch.
         """
-        number = resolve(self._snapshot.store, version)
-        snapshot = Snapshot.at(self._snapshot.store, number, self._snapshot.session)
-        return self.pinned(self._uri, self._storage_options, snapshot)
+        found = locate(self._snapshot.line, version)
+        snapshot = Snapshot.at(found.line.store, found.version, self._snapshot.session)
+        return self._on_line(snapshot)
 
     def checkout_latest(self) -> None:
         """Moves this dataset to the newest version."""

@@ -9,6 +9,8 @@
     data/{the same}/{32 binary digits}.blob    payloads of blobs of the file beside it
     _deletions/0-2-81.arrow                   deleted rows of fragment 0, chosen in version 2
     _refs/tags/v1.json                        the version that is called "v1"
+    _refs/branches/dev%2Ffeature.json         a branch, and where it began
+    tree/dev/feature/                         root of the branch "dev/feature"
 
 A table keeps the naming scheme that it began with. Source: docs/format/table.md, "Files".
 """
@@ -24,17 +26,22 @@ from enum import Enum
 from pilum.errors import CorruptFileError
 
 __all__ = [
+    "BRANCHES_FOLDER",
     "DATA_FOLDER",
     "DELETIONS_FOLDER",
     "HINT_PATH",
+    "TABLE_FOLDERS",
     "TAGS_FOLDER",
     "TRANSACTIONS_FOLDER",
+    "TREE_FOLDER",
     "VERSIONS_FOLDER",
     "ManifestName",
     "NamingScheme",
+    "branch_folder",
     "data_path",
     "deletion_path",
     "detached_manifest_path",
+    "index_folder",
     "is_detached",
     "is_detached_name",
     "manifest_names",
@@ -51,6 +58,18 @@ TRANSACTIONS_FOLDER = "_transactions"
 DATA_FOLDER = "data"
 DELETIONS_FOLDER = "_deletions"
 TAGS_FOLDER = "_refs/tags"
+BRANCHES_FOLDER = "_refs/branches"
+TREE_FOLDER = "tree"
+INDICES_FOLDER = "_indices"
+TABLE_FOLDERS = (
+    VERSIONS_FOLDER,
+    TRANSACTIONS_FOLDER,
+    DATA_FOLDER,
+    DELETIONS_FOLDER,
+    INDICES_FOLDER,
+)
+"""Folders with the files of one line of history."""
+
 HINT_PATH = f"{VERSIONS_FOLDER}/latest_version_hint.json"
 
 _MAX_VERSION = 2**64 - 1
@@ -128,6 +147,16 @@ def transaction_file_name(read_version: int, transaction_uuid: str) -> str:
 def transaction_path(file_name: str) -> str:
     """Path of a transaction file, below the root of the table."""
     return f"{TRANSACTIONS_FOLDER}/{file_name}"
+
+
+def branch_folder(branch: str) -> str:
+    """Root of a branch, below that of the main line."""
+    return f"{TREE_FOLDER}/{branch}"
+
+
+def index_folder(uuid: str) -> str:
+    """Folder of the files of an index, below the root of the table."""
+    return f"{INDICES_FOLDER}/{uuid}"
 
 
 def data_path(file_path: str) -> str:

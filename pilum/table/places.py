@@ -12,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from pilum.errors import CorruptFileError
+from pilum.format.pb import table_pb2
 from pilum.storage.base import Entry, Sink, Source, Store
 from pilum.storage.io_stats import IoCounter
 from pilum.storage.open import open_beside
 from pilum.table.base_paths import BasePath
 from pilum.table.fragment import DataFile, Fragment
-from pilum.table.names import data_path
+from pilum.table.names import data_path, index_folder
 
-__all__ = ["data_file_place", "deletion_file_place", "own_store", "with_bases"]
+__all__ = ["data_file_place", "deletion_file_place", "index_place", "own_store", "with_bases"]
 
 Place = tuple[Store, str]
 
@@ -71,6 +73,21 @@ def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:
     if file.base_id is None:
         return own_store(store), path
     return _base(store, file.base_id, path)[1], path
+
+
+def index_place(store: Store, index: table_pb2.IndexMetadata) -> Place:
+    """Store and folder of the files of an index.
+
+    Raises:
+        As `data_file_place`.
+    """
+    try:
+        folder = index_folder(str(UUID(bytes=index.uuid.uuid)))
+    except ValueError:
+        raise CorruptFileError(f"index {index.name!r} has no uuid of 16 bytes", store.uri) from None
+    if not index.HasField("base_id"):
+        return own_store(store), folder
+    return _base(store, index.base_id, folder)[1], folder
 
 
 def _base(store: Store, base_id: int, path: str) -> tuple[BasePath, Store]:

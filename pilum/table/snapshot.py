@@ -16,6 +16,7 @@ from pilum.table.deletion_vector import DeletionVector
 from pilum.table.features import Feature, require_readable
 from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
+from pilum.table.lines import Line
 from pilum.table.manifest import Manifest
 from pilum.table.places import with_bases
 from pilum.table.session import Session, default_session
@@ -91,6 +92,11 @@ class Snapshot:
             if manifest.timestamp <= moment:
                 return cls._checked(store, manifest, session)
         raise VersionNotFoundError(f"{store.uri} has no version as old as {when.isoformat()}")
+
+    @cached_property
+    def line(self) -> Line:
+        """The line of history that the version is on."""
+        return Line.of(self.store, self.manifest.branch)
 
     @property
     def schema(self) -> Schema:

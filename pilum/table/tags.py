@@ -17,7 +17,6 @@ the file: the last one stays. Source: docs/format/table.md, "Tags".
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Mapping
@@ -36,7 +35,9 @@ from pilum.errors import (
     TagNotFoundError,
 )
 from pilum.storage.base import Store, write_object
+from pilum.table.lines import Line
 from pilum.table.names import TAGS_FOLDER
+from pilum.table.ref_files import encode_ref, number_in, object_in, read_ref, texts_in
 from pilum.table.versions import latest_manifest, manifest_size
 
 __all__ = [
@@ -50,7 +51,6 @@ __all__ = [
 ]
 
 _SUFFIX = ".json"
-_MAX_NUMBER = 2**64 - 1
 _CHARACTERS = re.compile(r"[\w.-]+")
 
 
@@ -81,20 +81,17 @@ class Tag:
         Raises:
             CorruptFileError: If it is not that of a tag.
         """
-        if not isinstance(values, dict):
-            raise CorruptFileError(f"a tag: expected an object, found {values!r:.50}", where)
-        branch, metadata = values.get("branch"), values.get("metadata", {})
+        values = object_in(values, "a tag", where)
+        branch = values.get("branch")
         if not (branch is None or isinstance(branch, str)):
             raise CorruptFileError(f"a tag of branch {branch!r:.50}", where)
-        if not (isinstance(metadata, dict) and all(map(_is_text, metadata.values()))):
-            raise CorruptFileError(f"a tag with metadata {metadata!r:.50}", where)
         return cls(
-            _number(values, "version", where),
+            number_in(values, "version", "a tag", where),
             branch,
-            _number(values, "manifestSize", where),
+            number_in(values, "manifestSize", "a tag", where),
             _moment(values, "createdAt", where),
             _moment(values, "updatedAt", where),
-            metadata,
+            texts_in(values, "metadata", "a tag", where),
         )
 
 
@@ -125,8 +122,13 @@ def load_tag(store: Store, name: str) -> Tag:
     return Tag.from_json(_load(store, name), _path(name))
 
 
-def create_tag(store: Store, name: str, version: int) -> None:
+def create_tag(line: Line, name: str, version: int) -> None:
     """Gives a version one more name.
+
+    Args:
+        line: The line of history that the version is on.
+        name: The name, unique in the table.
+        version: The number.
 
     Raises:
         InvalidInputError: If the name is not allowed.
@@ -137,29 +139,29 @@ def create_tag(store: Store, name: str, version: int) -> None:
         raise InvalidInputError(f"tag {name!r}: use letters and digits of ASCII")
     now = _now()
     values: dict[str, Any] = {
-        "branch": None,
+        "branch": line.branch,
         "version": version,
         "createdAt": now,
         "updatedAt": now,
-        "manifestSize": manifest_size(store, version),
+        "manifestSize": manifest_size(line.store, version),
         "metadata": {},
     }
-    if not store.put_if_absent(_path(name), _encoded(values)):
-        raise TagAlreadyExistsError(f"{store.uri} has a tag {name!r} already; update moves it")
+    if not line.root.put_if_absent(_path(name), encode_ref(values)):
+        raise TagAlreadyExistsError(f"{line.root.uri} has a tag {name!r} already; update moves it")
 
 
-def move_tag(store: Store, name: str, version: int) -> None:
-    """Lets a tag name another version.
+def move_tag(line: Line, name: str, version: int) -> None:
+    """Lets a tag name another version; the arguments are those of `create_tag`.
 
     Raises:
         TagNotFoundError: If there is no such tag.
         VersionNotFoundError: If there is no such version.
         CorruptFileError: If its file is damaged.
     """
-    values = _load(store, name)
-    size = manifest_size(store, version)
-    moved = {"branch": None, "version": version, "updatedAt": _now(), "manifestSize": size}
-    write_object(store, _path(name), _encoded({**values, **moved}))
+    values = _load(line.root, name)
+    size = manifest_size(line.store, version)
+    moved = {"branch": line.branch, "version": version, "updatedAt": _now(), "manifestSize": size}
+    write_object(line.root, _path(name), encode_ref({**values, **moved}))
 
 
 def replace_tag_metadata(store: Store, name: str, metadata: Mapping[str, str]) -> None:
@@ -170,7 +172,7 @@ def replace_tag_metadata(store: Store, name: str, metadata: Mapping[str, str]) -
         CorruptFileError: If its file is damaged.
     """
     values = {**_load(store, name), "metadata": dict(metadata)}
-    write_object(store, _path(name), _encoded(values))
+    write_object(store, _path(name), encode_ref(values))
 
 
 def delete_tag(store: Store, name: str) -> None:
@@ -189,11 +191,9 @@ def delete_tag(store: Store, name: str) -> None:
 def _load(store: Store, name: str) -> dict[str, Any]:
     path = _path(_checked(name))
     try:
-        values: dict[str, Any] = json.loads(store.read(path))
+        values = object_in(read_ref(store, path), "a tag", path)
     except NotFoundError:
         raise _not_found(store, name) from None
-    except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"not JSON: {error}", path) from error
     Tag.from_json(values, path)
     return values
 
@@ -223,24 +223,9 @@ def _path(name: str) -> str:
     return f"{TAGS_FOLDER}/{quote(name)}{_SUFFIX}"
 
 
-def _encoded(values: Mapping[str, Any]) -> bytes:
-    return json.dumps(values, indent=2, ensure_ascii=False).encode()
-
-
 def _now() -> str:
     seconds, nanoseconds = divmod(time.time_ns(), 10**9)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _number(values: Mapping[str, Any], key: str, where: str) -> int:
-    value = values.get(key)
-    if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
-        raise CorruptFileError(f"a tag whose {key} is {value!r:.50}", where)
-    return value
 
 
 def _moment(values: Mapping[str, Any], key: str, where: str) -> datetime | None:

@@ -21,6 +21,7 @@ from pilum.table.manifest_file import decode_message, load_manifest_and_transact
 from pilum.table.names import transaction_file_name, transaction_path
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
+from pilum.table.operations.clone import Clone
 from pilum.table.operations.create_index import CreateIndex
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS, ForeignOperation
@@ -40,6 +41,7 @@ OPERATIONS: Mapping[str, type[Operation]] = {
     for operation in (
         Append,
         CreateIndex,
+        Clone,
         Delete,
         Merge,
         Overwrite,

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 import pilum
 from pilum import LanceDataset
 from pilum.errors import (
+    BranchNotFoundError,
     CorruptFileError,
     DatasetNotFoundError,
     InvalidInputError,
     TagAlreadyExistsError,
     TagNotFoundError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from pilum.table.tags import Tag
@@ -157,7 +157,7 @@ def test_tags_that_are_not_there(
         (-1, VersionNotFoundError),
         (2**70, VersionNotFoundError),
         ("no", TagNotFoundError),
-        (("dev", 1), UnsupportedFeatureError),
+        (("dev", 1), BranchNotFoundError),
         ((None, "1"), InvalidInputError),
         ((1, 2, 3), InvalidInputError),
         (1.5, InvalidInputError),
@@ -256,11 +256,11 @@ def test_old_tags_say_less_and_new_ones_more(dataset: LanceDataset) -> None:
     assert json.loads(tag_file(dataset, "t").read_text())["later"] == [1]
 
 
-def test_a_tag_of_a_branch_is_listed_and_not_opened(dataset: LanceDataset) -> None:
+def test_a_tag_of_a_branch_that_is_gone_is_listed(dataset: LanceDataset) -> None:
     dataset.tags.create("t", 1)
     tag_file(dataset, "t").write_text('{"branch": "dev", "version": 2, "manifestSize": 7}')
     assert dataset.tags.list()["t"]["branch"] == "dev"
-    with pytest.raises(UnsupportedFeatureError, match="'dev'"):
+    with pytest.raises(BranchNotFoundError, match="'dev'"):
         dataset.checkout_version("t")
 
 

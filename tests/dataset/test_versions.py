@@ -11,10 +11,10 @@ import pytest
 
 import pilum
 from pilum.errors import (
+    BranchNotFoundError,
     DatasetNotFoundError,
     InvalidInputError,
     TagNotFoundError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 
@@ -76,7 +76,7 @@ def test_a_moment_before_the_table(path: Path) -> None:
         ({"version": 9}, VersionNotFoundError, "no version 9; it has 1 to 3"),
         ({"version": 0}, VersionNotFoundError, "no version 0"),
         ({"version": "tag"}, TagNotFoundError, "no tag 'tag'"),
-        ({"version": ("dev", 1)}, UnsupportedFeatureError, "branch 'dev'"),
+        ({"version": ("dev", 1)}, BranchNotFoundError, "branch 'dev'"),
         ({"version": 1.5}, InvalidInputError, "expected a number"),
         ({"asof": "tomorrow"}, InvalidInputError, "asof"),
         ({"asof": 5}, InvalidInputError, "asof"),

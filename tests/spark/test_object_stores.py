@@ -21,7 +21,9 @@ def test_a_table_on_s3(spark: SparkSession, aws: Server) -> None:
     uri, options = f"s3://{bucket}/table", aws_options(aws.url)
     pilum.spark.register(spark)
     given = {f"storage.{key}": value for key, value in options.items()}
-    spark.range(100, numPartitions=2).write.format("lance").options(**given).mode("append").save(uri)
+    spark.range(100, numPartitions=2).write.format("lance").options(**given).mode("append").save(
+        uri
+    )
     read = spark.read.format("lance").options(**given).load(uri)
     assert sorted(row.id for row in read.collect()) == list(range(100))
     assert pilum.spark.count(spark, uri, storage_options=options) == 100

@@ -1,0 +1,144 @@
+"""Branches of a dataset: lines of history that begin with one of its versions."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from typing import Self, TypedDict
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.options import require_texts
+from pilum.errors import InvalidInputError
+from pilum.storage.open import open_store
+from pilum.table import branches
+from pilum.table.references import Reference, locate
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["Branch", "Branches", "Branching"]
+
+
+class Branch(TypedDict):
+    """What is known of a branch.
+
+    `create_at` is in seconds since 1970; `branch_identifier` says for each branch on the way from
+    the main line with which version it began, and a random id of it.
+    """
+
+    parent_branch: str | None
+    branch_identifier: list[tuple[int, str]]
+    parent_version: int
+    create_at: int
+    manifest_size: int
+    metadata: dict[str, str]
+
+
+class Branches:
+    """The branches of a table, as they are now; see `LanceDataset.branches`."""
+
+    def __init__(self, dataset: DatasetBase) -> None:
+        self._line = dataset.snapshot.line
+
+    def list(self) -> dict[str, Branch]:
+        """All branches, by name; the main line is none.
+
+        Raises:
+            CorruptFileError: If the record of one is damaged.
+        """
+        found = branches.list_branches(self._line.root)
+        return {name: _shown(branch) for name, branch in found.items()}
+
+    def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Branch]]:
+        """All branches, by the versions that they began with.
+
+        Args:
+            order: "desc" for newest versions first, which is the default, or "asc".
+
+        Raises:
+            InvalidInputError: If it is neither.
+            CorruptFileError: If the record of a branch is damaged.
+        """
+        if order not in {None, "asc", "desc"}:
+            raise InvalidInputError(f"order: expected asc or desc, found {order!r}")
+        sign = 1 if order == "asc" else -1
+        return sorted(
+            self.list().items(), key=lambda item: (sign * item[1]["parent_version"], item[0])
+        )
+
+    def delete(self, branch: str) -> None:
+        """Removes a branch with its versions and files; also what an interrupted creation left.
+
+        Raises:
+            BranchNotFoundError: If there is no such branch.
+            InvalidInputError: If other branches began on it, or tags name its versions.
+            CorruptFileError: If the record of another branch or a tag is damaged.
+        """
+        branches.delete_branch(self._line, branch)
+
+    def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
+        """Gives a branch other notes, all at once.
+
+        Raises:
+            BranchNotFoundError: If there is no such branch.
+            InvalidInputError: If the notes are not texts.
+            CorruptFileError: If its record is damaged.
+        """
+        texts = require_texts("metadata", metadata)
+        branches.replace_branch_metadata(self._line.root, branch, texts)
+
+
+class Branching(DatasetBase):
+    """Chapter of `LanceDataset`: branches."""
+
+    @property
+    def branches(self) -> Branches:
+        """Lines of history beside the main one: to list and delete them."""
+        return Branches(self)
+
+    def create_branch(
+        self,
+        branch: str,
+        reference: Reference | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Begins a branch; of several who create one branch, one wins. No file is copied.
+
+        Args:
+            branch: Segments of letters, digits, `.`, `-` and `_`, with `/` between them.
+            reference: Number of the version to begin with, name of a tag, or `(branch, number)`,
+                where None is the main line or the newest version; None for the version of this
+                dataset.
+            storage_options: Settings of the store; None for those of this dataset.
+
+        Returns:
+            The branch. What is written to it goes to the branch alone.
+
+        Raises:
+            BranchAlreadyExistsError: If there is such a branch.
+            VersionNotFoundError: If there is no such version.
+            TagNotFoundError: If there is no such tag.
+            BranchNotFoundError: If the version is on a branch that does not exist.
+            InvalidInputError: If the name is not allowed.
+        """
+        source = self._snapshot
+        if storage_options is not None:
+            store = open_store(self._uri, storage_options)
+            source = Snapshot(store, source.manifest, source.session)
+        if reference is not None:
+            found = locate(source.line, reference)
+            source = Snapshot.at(found.line.store, found.version, source.session)
+        line, manifest = branches.create_branch(source, branch)
+        begun = self._on_line(Snapshot(line.store, manifest, source.session))
+        if storage_options is not None:
+            begun._storage_options = dict(storage_options)
+        return begun
+
+
+def _shown(branch: branches.Branch) -> Branch:
+    return Branch(
+        parent_branch=branch.parent,
+        branch_identifier=list(branch.lineage),
+        parent_version=branch.parent_version,
+        create_at=int(branch.created_at.timestamp()),
+        manifest_size=branch.manifest_size,
+        metadata=dict(branch.metadata),
+    )

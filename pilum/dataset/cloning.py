@@ -1,0 +1,91 @@
+"""Clones of a dataset: tables that begin with one of its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from pilum.dataset.base import DatasetBase, Location
+from pilum.storage.base import Store
+from pilum.storage.open import open_store
+from pilum.table import clone
+from pilum.table.copying import CopyProgress
+from pilum.table.manifest import Manifest
+from pilum.table.references import Reference, locate
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["Cloning"]
+
+
+class Cloning(DatasetBase):
+    """Chapter of `LanceDataset`: clones."""
+
+    def shallow_clone(
+        self,
+        target_path: Location,
+        reference: Reference,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Begins a table that reads its files where they are, and writes to its own folder.
+
+        Nothing keeps these files for the clone: do not clean up or delete the version here while
+        there are clones of it.
+
+        Args:
+            target_path: Where there is no table yet.
+            reference: Number of the version, name of a tag, or `(branch, number)`, where None is
+                the main line or the newest version.
+            storage_options: Settings of the store of the clone; None for those of this dataset.
+
+        Returns:
+            The clone, at a version with the number of the source.
+
+        Raises:
+            DatasetAlreadyExistsError: If there is a table.
+            VersionNotFoundError: If there is no such version.
+            TagNotFoundError: If there is no such tag.
+            BranchNotFoundError: If there is no such branch.
+        """
+        return self._clone(clone.shallow_clone, target_path, reference, storage_options)
+
+    def deep_clone(
+        self,
+        target_path: Location,
+        reference: Reference,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        progress: Callable[[CopyProgress], None] | None = None,
+    ) -> Self:
+        """Begins a table with copies of all files of a version; the arguments are as above.
+
+        Args:
+            target_path: Where there is no table yet.
+            reference: As in `shallow_clone`.
+            storage_options: Settings of the store of the clone; None for those of this dataset.
+            progress: Called after each copied file, with `files`, `num_files` and `size_bytes`.
+
+        Returns:
+            The clone, at a version with the number of the source. It shares nothing with it.
+
+        Raises:
+            As `shallow_clone`. Whatever is raised, an interrupt included, no file is left.
+        """
+
+        def copy(source: Snapshot, target: Store) -> Manifest:
+            return clone.deep_clone(source, target, progress)
+
+        return self._clone(copy, target_path, reference, storage_options)
+
+    def _clone(
+        self,
+        make: Callable[[Snapshot, Store], Manifest],
+        target_path: Location,
+        reference: Reference,
+        storage_options: Mapping[str, str] | None,
+    ) -> Self:
+        found = locate(self._snapshot.line, reference)
+        source = Snapshot.at(found.line.store, found.version, self._snapshot.session)
+        options = self._storage_options if storage_options is None else storage_options
+        store = open_store(target_path, options)
+        snapshot = Snapshot(store, make(source, store), source.session)
+        return self.pinned(target_path, options, snapshot)

@@ -1,0 +1,55 @@
+"""The JSON files below `_refs`: what tags and branches have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pilum.errors import CorruptFileError
+from pilum.storage.base import Store
+
+__all__ = ["encode_ref", "number_in", "object_in", "read_ref", "texts_in"]
+
+_MAX_NUMBER = 2**64 - 1
+
+
+def encode_ref(values: Mapping[str, Any]) -> bytes:
+    """The bytes of a file: two spaces per level, no newline at the end."""
+    return json.dumps(values, indent=2, ensure_ascii=False).encode()
+
+
+def read_ref(store: Store, path: str) -> Any:
+    """Reads a file.
+
+    Raises:
+        NotFoundError: If there is none.
+        CorruptFileError: If it is not JSON.
+    """
+    try:
+        return json.loads(store.read(path))
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"not JSON: {error}", path) from error
+
+
+def object_in(values: Any, what: str, where: str) -> dict[str, Any]:
+    """The values as an object."""
+    if not isinstance(values, dict):
+        raise CorruptFileError(f"{what}: expected an object, found {values!r:.50}", where)
+    return values
+
+
+def number_in(values: Mapping[str, Any], key: str, what: str, where: str) -> int:
+    """A member that is a number of 64 bits."""
+    value = values.get(key)
+    if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
+        raise CorruptFileError(f"{what} whose {key} is {value!r:.50}", where)
+    return value
+
+
+def texts_in(values: Mapping[str, Any], key: str, what: str, where: str) -> dict[str, str]:
+    """A member that maps texts to texts; empty if it is missing."""
+    found = values.get(key, {})
+    if not (isinstance(found, dict) and all(isinstance(text, str) for text in found.values())):
+        raise CorruptFileError(f"{what} with {key} {found!r:.50}", where)
+    return found
