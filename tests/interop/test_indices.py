@@ -85,6 +85,7 @@ def answers(uri: str, **options: Any) -> list[list[int]]:
     """The numbers that filters, full-text search and the nearest vectors find."""
     dataset = lance.dataset(uri)
     names = dataset.schema.names
+    scans: list[dict[str, Any]]
     scans = [{"filter": one} for column, one in FILTERS.items() if column in names]
     if options["use_scalar_index"]:
         # Without an index there is no full-text search; it is held against the plain text.
