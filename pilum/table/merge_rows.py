@@ -313,7 +313,8 @@ class _Merge:
         self, matches: Matches, fragments: tuple[Fragment, ...]
     ) -> tuple[Update, MergeCounts]:
         num_updated = sum(map(len, self.changed))
-        rows = rows_by_fragment(np.concatenate([np.empty(0, np.uint64), *self.changed]))
+        addresses = np.concatenate([np.empty(0, np.uint64), *self.changed])
+        rows = rows_by_fragment(addresses)
         if self.clauses.matched is Matched.DELETED:
             self._require_once(matches.addresses, matches.rows, None)
             rows = rows_by_fragment(matches.addresses)
@@ -322,7 +323,7 @@ class _Merge:
         num_deleted = sum(map(len, rows.values())) - num_updated
         fields = [one.id for one in self.snapshot.schema.walk()]
         keyed = self.clauses.inserts_primary_keys and self.num_inserted > 0
-        operation = moved(self.snapshot, fragments, rows, fields, keyed)
+        operation = moved(self.snapshot, fragments, addresses, rows, fields, keyed)
         return operation, MergeCounts(self.num_inserted, num_updated, num_deleted)
 
     def _others(self, matches: Matches) -> dict[FragmentId, DeletionVector]:

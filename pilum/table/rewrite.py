@@ -23,6 +23,7 @@ from pilum.table.columns import ROW_ADDRESS, ROW_ID
 from pilum.table.delete import mark_rows
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.lineage import lineage_of_rows, with_lineage
 from pilum.table.operations.fragments import data_paths
 from pilum.table.operations.update import Update
 from pilum.table.sidecars import discard_file
@@ -86,6 +87,7 @@ def rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, Deletion
 def moved(
     snapshot: Snapshot,
     fragments: tuple[Fragment, ...],
+    addresses: NDArray[np.uint64],
     rows: dict[FragmentId, DeletionVector],
     fields: Iterable[FieldId],
     inserts_keys: bool = False,
@@ -94,8 +96,10 @@ def moved(
 
     Args:
         snapshot: The version.
-        fragments: The new ones. If marking fails, their files are removed.
-        rows: Physical rows of the fragments where they were, none of them deleted already.
+        fragments: The new ones. If it fails, their files are removed.
+        addresses: Where their first rows were, in the order in which they were written; the rest
+            is new.
+        rows: Physical rows that go from where they were, none of them deleted already.
         fields: Those that have other values.
         inserts_keys: See `Update.inserts_keys`.
 
@@ -103,6 +107,8 @@ def moved(
         OSError: If the store failed. Whatever is raised, no file is left.
     """
     with discarded_on_failure(snapshot, fragments):
+        lineage = lineage_of_rows(snapshot, addresses)
+        fragments = with_lineage(fragments, lineage and lineage.to_update())
         found = mark_rows(snapshot, rows)
     return Update(
         found.updated,

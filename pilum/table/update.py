@@ -51,7 +51,8 @@ def update_rows(
     addresses = np.concatenate(found) if found else np.empty(0, np.uint64)
     fields = (field for name in values for field in snapshot.schema.by_name[name].walk())
     rows = rows_by_fragment(addresses)
-    return moved(snapshot, fragments, rows, (field.id for field in fields)), len(addresses)
+    ids = (field.id for field in fields)
+    return moved(snapshot, fragments, addresses, rows, ids), len(addresses)
 
 
 def _changed(
@@ -63,7 +64,9 @@ def _changed(
     """The rows with their new values; their addresses go to `found`."""
     alignment = align(snapshot.schema.arrow, snapshot.schema)
     names = snapshot.schema.names
-    options = ScanOptions(columns=(*names, ROW_ADDRESS, ROW_ID), filter=filter)
+    needs_ids = any(ROW_ID in value.columns for value in values.values())
+    read = (*names, ROW_ADDRESS, *((ROW_ID,) if needs_ids else ()))
+    options = ScanOptions(columns=read, filter=filter)
     for batch in scan(snapshot, options):
         found.append(batch.column(ROW_ADDRESS).to_numpy())
         columns = [

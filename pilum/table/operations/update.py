@@ -19,12 +19,17 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap
+
 from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 from pilum.table.footprint import Footprint, Kind, fragments_of
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.lineage import with_changed_rows
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import data_paths, numbered, require_fits
@@ -192,10 +197,26 @@ class Update(Operation):
         images = {fragment.id: fragment for fragment in self.updated}
         require_known(manifest.fragments, (*images, *self.removed))
         return [
-            _with_files(fragment, images[fragment.id]) if fragment.id in images else fragment
+            self._in_place(fragment, images[fragment.id], manifest.version + 1)
+            if fragment.id in images
+            else fragment
             for fragment in manifest.fragments
             if fragment.id not in self.removed
         ]
+
+    def _in_place(self, fragment: Fragment, image: Fragment, version: int) -> Fragment:
+        offsets = self.offsets.get(fragment.id)
+        rows = None if offsets is None else _rows_of(offsets)
+        if rows is not None and rows.max(initial=-1) >= fragment.physical_rows:
+            raise InvalidInputError(f"changed rows: fragment {fragment.id} has no row {rows.max()}")
+        return with_changed_rows(_with_files(fragment, image), rows, version)
+
+
+def _rows_of(data: bytes) -> NDArray[np.int64]:
+    try:
+        return np.asarray(BitMap.deserialize(data).to_array(), dtype=np.int64)
+    except (ValueError, IndexError) as error:
+        raise InvalidInputError(f"no Roaring bitmap of changed rows: {error}") from error
 
 
 def _has_moved(fragment: Fragment) -> bool:

@@ -1,0 +1,209 @@
+"""Updates and merges: the same call gives the same table in both libraries, and both take turns."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pilum
+from pilum.table.transaction import load_transaction
+from pilum.table.versions import list_manifests
+
+lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
+
+pytestmark = pytest.mark.reference
+
+NAN = float("nan")
+TABLE = pa.table(
+    {
+        "k": [1.0, 2.0, 2.0, None, NAN, 0.0, -0.0, 8.0, 9.0],
+        "v": pa.array([10, 20, None, 40, 50, 60, 70, 80, 90], pa.int32()),
+        "s": ["a", "b", "c", None, "e", "f", "g", "h", "i"],
+        "p": [{"x": row, "y": [row] * row} for row in range(9)],
+    }
+)
+SOURCE = pa.table(
+    {
+        "k": [2.0, NAN, None, -0.0, 9.0, 100.0],
+        "v": pa.array([21, 51, 41, 71, None, 101], pa.int32()),
+        "s": ["B", "E", "D", "G", "I", "Z"],
+        "p": [{"x": -row, "y": [row]} for row in range(6)],
+    }
+)
+META = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+Call = Callable[[Any], Any]
+
+
+def upsert(dataset: Any, on: Any = "k", source: pa.Table = SOURCE) -> Any:
+    builder = dataset.merge_insert(on).when_matched_update_all()
+    return builder.when_not_matched_insert_all().execute(source)
+
+
+MERGES: dict[str, Call] = {
+    "upsert": upsert,
+    "upsert, two keys": lambda one: upsert(one, ["k", "s"]),
+    "upsert, few columns": lambda one: upsert(one, source=SOURCE.select(["v", "k"])),
+    "insert": lambda one: one.merge_insert("k").when_not_matched_insert_all().execute(SOURCE),
+    "insert, few columns": lambda one: (
+        one.merge_insert("k").when_not_matched_insert_all().execute(SOURCE.select(["v", "k"]))
+    ),
+    "update where": lambda one: (
+        one.merge_insert("k")
+        .when_matched_update_all("source.v > 50 AND target.s <> 'g'")
+        .execute(SOURCE)
+    ),
+    "delete": lambda one: one.merge_insert("k").when_matched_delete().execute(SOURCE),
+    "delete by keys alone": lambda one: (
+        one.merge_insert("k").when_matched_delete().execute(SOURCE.select(["k"]))
+    ),
+    "delete others": lambda one: (
+        one.merge_insert("k").when_not_matched_by_source_delete().execute(SOURCE)
+    ),
+    "replace a part": lambda one: (
+        one.merge_insert("k")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .when_not_matched_by_source_delete("v < 70")
+        .execute(SOURCE)
+    ),
+    "insert, or fail": lambda one: (
+        one.merge_insert("k").when_matched_fail().when_not_matched_insert_all().execute(SOURCE[5:])
+    ),
+    "nothing": lambda one: upsert(one, source=SOURCE[:0]),
+}
+UPDATES: dict[str, Call] = {
+    "some rows": lambda one: one.update({"v": "v + 1"}, "k >= 2"),
+    "all rows": lambda one: one.update({"v": "k * 2", "s": "NULL"}, "k < 100"),
+    "cast": lambda one: one.update({"s": "v", "v": "'7'", "k": "v"}, "v > 20 AND v < 70"),
+    "a struct": lambda one: one.update({"p": "NULL"}, "s = 'b'"),
+    "nothing": lambda one: one.update({"v": "0"}, "k = 1000"),
+    "by ids": lambda one: one.update({"v": "0"}, "_rowid IN (1, 2)"),
+    "no filter": lambda one: one.update({"s": "'same'"}),
+}
+
+
+def contents(dataset: Any, *, stable: bool) -> list[str]:
+    """Rows as texts, for which NaN equals itself; with what stays with them if ids are stable."""
+    columns = [*TABLE.column_names, *(META if stable else [])]
+    return sorted(map(str, dataset.to_table(columns).to_pylist()))
+
+
+def operation(path: str) -> dict[str, Any]:
+    """What the last transaction says apart from its fragments."""
+    store = pilum.dataset(path).snapshot.store
+    name = list_manifests(store)[-1]
+    found: Any = load_transaction(store, name.version, name.path).operation
+    return {
+        "kind": type(found),
+        "mode": found.mode,
+        "removed": set(found.removed),
+        "updated": {one.id: one.num_deleted_rows for one in found.updated},
+        # Without new rows, fields that changed in them mean nothing.
+        "fields": (found.fields_modified, set(found.fields_updated) if found.new else ()),
+    }
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
+@pytest.mark.parametrize("call", [*MERGES.values(), *UPDATES.values()], ids=[*MERGES, *UPDATES])
+def test_the_same_call_does_the_same(tmp_path: Path, call: Call, stable: bool) -> None:
+    mine, theirs = str(tmp_path / "pilum"), str(tmp_path / "lance")
+    pilum.write_dataset(TABLE, mine, max_rows_per_file=4, enable_stable_row_ids=stable)
+    shutil.copytree(mine, theirs)
+    assert call(pilum.dataset(mine)) == call(lance.dataset(theirs))
+    found = {contents(lib.dataset(mine), stable=False)[0] for lib in (pilum, lance)}
+    assert len(found) == 1
+    expected = contents(lance.dataset(theirs), stable=False)
+    for library in (pilum, lance):
+        for path in (mine, theirs):
+            assert contents(library.dataset(path), stable=False) == expected
+    if stable:  # new rows may have got their ids in another order
+        old = [row for row in contents(lance.dataset(theirs), stable=True) if "'Z'" not in row]
+        for path in (mine, theirs):
+            rows = contents(pilum.dataset(path), stable=True)
+            assert rows == contents(lance.dataset(path), stable=True)
+            assert [row for row in rows if "'Z'" not in row] == old or len(old) > len(TABLE)
+    assert operation(mine) == operation(theirs)
+    lance.dataset(mine).validate()
+
+
+STEPS: dict[str, Call] = {
+    "update": lambda one: one.update({"v": "v + 1"}, "k > 1"),
+    "delete": lambda one: one.delete("v = 22 OR s = 'h'"),
+    "upsert": upsert,
+    "replace": MERGES["replace a part"],
+    "insert": lambda one: one.insert(SOURCE[5:].set_column(0, "k", [[1000.0]])),
+}
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from([*STEPS])), min_size=2, max_size=6),
+    st.booleans(),
+)
+def test_both_take_turns(steps: list[tuple[bool, str]], stable: bool) -> None:
+    """Equal to the table on which the reference alone took the same steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        both, alone = os.path.join(folder, "both"), os.path.join(folder, "alone")
+        pilum.write_dataset(TABLE, both, max_rows_per_file=4, enable_stable_row_ids=stable)
+        shutil.copytree(both, alone)
+        for ours, name in steps:
+            results, errors = [], []
+            for library, path in ((pilum if ours else lance, both), (lance, alone)):
+                try:
+                    results.append(STEPS[name](library.dataset(path)))
+                except (OSError, ValueError) as error:  # a merge may find rows twice by now
+                    errors.append(error)
+            assert len(errors) != 1, errors
+            if name in {"update", "delete", "upsert", "replace"} and results:
+                assert results[0] == results[1]
+        expected = contents(lance.dataset(alone), stable=False)
+        assert contents(pilum.dataset(both), stable=False) == expected
+        rows = contents(lance.dataset(both), stable=stable)
+        assert contents(pilum.dataset(both), stable=stable) == rows
+        lance.dataset(both).validate()
+
+
+@pytest.mark.parametrize("first", ["pilum", "lance"])
+def test_one_follows_the_other_in_a_fragment(tmp_path: Path, first: str) -> None:
+    path = str(tmp_path / "t")
+    pilum.write_dataset(TABLE, path)
+    mine, theirs = pilum.dataset(path), lance.dataset(path)
+    one, two = (mine, theirs) if first == "pilum" else (theirs, mine)
+    one.update({"v": "100"}, "k = 8")
+    two.update({"v": "200"}, "k = 9")
+    expected = [10, 20, None, 40, 50, 60, 70, 100, 200]
+    assert pilum.dataset(path).to_table()["v"].to_pylist() == expected
+    assert lance.dataset(path).to_table()["v"].to_pylist() == expected
+    # The same row: done again, on the newest version.
+    stale = (lance if first == "pilum" else pilum).dataset(path, version=2)
+    stale.update({"v": "v + 1"}, "k = 9 OR k = 8")
+    assert sorted(lance.dataset(path).to_table()["v"].to_pylist()[-2:]) == [101, 201]
+
+
+def test_commits_by_hand(tmp_path: Path) -> None:
+    """What one library wrote uncommitted has the members that the other has."""
+    mine, theirs = str(tmp_path / "pilum"), str(tmp_path / "lance")
+    pilum.write_dataset(TABLE, mine)
+    shutil.copytree(mine, theirs)
+
+    def uncommitted(dataset: Any) -> Any:
+        return dataset.merge_insert("k").when_matched_update_all().execute_uncommitted(SOURCE)
+
+    found, counts = uncommitted(pilum.dataset(mine))
+    other, others = uncommitted(lance.dataset(theirs))
+    assert counts == others
+    names = {name for name in vars(other.operation) if not name.startswith("_")}
+    assert names == set(vars(found.operation))
+    for name in names - {"new_fragments", "updated_fragments"}:
+        assert getattr(found.operation, name) == getattr(other.operation, name), name
+    assert pilum.LanceDataset.commit(mine, found).count_rows() == TABLE.num_rows
+    assert len(found.operation.new_fragments) == len(other.operation.new_fragments) == 1
