@@ -1,6 +1,37 @@
-"""Commits by hand: the operations, and the errors to expect."""
+"""Commits by hand: the operations, the errors to expect, and who decides about versions.
+
+    CommitLock          a function of the version: a context manager that keeps others out
+    ExternalManifests   a handler on a key-value store; `SqliteEntries`, `PostgresEntries` and
+                        `DynamoEntries` are such stores, `ManifestEntries` is what one must do
+
+Source: docs/guide/concurrency.md.
+"""
 
 from pilum.dataset.operations import LanceOperation, Transaction
-from pilum.errors import CommitConflictError, CommitContentionError
+from pilum.errors import (
+    CommitConflictError,
+    CommitContentionError,
+    CommitError,
+    CommitStatusUnknownError,
+)
+from pilum.table.commit_handler import CommitHandler, CommitLock
+from pilum.table.external.dynamodb import DynamoEntries
+from pilum.table.external.handler import ExternalManifests, ManifestEntries
+from pilum.table.external.postgresql import PostgresEntries
+from pilum.table.external.sqlite import SqliteEntries
 
-__all__ = ["CommitConflictError", "CommitContentionError", "LanceOperation", "Transaction"]
+__all__ = [
+    "CommitConflictError",
+    "CommitContentionError",
+    "CommitError",
+    "CommitHandler",
+    "CommitLock",
+    "CommitStatusUnknownError",
+    "DynamoEntries",
+    "ExternalManifests",
+    "LanceOperation",
+    "ManifestEntries",
+    "PostgresEntries",
+    "SqliteEntries",
+    "Transaction",
+]

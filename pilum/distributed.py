@@ -31,10 +31,11 @@ from pilum.errors import (
 from pilum.expressions import BoundFilter
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
-from pilum.storage.open import open_store
 from pilum.table.align import new_schema
 from pilum.table.commit import commit, find_commit
+from pilum.table.commit_handler import TableStore
 from pilum.table.fragment import Fragment
+from pilum.table.open import open_table
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.overwrite import Overwrite
@@ -160,7 +161,7 @@ def read_split(
         VersionNotFoundError: If the version is gone.
     """
     if snapshot is None:
-        snapshot = Snapshot.at(open_store(split.uri, storage_options), split.version)
+        snapshot = Snapshot.at(open_table(split.uri, storage_options), split.version)
     options = ScanOptions(
         columns=columns,
         filter=filter,
@@ -247,14 +248,15 @@ def start_job(
         UnsupportedVersionError: If the table has files of a version that we do not write.
     """
     access = dict(storage_options or {})
-    store, uuid, options = open_store(uri, access), str(uuid4()), options or WriteOptions()
+    store, uuid, options = open_table(uri, access), str(uuid4()), options or WriteOptions()
+    location = uri if isinstance(store, TableStore) else store.uri
     try:
         latest = Snapshot.latest(store).manifest
     except DatasetNotFoundError:
         created = new_schema(schema)
         version = version or default_version(created, has_sidecars=True)
         options = replace(options, version=version)
-        return WriteJob(store.uri, uuid, "create", 0, created, options, access)
+        return WriteJob(location, uuid, "create", 0, created, options, access)
     if mode == "create":
         raise DatasetAlreadyExistsError(
             f"{store.uri}: there is a table already; use mode append or overwrite"
@@ -262,14 +264,14 @@ def start_job(
     if mode == "overwrite":
         options = replace(options, version=version or latest.data_version)
         created = new_schema(schema)
-        return WriteJob(store.uri, uuid, mode, latest.version, created, options, access)
+        return WriteJob(location, uuid, mode, latest.version, created, options, access)
     if version not in {None, latest.data_version}:
         raise InvalidInputError(
             f"{store.uri}: the table has files of version {latest.data_version}; "
             f"{version} cannot be appended"
         )
     options = replace(options, version=latest.data_version)
-    return WriteJob(store.uri, uuid, mode, latest.version, latest.schema, options, access)
+    return WriteJob(location, uuid, mode, latest.version, latest.schema, options, access)
 
 
 def write_part(
@@ -288,7 +290,7 @@ def write_part(
     """
     options = replace(job.options, file_name_prefix=f"{job.uuid}-{partition:05d}-{attempt}")
     fragments = write_fragments(
-        open_store(job.uri, job.storage_options), job.schema, batches, options
+        open_table(job.uri, job.storage_options), job.schema, batches, options
     )
     num_rows = sum(fragment.physical_rows for fragment in fragments)
     texts = tuple(json.dumps(fragment.to_json()) for fragment in fragments)
@@ -309,7 +311,7 @@ def commit_parts(job: WriteJob, messages: Sequence[PartMessage]) -> int:
         CommitConflictError: If another commit made the job meaningless.
         CommitContentionError: If others were faster every time.
     """
-    store = open_store(job.uri, job.storage_options)
+    store = open_table(job.uri, job.storage_options)
     if (landed := find_commit(store, job.uuid, job.read_version)) is not None:
         return landed
     fragments = tuple(
@@ -343,7 +345,7 @@ def abort_parts(job: WriteJob) -> int:
     Raises:
         CorruptFileError: If the versions since cannot be read; then nothing is deleted.
     """
-    store = open_store(job.uri, job.storage_options)
+    store = open_table(job.uri, job.storage_options)
     if find_commit(store, job.uuid, job.read_version) is not None:
         return 0
     names = [entry.name for entry in store.list(_DATA) if entry.name.startswith(job.uuid)]

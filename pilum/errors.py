@@ -22,7 +22,8 @@ The tree is grouped by what the one who catches it would do:
     │   └── UnsupportedFeatureError               a feature flag that we do not know
     ├── CorruptFileError (OSError)                damaged bytes; restore the file
     ├── MissingDependencyError (ImportError)      install what it names
-    └── CommitError (RuntimeError)
+    ├── CommitStatusUnknownError (OSError)        look whether the version is there, then go on
+    └── CommitError (RuntimeError)                certainly not committed
         ├── CommitConflictError                   another commit made this one meaningless
         └── CommitContentionError                 too many others at once: try again
 
@@ -38,6 +39,7 @@ __all__ = [
     "CommitConflictError",
     "CommitContentionError",
     "CommitError",
+    "CommitStatusUnknownError",
     "CorruptFileError",
     "DatasetAlreadyExistsError",
     "DatasetNotFoundError",
@@ -157,6 +159,22 @@ class MissingDependencyError(PilumError, ImportError):
     """An optional package is needed; the text has the line that installs it."""
 
 
+class CommitStatusUnknownError(PilumError, OSError):
+    """The store failed in the one moment that decides, and did not tell afterwards either.
+
+    The change may be in, or come in later, or neither; nothing that was written for it is deleted.
+
+    Attributes:
+        version: The version that it would be.
+        transaction_uuid: By which the version tells whose it is.
+    """
+
+    def __init__(self, message: str, *, version: int = 0, transaction_uuid: str = "") -> None:
+        super().__init__(message)
+        self.version = version
+        self.transaction_uuid = transaction_uuid
+
+
 class CommitError(PilumError, RuntimeError):
     """A commit that did not become a version of the table."""
 
@@ -166,11 +184,31 @@ class CommitConflictError(CommitError):
 
     Attributes:
         retryable: Whether the same work, done again on the latest version, may succeed.
+        operation: What was to be committed, as transactions name it (`append`); None if unknown.
+        read_version: The version that it was made for.
+        other_operation: What it conflicts with.
+        version: The version that the other operation became.
+        fragment_ids: The fragments over which both conflict; empty if it is about something else.
     """
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool = False,
+        operation: str | None = None,
+        read_version: int | None = None,
+        other_operation: str | None = None,
+        version: int | None = None,
+        fragment_ids: tuple[int, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.retryable = retryable
+        self.operation = operation
+        self.read_version = read_version
+        self.other_operation = other_operation
+        self.version = version
+        self.fragment_ids = fragment_ids
 
 
 class CommitContentionError(CommitError):

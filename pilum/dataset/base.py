@@ -9,16 +9,23 @@ from typing import Any, Self
 import pyarrow as pa
 
 from pilum.format.schema import Schema
+from pilum.storage.base import Store
 from pilum.storage.io_stats import IOStats
-from pilum.storage.open import open_store
+from pilum.table.commit_handler import (
+    CommitHandler,
+    CommitLock,
+    ConditionalPut,
+    handler_of,
+)
 from pilum.table.features import Feature
 from pilum.table.json_columns import given_schema
 from pilum.table.lines import Line, uri_of_line
+from pilum.table.open import open_table
 from pilum.table.references import Reference, locate
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["DatasetBase", "LanceStats", "Location"]
+__all__ = ["DatasetBase", "LanceStats", "Location", "options_of", "store_of"]
 
 Location = str | os.PathLike[str]
 
@@ -33,6 +40,8 @@ class DatasetBase:
         *,
         storage_options: Mapping[str, str] | None = None,
         session: Session | None = None,
+        commit_lock: CommitLock | None = None,
+        commit_handler: CommitHandler | None = None,
     ) -> None:
         """Opens a table.
 
@@ -42,6 +51,8 @@ class DatasetBase:
                 line or the newest version; None for the latest.
             storage_options: Settings of the store.
             session: Whose caches to use; None for those of the process.
+            commit_lock: As in `pilum.write_dataset`, for what this dataset commits.
+            commit_handler: The same.
 
         Raises:
             DatasetNotFoundError: If there is no table.
@@ -52,7 +63,12 @@ class DatasetBase:
         """
         self._uri = os.fspath(uri)
         self._storage_options = dict(storage_options or {})
-        store = open_store(self._uri, self._storage_options)
+        store = open_table(
+            self._uri,
+            self._storage_options,
+            commit_lock=commit_lock,
+            commit_handler=commit_handler,
+        )
         if version is None:
             self._snapshot = Snapshot.latest(store, session)
             return
@@ -156,7 +172,44 @@ class DatasetBase:
 
     def __reduce__(self) -> tuple[Any, ...]:
         version = self._snapshot.manifest.version
-        return _reopen, (type(self), self._uri, version, self._storage_options)
+        handler = handler_of(self._snapshot.store)
+        same = handler == handler_of(open_table(self._uri, self._storage_options))
+        given = None if same else handler
+        return _reopen, (type(self), self._uri, version, self._storage_options, given)
+
+
+def store_of(
+    uri: Location | DatasetBase,
+    storage_options: Mapping[str, str] | None,
+    commit_lock: CommitLock | None = None,
+    commit_handler: CommitHandler | None = None,
+) -> Store:
+    """The store of a table that is named by its location or by a dataset.
+
+    A dataset brings its own store, and so decides about versions as it did, unless something
+    else is asked for.
+    """
+    if not isinstance(uri, DatasetBase):
+        return open_table(
+            uri, storage_options, commit_lock=commit_lock, commit_handler=commit_handler
+        )
+    store = uri.snapshot.store
+    if storage_options is None and commit_lock is None and commit_handler is None:
+        return store
+    if commit_lock is None and commit_handler is None and handler_of(store) != ConditionalPut():
+        commit_handler = handler_of(store)
+    return open_table(
+        uri.uri, storage_options, commit_lock=commit_lock, commit_handler=commit_handler
+    )
+
+
+def options_of(
+    uri: Location | DatasetBase, storage_options: Mapping[str, str] | None
+) -> Mapping[str, str] | None:
+    """The storage options with which `store_of` opens a table."""
+    if storage_options is None and isinstance(uri, DatasetBase):
+        return uri._storage_options
+    return storage_options
 
 
 class LanceStats:
@@ -184,6 +237,10 @@ class LanceStats:
 
 
 def _reopen(
-    cls: type[DatasetBase], uri: str, version: int, storage_options: dict[str, str]
+    cls: type[DatasetBase],
+    uri: str,
+    version: int,
+    storage_options: dict[str, str],
+    handler: CommitHandler | None,
 ) -> DatasetBase:
-    return cls(uri, version, storage_options=storage_options)
+    return cls(uri, version, storage_options=storage_options, commit_handler=handler)

@@ -6,10 +6,9 @@ import builtins
 from collections.abc import Mapping
 from typing import Self, TypedDict
 
-from pilum.dataset.base import DatasetBase
+from pilum.dataset.base import DatasetBase, store_of
 from pilum.dataset.options import require_texts
 from pilum.errors import InvalidInputError
-from pilum.storage.open import open_store
 from pilum.table import branches
 from pilum.table.references import Reference, locate
 from pilum.table.snapshot import Snapshot
@@ -121,7 +120,7 @@ class Branching(DatasetBase):
         """
         source = self._snapshot
         if storage_options is not None:
-            store = open_store(self._uri, storage_options)
+            store = store_of(self, storage_options)
             source = Snapshot(store, source.manifest, source.session)
         if reference is not None:
             found = locate(source.line, reference)

@@ -7,10 +7,10 @@ from typing import Self
 
 from pilum.dataset.base import DatasetBase, Location
 from pilum.storage.base import Store
-from pilum.storage.open import open_store
 from pilum.table import clone
 from pilum.table.copying import CopyProgress
 from pilum.table.manifest import Manifest
+from pilum.table.open import open_table
 from pilum.table.references import Reference, locate
 from pilum.table.snapshot import Snapshot
 
@@ -86,6 +86,6 @@ class Cloning(DatasetBase):
         found = locate(self._snapshot.line, reference)
         source = Snapshot.at(found.line.store, found.version, self._snapshot.session)
         options = self._storage_options if storage_options is None else storage_options
-        store = open_store(target_path, options)
+        store = open_table(target_path, options)
         snapshot = Snapshot(store, make(source, store), source.session)
         return self.pinned(target_path, options, snapshot)

@@ -29,6 +29,7 @@ from pilum.format.version import FileVersion
 from pilum.storage.open import open_store
 from pilum.table.align import align, new_schema
 from pilum.table.files import FragmentReader
+from pilum.table.open import open_table
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["Explanation", "explain"]
@@ -100,7 +101,7 @@ def explain(
         raise InvalidInputError(f"expected a table, a path or rows of pyarrow, found {source!r}")
     if (path := Path(source).expanduser()).is_file():
         return Explanation(tuple(_of_file(path, columns)))
-    return Explanation(tuple(_of_table(Snapshot.latest(open_store(source)), columns)))
+    return Explanation(tuple(_of_table(Snapshot.latest(open_table(source)), columns)))
 
 
 def _of_table(snapshot: Snapshot, columns: Sequence[str] | None) -> Iterator[PageExplanation]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location
+from pilum.dataset.base import DatasetBase, Location, store_of
 from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.operations import Transaction
 from pilum.dataset.options import BlobHandling, Columns, Filter, positions, project, request
@@ -18,7 +18,6 @@ from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transact
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
-from pilum.storage.open import open_store
 from pilum.table.delete import delete_rows, matching_rows
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment, FragmentId
@@ -311,7 +310,6 @@ def write_fragments(
         SchemaMismatchError: If the data does not fit the table that it is to be appended to.
         InvalidInputError: For any other argument that makes no sense.
     """
-    location = dataset_uri.uri if isinstance(dataset_uri, DatasetBase) else dataset_uri
     layout = FileOptions(
         data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
     )
@@ -323,6 +321,7 @@ def write_fragments(
         layout=layout,
         blobs=BlobRequest(external_blob_mode, allow_external_blob_outside_bases),
     )
-    written = write_transaction(open_store(location, storage_options), data, schema, wanted)
+    store = store_of(dataset_uri, storage_options)
+    written = write_transaction(store, data, schema, wanted)
     transaction = Transaction.from_table(written)
     return transaction if return_transaction else transaction.fragments

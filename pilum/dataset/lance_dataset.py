@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location
+from pilum.dataset.base import DatasetBase, Location, options_of, store_of
 from pilum.dataset.blobs import Blobs
 from pilum.dataset.branches import Branching
 from pilum.dataset.cleaning import Cleaning
@@ -34,7 +34,8 @@ from pilum.dataset.versions import Versions, moment
 from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
-from pilum.storage.open import open_store
+from pilum.table.commit_handler import CommitHandler, CommitLock
+from pilum.table.open import open_table
 from pilum.table.references import Reference
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
@@ -79,6 +80,8 @@ def dataset(
     metadata_cache_size_bytes: int | None = None,
     index_cache_size_bytes: int | None = None,
     session: Session | None = None,
+    commit_lock: CommitLock | None = None,
+    commit_handler: CommitHandler | None = None,
 ) -> LanceDataset:
     """Opens a table.
 
@@ -92,6 +95,8 @@ def dataset(
         metadata_cache_size_bytes: Uses caches of its own; see `pilum.Session`.
         index_cache_size_bytes: The same.
         session: Whose caches to use; None for those of the process.
+        commit_lock: As in `write_dataset`, for what this dataset commits.
+        commit_handler: The same.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -106,10 +111,18 @@ def dataset(
             raise InvalidInputError("pass a session or the sizes of its caches, not both")
         session = Session(index_cache_size_bytes, metadata_cache_size_bytes)
     if asof is None:
-        return LanceDataset(uri, version, storage_options=storage_options, session=session)
+        return LanceDataset(
+            uri,
+            version,
+            storage_options=storage_options,
+            session=session,
+            commit_lock=commit_lock,
+            commit_handler=commit_handler,
+        )
     if version is not None:
         raise InvalidInputError("pass a version or asof, not both")
-    snapshot = Snapshot.as_of(open_store(uri, storage_options), moment(asof), session)
+    store = open_table(uri, storage_options, commit_lock=commit_lock, commit_handler=commit_handler)
+    snapshot = Snapshot.as_of(store, moment(asof), session)
     return LanceDataset.pinned(uri, storage_options, snapshot)
 
 
@@ -135,6 +148,8 @@ def write_dataset(
     external_blob_mode: Literal["reference", "ingest"] = "reference",
     allow_external_blob_outside_bases: bool = False,
     blob_pack_file_size_threshold: int | None = None,
+    commit_lock: CommitLock | None = None,
+    commit_handler: CommitHandler | None = None,
 ) -> LanceDataset:
     """Writes rows as one new version of a table.
 
@@ -169,6 +184,11 @@ def write_dataset(
         allow_external_blob_outside_bases: Whether references may lead out of the table.
         blob_pack_file_size_threshold: A file in which blobs are packed is closed at this size;
             1 GiB if None.
+        commit_lock: Called with the number of the version to be committed, gives a context manager
+            in which nobody else writes it; for stores that cannot create a file conditionally.
+            What it raises on entering is a `CommitError`, and nothing is committed.
+        commit_handler: Another way to decide about versions: a `pilum.commit.CommitHandler`, such
+            as `pilum.commit.ExternalManifests`.
 
     Returns:
         The dataset at the new version.
@@ -182,7 +202,7 @@ def write_dataset(
         InvalidInputError: For any other argument that makes no sense.
     """
     location = uri.uri if isinstance(uri, DatasetBase) else uri
-    store = open_store(location, storage_options)
+    store = store_of(uri, storage_options, commit_lock, commit_handler)
     wanted = WriteRequest(
         mode,
         max_rows_per_file,
@@ -199,4 +219,4 @@ def write_dataset(
         config=auto_cleanup_settings(auto_cleanup_options) if auto_cleanup_options else {},
     )
     snapshot = publish(store, write_transaction(store, data_obj, schema, wanted))
-    return LanceDataset.pinned(location, storage_options, snapshot)
+    return LanceDataset.pinned(location, options_of(uri, storage_options), snapshot)

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any, Self
 
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location
+from pilum.dataset.base import DatasetBase, Location, options_of, store_of
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.options import require_count
 from pilum.dataset.transactions import WriteRequest, properties_of, publish, write_transaction
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
-from pilum.storage.open import open_store
 from pilum.table.commit import commit
+from pilum.table.commit_handler import CommitHandler, CommitLock
 from pilum.table.snapshot import Snapshot
 from pilum.table.write import WriteOptions
 
@@ -65,6 +65,8 @@ class Writing(DatasetBase):
         storage_options: Mapping[str, str] | None = None,
         max_retries: int = 20,
         commit_message: str | None = None,
+        commit_lock: CommitLock | None = None,
+        commit_handler: CommitHandler | None = None,
     ) -> Self:
         """Publishes fragments that `write_fragments` wrote, as one new version.
 
@@ -78,6 +80,8 @@ class Writing(DatasetBase):
             storage_options: Settings of the store.
             max_retries: How often to try when others commit at the same moment.
             commit_message: A note for readers of the history.
+            commit_lock: As in `pilum.write_dataset`.
+            commit_handler: The same.
 
         Returns:
             The dataset at the new version.
@@ -89,12 +93,13 @@ class Writing(DatasetBase):
             InvalidInputError: For arguments that make no sense.
         """
         location = base_uri.uri if isinstance(base_uri, DatasetBase) else base_uri
-        store = open_store(location, storage_options)
+        store = store_of(base_uri, storage_options, commit_lock, commit_handler)
         wanted = _transaction(store, operation, read_version).to_table()
         notes = properties_of(commit_message, wanted.properties)
         attempts = require_count("max_retries", max_retries, 1)
         manifest = commit(store, replace(wanted, properties=notes), attempts=attempts)
-        return cls.pinned(location, storage_options, Snapshot(store, manifest))
+        options = options_of(base_uri, storage_options)
+        return cls.pinned(location, options, Snapshot(store, manifest))
 
 
 def _transaction(

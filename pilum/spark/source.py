@@ -29,7 +29,7 @@ from pilum.spark.convert import check_fits, convert_batch, cut
 from pilum.spark.options import Options
 from pilum.spark.sink import PilumWriter
 from pilum.spark.types import exchange_schema, to_spark
-from pilum.storage.open import open_store
+from pilum.table.open import open_table
 from pilum.table.scan import ScanOptions, scan_schema
 from pilum.table.snapshot import Snapshot
 
@@ -88,7 +88,7 @@ def open_snapshot(options: Options) -> Snapshot:
         DatasetNotFoundError: If there is no table at the path.
         VersionNotFoundError: If the table has no such version.
     """
-    store = open_store(options.path, options.storage_options)
+    store = open_table(options.path, options.storage_options)
     if options.version is not None:
         return Snapshot.at(store, options.version)
     if options.as_of is not None:
@@ -151,7 +151,7 @@ class PilumReader(DataSourceReader):
         self.filter = bind(" AND ".join(terms), self._table) if terms else None
 
     def _snapshot(self) -> Snapshot:
-        return Snapshot.at(open_store(self.uri, self._options.storage_options), self.version)
+        return Snapshot.at(open_table(self.uri, self._options.storage_options), self.version)
 
     def _scan(self, split: Split, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         row_bytes = max(1, split.size_bytes // (split.stop - split.start))

@@ -18,6 +18,7 @@ from pilum.errors import DatasetAlreadyExistsError, InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store, write_object
 from pilum.table.base_paths import BasePath, free_base_id
+from pilum.table.commit_handler import handler_of
 from pilum.table.copying import Copy, CopyProgress, copy_files
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import THIS_WRITER, Manifest
@@ -248,9 +249,12 @@ def _publish(
 def _put(target: Store, manifest: Manifest, transaction: Transaction) -> None:
     data, path = transaction.to_bytes(), transaction_path(transaction.file_name)
     write_object(target, path, data)
-    manifest_path = NamingScheme.V2.manifest_path(manifest.version)
+    name, body = (
+        NamingScheme.V2.manifest_name(manifest.version),
+        encode_manifest_file(manifest, data),
+    )
     is_free = not latest_manifest(target)  # looked up again: copying may have taken long
-    if not (is_free and target.put_if_absent(manifest_path, encode_manifest_file(manifest, data))):
+    if not (is_free and handler_of(target).publish(target, name, body)):
         with suppress(OSError):
             target.delete(path)
         raise _exists(target)

@@ -9,8 +9,9 @@
        Lost: begin again at 1, after a random pause
 
 Step 4 has three answers, not two: a put whose answer got lost may have won all the same, and its
-repetition then loses against itself. So whoever loses reads the manifest that is there now and
-looks for the own uuid. Source: docs/format/table.md, "Commit protocol".
+repetition then loses against itself. So whoever loses, or gets no answer, reads the manifest that
+is there now and looks for the own uuid. How step 4 is done is up to the handler of the store, see
+`commit_handler.py`. Source: docs/format/table.md, "Commit protocol".
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pilum.errors import (
     CommitConflictError,
     CommitContentionError,
     CommitError,
+    CommitStatusUnknownError,
     CorruptFileError,
     DatasetNotFoundError,
     InvalidInputError,
@@ -34,9 +36,10 @@ from pilum.format.schema import Schema
 from pilum.storage.base import Store, write_object
 from pilum.table.assignment import with_assigned_rows
 from pilum.table.auto_cleanup import clean_up_if_due
+from pilum.table.commit_handler import handler_of
 from pilum.table.counted import with_counted_rows
 from pilum.table.dictionaries import with_dictionaries_of_files
-from pilum.table.footprint import Verdict, verdict
+from pilum.table.footprint import Verdict, fragment_ids_of, verdict
 from pilum.table.index_segments import has_doubtful_coverage
 from pilum.table.manifest import THIS_WRITER, Manifest
 from pilum.table.manifest_file import (
@@ -58,6 +61,7 @@ _ATTEMPTS = 20
 _BUDGET_SECONDS = 30.0
 _FIRST_SLOTS = 4
 _MAX_SLOTS = 256
+_OUTCOME_PAUSES_SECONDS = (0.0, 0.05, 0.2)
 
 
 def commit(store: Store, transaction: Transaction, *, attempts: int = _ATTEMPTS) -> Manifest:
@@ -78,7 +82,8 @@ def commit(store: Store, transaction: Transaction, *, attempts: int = _ATTEMPTS)
         UnsupportedFeatureError: If the table has something that would be lost.
         InvalidInputError: If the operation does not fit the table.
         NotFoundError: If the operation needs something of the table that is not there.
-        OSError: If the store failed; the version may exist if it says so.
+        CommitStatusUnknownError: If the store failed so that the version may exist or not.
+        OSError: If the store failed earlier.
     """
     if attempts < 1:
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
@@ -138,7 +143,7 @@ class _Committer:
                 return load_named(self.store, landed)
             manifest = self._build(names)
             scheme = names[-1].scheme if names else NamingScheme.V2
-            if self._publish(manifest, scheme.manifest_path(manifest.version)):
+            if self._publish(manifest, scheme.manifest_name(manifest.version)):
                 self._leave_hint(manifest.version)
                 clean_up_if_due(self.store, manifest)
                 return manifest
@@ -176,6 +181,11 @@ class _Committer:
                 + ", ".join(map(str, clash))
                 + ("; do it again on the latest version" if again else ""),
                 retryable=again,
+                operation=mine.arm,
+                read_version=self.transaction.read_version,
+                other_operation=other.operation.arm,
+                version=other.version,
+                fragment_ids=fragment_ids_of(clash),
             )
             if worst is not Verdict.MERGEABLE:
                 raise error
@@ -199,13 +209,19 @@ class _Committer:
         if name.version != self.checked_version + 1:
             raise CommitConflictError(
                 f"{self.store.uri}: version {self.checked_version + 1} is gone, "
-                "so nobody can tell what it changed"
+                "so nobody can tell what it changed",
+                operation=self.transaction.operation.arm,
+                read_version=self.transaction.read_version,
+                version=self.checked_version + 1,
             )
         try:
             return load_transaction(self.store, name.version, name.path)
         except (NotFoundError, CorruptFileError, UnsupportedFormatError) as error:
             raise CommitConflictError(
-                f"{self.store.uri}: cannot tell what version {name.version} changed: {error}"
+                f"{self.store.uri}: cannot tell what version {name.version} changed: {error}",
+                operation=self.transaction.operation.arm,
+                read_version=self.transaction.read_version,
+                version=name.version,
             ) from error
 
     def _build(self, names: list[ManifestName]) -> Manifest:
@@ -244,24 +260,40 @@ class _Committer:
         writer = counted.writer_version if has_doubtful_coverage(counted) else THIS_WRITER
         return replace(counted, writer_version=writer)
 
-    def _publish(self, manifest: Manifest, path: str) -> bool:
-        """Whether the manifest is now the one at `path`."""
+    def _publish(self, manifest: Manifest, name: ManifestName) -> bool:
+        """Whether the manifest is now the one of its version."""
         if not self.has_file:
             self._write_transaction_file()
             self.has_file = True
+        data = encode_manifest_file(manifest, self.data)
         try:
-            won = self.store.put_if_absent(path, encode_manifest_file(manifest, self.data))
-        except OSError:
-            if self._has_landed(path):
-                return True
-            raise
-        return won or self._has_landed(path)
+            won = handler_of(self.store).publish(self.store, name, data)
+        except OSError as error:
+            return self._settled(name, error)
+        return won or self._read_back(name) is True
 
-    def _has_landed(self, path: str) -> bool:
+    def _settled(self, name: ManifestName, error: OSError) -> bool:
+        """Whether a commit without an answer landed; another's version there means that it lost."""
+        for pause in _OUTCOME_PAUSES_SECONDS:
+            time.sleep(pause)
+            with suppress(OSError):
+                if (landed := self._read_back(name)) is not None:
+                    return landed
+        raise CommitStatusUnknownError(
+            f"{self.store.uri}: it is not known whether version {name.version} is this "
+            f"{self.transaction.operation.arm}: {error}; before doing it again, look whether that "
+            f"version has the transaction {self.transaction.uuid}. Nothing was deleted",
+            version=name.version,
+            transaction_uuid=self.transaction.uuid,
+        ) from error
+
+    def _read_back(self, name: ManifestName) -> bool | None:
+        """Whether the version is of this transaction; None if there is no such version."""
+        path = handler_of(self.store).settle(self.store, name.version) or name.path
         try:
             return _uuid_at(self.store, path) == self.transaction.uuid
         except NotFoundError:
-            return False
+            return None
 
     def _write_transaction_file(self) -> None:
         if is_inlined(self.data):

@@ -42,7 +42,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-__all__ = ["Footprint", "Kind", "Resource", "Verdict", "fragments_of", "verdict"]
+__all__ = ["Footprint", "Kind", "Resource", "Verdict", "fragment_ids_of", "fragments_of", "verdict"]
 
 
 class Verdict(IntEnum):
@@ -146,6 +146,12 @@ class Footprint:
 def fragments_of(kind: Kind, ids: Iterable[int]) -> frozenset[Resource]:
     """One resource per fragment."""
     return frozenset(Resource(kind, str(number)) for number in ids)
+
+
+def fragment_ids_of(things: Iterable[Resource]) -> tuple[int, ...]:
+    """The fragments that resources are about, ascending."""
+    kinds = (Kind.FRAGMENT, Kind.DELETED_ROWS)
+    return tuple(sorted({int(thing.key) for thing in things if thing.kind in kinds}))
 
 
 def verdict(first: Footprint, second: Footprint) -> tuple[Verdict, list[Resource]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pilum.errors import DatasetNotFoundError
 from pilum.storage.base import Store
-from pilum.storage.open import open_beside
+from pilum.table.commit_handler import open_line
 from pilum.table.names import TREE_FOLDER, branch_folder
 from pilum.table.places import own_store
 from pilum.table.versions import latest_manifest, load_named
@@ -51,7 +51,7 @@ class Line:
         suffix = f"/{branch_folder(branch)}" if branch else ""
         if not branch or not uri.endswith(suffix):
             return cls(store, None, store)
-        return cls(open_beside(store, uri.removesuffix(suffix)), branch, store)
+        return cls(open_line(store, uri.removesuffix(suffix)), branch, store)
 
     @classmethod
     def at(cls, store: Store) -> Line:
@@ -72,7 +72,7 @@ class Line:
         if branch == self.branch:
             return self
         uri = f"{self.root.uri.rstrip('/')}/{branch_folder(str(branch))}"
-        return Line(self.root, branch, open_beside(self.root, uri))
+        return Line(self.root, branch, open_line(self.root, uri))
 
     def newest(self) -> int:
         """Number of the newest version.

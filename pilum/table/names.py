@@ -91,6 +91,10 @@ class NamingScheme(Enum):
             return f"{VERSIONS_FOLDER}/{version}.manifest"
         return f"{VERSIONS_FOLDER}/{_MAX_VERSION - version:0{_V2_DIGITS}d}.manifest"
 
+    def manifest_name(self, version: int) -> ManifestName:
+        """Name of the manifest of a version."""
+        return ManifestName(version, self.manifest_path(version), self)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class ManifestName:

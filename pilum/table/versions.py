@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from pilum.errors import CorruptFileError, DatasetNotFoundError, NotFoundError, VersionNotFoundError
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store
-from pilum.table.listing import listed_manifests, newest_listed
+from pilum.table.commit_handler import handler_of
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import load_manifest, load_message
 from pilum.table.names import (
@@ -28,6 +30,8 @@ __all__ = [
     "load_version",
     "manifest_size",
 ]
+
+_T = TypeVar("_T")
 
 _MAX_VERSION = 2**64 - 1
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -61,7 +65,7 @@ def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
     Raises:
         CorruptFileError: If two naming schemes are mixed.
     """
-    return listed_manifests(store, since)
+    return handler_of(store).names(store, since)
 
 
 def latest_manifest(store: Store) -> ManifestName | None:
@@ -70,7 +74,7 @@ def latest_manifest(store: Store) -> ManifestName | None:
     Raises:
         CorruptFileError: If two naming schemes are mixed.
     """
-    return newest_listed(store)
+    return handler_of(store).latest(store)
 
 
 def load_version(store: Store, version: int) -> Manifest:
@@ -81,10 +85,7 @@ def load_version(store: Store, version: int) -> Manifest:
         VersionNotFoundError: If the table has no such version.
         CorruptFileError: If its bytes contradict the format.
     """
-    for path in _candidates(version):
-        with suppress(NotFoundError):
-            return _load(store, path, version)
-    raise _no_version(store, version)
+    return _found(store, version, lambda path: _load(store, path, version))
 
 
 def manifest_size(store: Store, version: int) -> int:
@@ -94,12 +95,13 @@ def manifest_size(store: Store, version: int) -> int:
         DatasetNotFoundError: If there is no table.
         VersionNotFoundError: If the table has no such version.
     """
-    for path in _candidates(version):
-        with suppress(NotFoundError):
-            source = store.source(path)
-            source.close()
-            return source.size
-    raise _no_version(store, version)
+
+    def size(path: str) -> int:
+        source = store.source(path)
+        source.close()
+        return source.size
+
+    return _found(store, version, size)
 
 
 def load_named(store: Store, name: ManifestName) -> Manifest:
@@ -130,6 +132,18 @@ def _load(store: Store, path: str, version: int) -> Manifest:
     if manifest.version != version:
         raise CorruptFileError(f"expected version {version}, found {manifest.version}", path)
     return manifest
+
+
+def _found(store: Store, version: int, load: Callable[[str], _T]) -> _T:
+    """What `load` makes of the manifest of a version, under whichever name that stands."""
+    candidates = _candidates(version)
+    for path in candidates:
+        with suppress(NotFoundError):
+            return load(path)
+    if candidates and (settled := handler_of(store).settle(store, version)):
+        with suppress(NotFoundError):
+            return load(settled)
+    raise _no_version(store, version)
 
 
 def _no_version(store: Store, version: int) -> NotFoundError:

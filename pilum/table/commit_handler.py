@@ -1,0 +1,246 @@
+"""How the next manifest gets its name, and how manifests are found: the seam of all commits.
+
+    handler                     a version is decided by
+    ConditionalPut              creating the manifest under its final name, unless there is one
+    LockedPut                   the same name, looked at and written while a lock is held
+    ExternalManifests           an entry of a key-value store (`external/`)
+
+A handler knows no table: it is told the store each time, so that one serves a table and its
+branches. It travels with the store, as `TableStore`; all that commits or looks for a version asks
+`handler_of(store)`. Detached versions, whose random numbers nobody competes for, do without.
+
+Source: docs/format/table.md, "Commit protocol".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+from pilum.errors import CommitConflictError, CommitError, NotFoundError
+from pilum.storage.base import Entry, Sink, Source, Store, write_object
+from pilum.storage.io_stats import IoCounter
+from pilum.storage.open import open_beside
+from pilum.table.listing import listed_manifests, newest_listed
+from pilum.table.names import ManifestName
+
+__all__ = [
+    "CommitHandler",
+    "CommitLock",
+    "ConditionalPut",
+    "LockedPut",
+    "TableStore",
+    "exists",
+    "handler_of",
+    "open_line",
+]
+
+CommitLock = Callable[[int], AbstractContextManager[object]]
+"""Given the number of a version, a context in which nobody else writes that version."""
+
+
+class CommitHandler(Protocol):
+    """Decides which manifest becomes a version. Safe to use from several threads."""
+
+    def publish(self, store: Store, name: ManifestName, data: bytes) -> bool:
+        """Makes a manifest the one of its version, unless that version exists.
+
+        Returns:
+            Whether it is now; False only if the version is another's for certain.
+
+        Raises:
+            OSError: If it is not known what became of it.
+            CommitError: If the manifest certainly did not become the version.
+        """
+        ...
+
+    def names(self, store: Store, since: int = 0) -> list[ManifestName]:
+        """All versions in history, oldest first; those before `since` may be left out.
+
+        Raises:
+            CorruptFileError: If two naming schemes are mixed.
+        """
+        ...
+
+    def latest(self, store: Store) -> ManifestName | None:
+        """The newest version, None if there is no table."""
+        ...
+
+    def settle(self, store: Store, version: int) -> str | None:
+        """Finishes what the writer of a version began and did not end.
+
+        Returns:
+            Path of the manifest if the version is decided elsewhere than by its final name.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalPut:
+    """The store itself lets exactly one writer create a name."""
+
+    def publish(self, store: Store, name: ManifestName, data: bytes) -> bool:
+        """Creates the manifest unless there is one of its name."""
+        return store.put_if_absent(name.path, data)
+
+    def names(self, store: Store, since: int = 0) -> list[ManifestName]:
+        """What the folder of versions holds."""
+        return listed_manifests(store, since)
+
+    def latest(self, store: Store) -> ManifestName | None:
+        """The newest that the folder of versions holds."""
+        return newest_listed(store)
+
+    def settle(self, store: Store, version: int) -> str | None:
+        """Nothing is ever half done."""
+        del store, version
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class LockedPut(ConditionalPut):
+    """A lock of the user keeps writers apart, for stores that cannot.
+
+    Attributes:
+        lock: Entered with the number of the version; left when the manifest is written, or with
+            an exception if it was not.
+    """
+
+    lock: CommitLock
+
+    def publish(self, store: Store, name: ManifestName, data: bytes) -> bool:
+        """Looks for the manifest and writes it, both under the lock.
+
+        Raises:
+            CommitError: If the lock could not be entered.
+            OSError: If the write failed, or leaving the lock did.
+        """
+        written = False
+        try:
+            with ExitStack() as stack:
+                self._enter(stack, store, name.version)
+                _require_absent(store, name)
+                write_object(store, name.path, data)
+                written = True
+        except CommitConflictError:
+            return False
+        except (CommitError, OSError):
+            raise
+        except Exception as error:
+            raise OSError(f"{store.uri}: leaving the commit lock failed: {error!r}") from error
+        return written
+
+    def _enter(self, stack: ExitStack, store: Store, version: int) -> None:
+        try:
+            stack.enter_context(self.lock(version))
+        except CommitConflictError:
+            raise
+        except Exception as error:
+            raise CommitError(
+                f"{store.uri}: no lock for version {version}, so nothing was committed: {error!r}"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class TableStore:
+    """A store together with the way in which its versions are decided.
+
+    Attributes:
+        own: Where the bytes are.
+        handler: Who decides.
+    """
+
+    own: Store
+    handler: CommitHandler
+
+    @property
+    def uri(self) -> str:
+        """Where the root is, as users name it."""
+        return self.own.uri
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What users gave it as storage options."""
+        return self.own.options
+
+    @property
+    def lists_in_order(self) -> bool:
+        """Whether `list` gives names in lexical order, and early ones cost less than all."""
+        return self.own.lists_in_order
+
+    @property
+    def io(self) -> IoCounter:
+        """Counts what all stores of this root read and write."""
+        return self.own.io
+
+    def source(self, path: str, size: int | None = None) -> Source:
+        """Opens an object for ranged reads."""
+        return self.own.source(path, size)
+
+    def read(self, path: str) -> bytes:
+        """Reads a whole object."""
+        return self.own.read(path)
+
+    def sink(self, path: str) -> Sink:
+        """Starts a new object."""
+        return self.own.sink(path)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes an object whole, replacing one of that name."""
+        self.own.put(path, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Writes an object whole unless one of that name exists."""
+        return self.own.put_if_absent(path, data)
+
+    def list(self, folder: str) -> Iterator[Entry]:
+        """Lists the objects directly in a folder."""
+        return self.own.list(folder)
+
+    def folders(self, folder: str) -> Iterator[str]:
+        """Names of the folders directly in a folder."""
+        return self.own.folders(folder)
+
+    def delete(self, path: str) -> None:
+        """Removes an object."""
+        self.own.delete(path)
+
+
+_CONDITIONAL_PUT = ConditionalPut()
+
+
+def handler_of(store: Store) -> CommitHandler:
+    """Who decides about the versions of the table in a store."""
+    while not isinstance(store, TableStore):
+        within: Store | None = getattr(store, "own", None)  # of a store around another
+        if within is None:
+            return _CONDITIONAL_PUT
+        store = within
+    return store.handler
+
+
+def open_line(store: Store, uri: str) -> Store:
+    """Opens the store of another line of a table: its versions are decided in the same way.
+
+    Args:
+        store: Of one line, such as a branch.
+        uri: Of the other.
+    """
+    other = open_beside(store, uri)
+    return TableStore(other, handler_of(store)) if isinstance(store, TableStore) else other
+
+
+def exists(store: Store, path: str) -> bool:
+    """Whether there is an object of this name."""
+    try:
+        store.source(path).close()
+    except NotFoundError:
+        return False
+    return True
+
+
+def _require_absent(store: Store, name: ManifestName) -> None:
+    if exists(store, name.path):
+        raise CommitConflictError(f"{store.uri} has a version {name.version} already")
