@@ -29,6 +29,7 @@ __all__ = [
     "BRANCHES_FOLDER",
     "DATA_FOLDER",
     "DELETIONS_FOLDER",
+    "DETACHED_BIT",
     "HINT_PATH",
     "TABLE_FOLDERS",
     "TAGS_FOLDER",
@@ -72,8 +73,8 @@ TABLE_FOLDERS = (
 
 HINT_PATH = f"{VERSIONS_FOLDER}/latest_version_hint.json"
 
+DETACHED_BIT = 1 << 63
 _MAX_VERSION = 2**64 - 1
-_DETACHED_BIT = 1 << 63
 _DETACHED_NAME = re.compile(r"d[0-9]{1,20}\.manifest")
 _ATTACHED_NAME = re.compile(r"([0-9]{1,20})\.manifest")
 _V2_DIGITS = 20
@@ -130,7 +131,7 @@ def manifest_names(file_names: Iterable[str], where: str) -> list[ManifestName]:
 
 def is_detached(version: int) -> bool:
     """Whether a version number is one outside of history."""
-    return bool(version & _DETACHED_BIT)
+    return bool(version & DETACHED_BIT)
 
 
 def is_detached_name(file_name: str) -> bool:

@@ -6,7 +6,10 @@
     size       N               of the manifest, bytes; 0 if unknown
     committer  S               "lancedb"
 
-All reads are consistent. Source: docs/format/table.md, "External manifest stores".
+All reads are consistent. The reference has entries for detached versions too, whose numbers are
+above all others: they are no candidates for the newest.
+
+Source: docs/format/table.md, "External manifest stores".
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from importlib import import_module
 from typing import Any
 
 from pilum.errors import CorruptFileError, InvalidInputError, MissingDependencyError
+from pilum.table.names import DETACHED_BIT
 
 __all__ = ["DynamoEntries"]
 
@@ -83,8 +87,11 @@ class DynamoEntries:
         """The highest version of a table and its path, None without entries."""
         items = self._call(
             "query",
-            KeyConditionExpression="base_uri = :base",
-            ExpressionAttributeValues={":base": {"S": _base(table)}},
+            KeyConditionExpression="base_uri = :base AND version < :detached",
+            ExpressionAttributeValues={
+                ":base": {"S": _base(table)},
+                ":detached": {"N": str(DETACHED_BIT)},
+            },
             ConsistentRead=True,
             ScanIndexForward=False,
             Limit=1,
