@@ -19,8 +19,10 @@ from pilum.table.external.dynamodb import DynamoEntries
 from pilum.table.external.handler import ExternalManifests, ManifestEntries
 from pilum.table.external.postgresql import PostgresEntries
 from pilum.table.external.sqlite import SqliteEntries
+from pilum.table.jobs import AppCommit, JobKey
 
 __all__ = [
+    "AppCommit",
     "CommitConflictError",
     "CommitContentionError",
     "CommitError",
@@ -29,6 +31,7 @@ __all__ = [
     "CommitStatusUnknownError",
     "DynamoEntries",
     "ExternalManifests",
+    "JobKey",
     "LanceOperation",
     "ManifestEntries",
     "PostgresEntries",

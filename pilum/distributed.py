@@ -32,9 +32,10 @@ from pilum.expressions import BoundFilter
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.table.align import new_schema
-from pilum.table.commit import commit, find_commit
+from pilum.table.commit import commit
 from pilum.table.commit_handler import TableStore
 from pilum.table.fragment import Fragment
+from pilum.table.landed import find_commit
 from pilum.table.open import open_table
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation

@@ -27,6 +27,7 @@ from pilum.dataset.transactions import (
     WriteRequest,
     properties_of,
     publish,
+    snapshot_of_job,
     write_transaction,
 )
 from pilum.dataset.updating import Updating
@@ -35,6 +36,7 @@ from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.table.commit_handler import CommitHandler, CommitLock
+from pilum.table.jobs import JobKey
 from pilum.table.open import open_table
 from pilum.table.references import Reference
 from pilum.table.session import Session
@@ -150,6 +152,7 @@ def write_dataset(
     blob_pack_file_size_threshold: int | None = None,
     commit_lock: CommitLock | None = None,
     commit_handler: CommitHandler | None = None,
+    idempotency_key: JobKey | None = None,
 ) -> LanceDataset:
     """Writes rows as one new version of a table.
 
@@ -189,9 +192,12 @@ def write_dataset(
             What it raises on entering is a `CommitError`, and nothing is committed.
         commit_handler: Another way to decide about versions: a `pilum.commit.CommitHandler`, such
             as `pilum.commit.ExternalManifests`.
+        idempotency_key: Names the job that this write is: if the table has it already, nothing is
+            read or written. A text is remembered for 100 such jobs; of a pair `(app_id, number)`
+            the highest number is remembered, for streams that number their batches.
 
     Returns:
-        The dataset at the new version.
+        The dataset at the new version, or at that which took the job in.
 
     Raises:
         DatasetAlreadyExistsError: If mode is "create" and there is a table.
@@ -208,7 +214,7 @@ def write_dataset(
         max_rows_per_file,
         max_bytes_per_file,
         data_storage_version,
-        properties_of(commit_message, transaction_properties),
+        properties_of(commit_message, transaction_properties, idempotency_key),
         FileOptions(
             data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
         ),
@@ -218,5 +224,7 @@ def write_dataset(
         stable_row_ids=bool(enable_stable_row_ids),
         config=auto_cleanup_settings(auto_cleanup_options) if auto_cleanup_options else {},
     )
-    snapshot = publish(store, write_transaction(store, data_obj, schema, wanted))
+    snapshot = snapshot_of_job(store, idempotency_key)
+    if snapshot is None:
+        snapshot = publish(store, write_transaction(store, data_obj, schema, wanted))
     return LanceDataset.pinned(location, options_of(uri, storage_options), snapshot)

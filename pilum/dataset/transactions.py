@@ -28,6 +28,8 @@ from pilum.storage.base import Store
 from pilum.table.align import align, new_schema
 from pilum.table.blob_inputs import ingested_batches, with_blobs_v2
 from pilum.table.commit import commit
+from pilum.table.jobs import JOB_PROPERTY, Job, JobKey
+from pilum.table.landed import find_job
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.sidecars import discard_file
@@ -41,6 +43,7 @@ __all__ = [
     "properties_of",
     "publish",
     "require_version",
+    "snapshot_of_job",
     "write_transaction",
 ]
 
@@ -110,14 +113,18 @@ class WriteRequest:
 
 
 def properties_of(
-    commit_message: str | None, transaction_properties: Mapping[str, str] | None
+    commit_message: str | None,
+    transaction_properties: Mapping[str, str] | None,
+    idempotency_key: JobKey | None = None,
 ) -> dict[str, str]:
-    """The properties of a transaction, the message among them.
+    """The properties of a transaction, the message and the key of its job among them.
 
     Raises:
-        InvalidInputError: If they are not texts.
+        InvalidInputError: If they are not texts, or the key is not one.
     """
     found = dict(transaction_properties or {})
+    if idempotency_key is not None:
+        found[JOB_PROPERTY] = Job(idempotency_key).property()
     if commit_message is not None:
         found[_COMMIT_MESSAGE] = commit_message
     if not all(isinstance(text, str) for pair in found.items() for text in pair):
@@ -186,10 +193,21 @@ def publish(store: Store, transaction: Transaction, attempts: int = _COMMIT_ATTE
         CommitContentionError: If every attempt lost against another commit.
     """
     try:
-        return Snapshot(store, commit(store, transaction, attempts=attempts))
+        manifest = commit(store, transaction, attempts=attempts)
     except (CommitError, InvalidInputError, UnsupportedFormatError):
         _discard(store, transaction)
         raise
+    if transaction.uuid not in manifest.transaction_file:  # the job was in already
+        _discard(store, transaction)
+    return Snapshot(store, manifest)
+
+
+def snapshot_of_job(store: Store, idempotency_key: JobKey | None) -> Snapshot | None:
+    """The version that took a job in, to be asked before work is done for it."""
+    if idempotency_key is None:
+        return None
+    manifest = find_job(store, Job(idempotency_key))
+    return None if manifest is None else Snapshot(store, manifest)
 
 
 def _existing(store: Store, mode: str) -> Snapshot | None:

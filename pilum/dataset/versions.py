@@ -9,6 +9,7 @@ from typing import Any, Self, TypedDict
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError
+from pilum.table.jobs import AppCommit, last_commit
 from pilum.table.operations.restore import Restore
 from pilum.table.references import Reference, locate
 from pilum.table.snapshot import Snapshot
@@ -39,6 +40,20 @@ class Versions(DatasetBase):
         """Number of the newest version of the table, looked up now."""
         name = latest_manifest(self._snapshot.store)
         return name.version if name else self.version
+
+    def last_commit(self, app_id: str) -> AppCommit | None:
+        """What an application committed last to the table, looked up now.
+
+        Args:
+            app_id: The first part of the `idempotency_key` of its commits.
+
+        Returns:
+            Its number and the version that took it in; None if the newest version has none.
+
+        Raises:
+            CorruptFileError: If the config of the table contradicts the format.
+        """
+        return last_commit(Snapshot.latest(self._snapshot.store).manifest.config, app_id)
 
     def versions(self) -> list[Version]:
         """Describes all versions, oldest first."""

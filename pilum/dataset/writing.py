@@ -10,12 +10,19 @@ from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location, options_of, store_of
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.options import require_count
-from pilum.dataset.transactions import WriteRequest, properties_of, publish, write_transaction
+from pilum.dataset.transactions import (
+    WriteRequest,
+    properties_of,
+    publish,
+    snapshot_of_job,
+    write_transaction,
+)
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
 from pilum.table.commit import commit
 from pilum.table.commit_handler import CommitHandler, CommitLock
+from pilum.table.jobs import JobKey
 from pilum.table.snapshot import Snapshot
 from pilum.table.write import WriteOptions
 
@@ -41,18 +48,25 @@ class Writing(DatasetBase):
         encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
         commit_message: str | None = None,
         transaction_properties: Mapping[str, str] | None = None,
+        idempotency_key: JobKey | None = None,
     ) -> None:
         """Writes rows to the table and moves this dataset to the new version.
 
-        The arguments are those of `pilum.write_dataset`.
+        The arguments are those of `pilum.write_dataset`. If the table has the job of
+        `idempotency_key` already, this dataset moves to the version that took it in, unless it
+        is at a later one.
         """
-        properties = properties_of(commit_message, transaction_properties)
+        properties = properties_of(commit_message, transaction_properties, idempotency_key)
         layout = FileOptions(
             data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
         )
         wanted = WriteRequest(mode, max_rows_per_file, max_bytes_per_file, None, properties, layout)
         store = self._snapshot.store
-        snapshot = publish(store, write_transaction(store, data, None, wanted))
+        snapshot = snapshot_of_job(store, idempotency_key)
+        if snapshot is None:
+            snapshot = publish(store, write_transaction(store, data, None, wanted))
+        if snapshot.manifest.version < self._snapshot.manifest.version:
+            return
         self._snapshot = replace(snapshot, session=self._snapshot.session)
 
     @classmethod
@@ -67,6 +81,7 @@ class Writing(DatasetBase):
         commit_message: str | None = None,
         commit_lock: CommitLock | None = None,
         commit_handler: CommitHandler | None = None,
+        idempotency_key: JobKey | None = None,
     ) -> Self:
         """Publishes fragments that `write_fragments` wrote, as one new version.
 
@@ -82,9 +97,11 @@ class Writing(DatasetBase):
             commit_message: A note for readers of the history.
             commit_lock: As in `pilum.write_dataset`.
             commit_handler: The same.
+            idempotency_key: As in `pilum.write_dataset`. The fragments of a repetition stay where
+                they are.
 
         Returns:
-            The dataset at the new version.
+            The dataset at the new version, or at that which took the job in.
 
         Raises:
             CommitConflictError: If another commit contradicts this one.
@@ -95,7 +112,7 @@ class Writing(DatasetBase):
         location = base_uri.uri if isinstance(base_uri, DatasetBase) else base_uri
         store = store_of(base_uri, storage_options, commit_lock, commit_handler)
         wanted = _transaction(store, operation, read_version).to_table()
-        notes = properties_of(commit_message, wanted.properties)
+        notes = properties_of(commit_message, wanted.properties, idempotency_key)
         attempts = require_count("max_retries", max_retries, 1)
         manifest = commit(store, replace(wanted, properties=notes), attempts=attempts)
         options = options_of(base_uri, storage_options)

@@ -11,7 +11,9 @@
 Step 4 has three answers, not two: a put whose answer got lost may have won all the same, and its
 repetition then loses against itself. So whoever loses, or gets no answer, reads the manifest that
 is there now and looks for the own uuid. How step 4 is done is up to the handler of the store, see
-`commit_handler.py`. Source: docs/format/table.md, "Commit protocol".
+`commit_handler.py`. A transaction with a job (`jobs.py`) is not committed if its job is in.
+
+Source: docs/format/table.md, "Commit protocol".
 """
 
 from __future__ import annotations
@@ -41,11 +43,12 @@ from pilum.table.counted import with_counted_rows
 from pilum.table.dictionaries import with_dictionaries_of_files
 from pilum.table.footprint import Verdict, fragment_ids_of, verdict
 from pilum.table.index_segments import has_doubtful_coverage
+from pilum.table.jobs import Job
+from pilum.table.landed import find_job, uuid_at
 from pilum.table.manifest import THIS_WRITER, Manifest
 from pilum.table.manifest_file import (
     encode_manifest_file,
     is_inlined,
-    load_manifest_and_transaction,
 )
 from pilum.table.names import HINT_PATH, ManifestName, NamingScheme, transaction_path
 from pilum.table.places import own_store, with_bases
@@ -55,7 +58,7 @@ from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Committed, Transaction, load_transaction
 from pilum.table.versions import list_manifests, load_named
 
-__all__ = ["commit", "find_commit"]
+__all__ = ["commit"]
 
 _ATTEMPTS = 20
 _BUDGET_SECONDS = 30.0
@@ -73,7 +76,8 @@ def commit(store: Store, transaction: Transaction, *, attempts: int = _ATTEMPTS)
         attempts: How often to try when others commit at the same moment.
 
     Returns:
-        The manifest of the new version.
+        The manifest of the new version; of an older one if that has taken in the transaction, or
+        its job, already.
 
     Raises:
         CommitConflictError: If a commit since `transaction.read_version` contradicts it.
@@ -97,33 +101,22 @@ def commit(store: Store, transaction: Transaction, *, attempts: int = _ATTEMPTS)
         raise
 
 
-def find_commit(store: Store, uuid: str, after_version: int) -> int | None:
-    """Looks for a transaction among the versions after `after_version`.
-
-    Returns:
-        The version that it became, None if it did not.
-
-    Raises:
-        CorruptFileError: If a manifest contradicts the format.
-    """
-    for name in list_manifests(store, after_version + 1):
-        if name.version > after_version and _uuid_at(store, name.path) == uuid:
-            return name.version
-    return None
-
-
 @dataclass
 class _Committer:
     """The state of one commit over its attempts."""
 
     store: Store
     transaction: Transaction
+    given: Transaction = field(init=False)
+    job: Job | None = field(init=False)
     data: bytes = field(init=False)
     conflict: CommitConflictError | None = field(init=False, default=None)
     checked_version: int = field(init=False)
     has_file: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
+        self.given = self.transaction
+        self.job = Job.of(self.transaction.properties)
         self.checked_version = self.transaction.read_version
         self.data = self.transaction.to_bytes()
 
@@ -138,6 +131,10 @@ class _Committer:
     def run(self, attempts: int) -> Manifest:
         pause = _Pause()
         for attempt in range(attempts):
+            if self.job and (found := find_job(self.store, self.job)):
+                if self.transaction.uuid not in found.transaction_file:
+                    self.discard(keep=self.given)
+                return found
             names = list_manifests(self.store, self.checked_version)
             if landed := self._check(names):
                 return load_named(self.store, landed)
@@ -237,6 +234,9 @@ class _Committer:
         content = with_dictionaries_of_files(store, content, new)
         if self.transaction.operation.writes_rows:
             content = with_assigned_rows(Snapshot(self.store, base), content)
+        if self.job:
+            recorded = self.job.recorded(content.config, base.version + 1)
+            content = replace(content, config=recorded)
         highest = content.highest_fragment_id
         return replace(
             content,
@@ -291,7 +291,7 @@ class _Committer:
         """Whether the version is of this transaction; None if there is no such version."""
         path = handler_of(self.store).settle(self.store, name.version) or name.path
         try:
-            return _uuid_at(self.store, path) == self.transaction.uuid
+            return uuid_at(self.store, path) == self.transaction.uuid
         except NotFoundError:
             return None
 
@@ -327,12 +327,3 @@ class _Pause:
             return False
         time.sleep(seconds)
         return True
-
-
-def _uuid_at(store: Store, path: str) -> str:
-    """The uuid of the transaction behind a manifest."""
-    manifest, transaction = load_manifest_and_transaction(store, path)
-    if transaction is not None:
-        return transaction.uuid
-    _, _, uuid = manifest.transaction_file.removesuffix(".txn").partition("-")
-    return uuid

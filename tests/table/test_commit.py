@@ -26,8 +26,9 @@ from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
 from pilum.storage import local
 from pilum.storage.local import LocalStore
-from pilum.table.commit import commit, find_commit
+from pilum.table.commit import commit
 from pilum.table.fragment import Fragment
+from pilum.table.landed import find_commit
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import encode_manifest_file
 from pilum.table.names import NamingScheme

@@ -16,8 +16,9 @@ from pilum.format.schema import Schema
 from pilum.storage.local import LocalStore
 from pilum.storage.open import open_store
 from pilum.table.align import align, new_schema
-from pilum.table.commit import commit, find_commit
+from pilum.table.commit import commit
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.landed import find_commit
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.snapshot import Snapshot
