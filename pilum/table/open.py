@@ -31,6 +31,7 @@ __all__ = ["open_table"]
 _DYNAMO_SCHEME = "s3+ddb://"
 _TABLE_PARAMETER = "ddbTableName"
 _OPTION = "manifest_store"
+_ENDPOINT_OPTION = "dynamodb_endpoint"
 
 
 def open_table(
@@ -67,7 +68,8 @@ def open_table(
             f"{location}: only one may decide about versions: an s3+ddb:// location, the storage "
             f"option {_OPTION!r}, commit_lock or commit_handler"
         )
-    store = open_store(location, options)
+    of_store = {key: value for key, value in options.items() if key.lower() != _ENDPOINT_OPTION}
+    store = open_store(location, of_store)
     return TableStore(store, deciders[0]) if deciders else store
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ __all__ = ["postgresql_server"]
 
 _DEBIAN = Path("/usr/lib/postgresql")
 _USER = "nobody"
+_START_SECONDS = 60.0
 
 
 @contextmanager
@@ -29,12 +31,47 @@ def postgresql_server() -> Iterator[str]:
         data, port = f"{folder}/data", free_port()
         if os.geteuid() == 0:  # the server refuses to run as root
             shutil.chown(folder, _USER)
-        initdb = [programs / "initdb", "-D", data, "-U", "pilum", "-A", "trust", "--no-sync"]
+        initdb: list[str | Path] = [
+            programs / "initdb",
+            "-D",
+            data,
+            "-U",
+            "pilum",
+            "-A",
+            "trust",
+            "--no-sync",
+        ]
         subprocess.run(_as_user(initdb), check=True, capture_output=True, cwd=folder)
-        server = [programs / "postgres", "-D", data, "-p", str(port), "-k", folder]
+        server: list[str | Path] = [
+            programs / "postgres",
+            "-D",
+            data,
+            "-p",
+            str(port),
+            "-k",
+            folder,
+        ]
         server += ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
         with running(_as_user(server), port):
-            yield f"postgresql://pilum@127.0.0.1:{port}/postgres"
+            location = f"postgresql://pilum@127.0.0.1:{port}/postgres"
+            _wait_for(location)
+            yield location
+
+
+def _wait_for(location: str) -> None:
+    """The server listens before it is through with starting up."""
+    import psycopg
+
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            psycopg.connect(location).close()
+        except psycopg.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
 
 
 def _programs() -> Path | None:

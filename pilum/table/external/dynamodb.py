@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -58,7 +58,7 @@ class DynamoEntries:
     """
 
     table_name: str
-    arguments: tuple[tuple[str, str], ...] = ()
+    arguments: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, table_name: str, storage_options: Mapping[str, str]) -> DynamoEntries:

@@ -7,7 +7,7 @@ connection lives for one call, so that threads and forked processes never share 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -30,7 +30,7 @@ class PostgresEntries:
         location: As `psycopg.connect` takes it: `postgresql://user@host/database`.
     """
 
-    location: str
+    location: str = field(repr=False)  # it may have a password
 
     def get(self, table: str, version: int) -> str | None:
         """The path of a version, None if there is no entry."""
