@@ -1,0 +1,122 @@
+"""kill -9 of a writer between any two effects on the file system.
+
+Whenever it comes: the table opens, an acknowledged change is there, one that was not is there whole
+or not at all, the next writer goes on, and what is left over belongs to nobody.
+
+By default some moments of each operation are tried; `PILUM_ALL_KILLS=1` tries all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from concurrency.killing import Killer
+from concurrency.operations import OPERATIONS, OPTIONS, prepare
+
+import pilum
+from pilum.errors import DatasetNotFoundError
+from pilum.table.names import data_path, transaction_path
+from pilum.table.open import open_table
+from pilum.table.versions import list_manifests, load_named
+
+SAMPLE = 5
+ALL = os.environ.get("PILUM_ALL_KILLS") == "1"
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("prepared") / "t"
+    prepare(str(path))
+    return path
+
+
+def seen(path: Path) -> Any:
+    """All that users see of the newest version; None if there is no table."""
+    try:
+        data = pilum.dataset(path, storage_options=options_for(path))
+    except DatasetNotFoundError:
+        return None
+    rows = sorted(data.to_table().to_pylist(), key=lambda row: row["id"])
+    tags = {name: tag["version"] for name, tag in data.tags.list().items()}
+    return rows, data.schema.names, tags, data.config()
+
+
+def options_for(path: Path) -> dict[str, str]:
+    entries = Path(f"{path}.db")
+    return {**OPTIONS, "manifest_store": f"sqlite://{entries}"} if entries.exists() else OPTIONS
+
+
+def moments(effects: int) -> Iterable[int]:
+    if ALL or effects <= SAMPLE:
+        return range(effects)
+    # The last effects of a commit are those around its only visible step.
+    chosen = random.Random(effects).sample(range(effects - 5), SAMPLE - 4)
+    return [*sorted(chosen), *range(effects - 5, effects - 1)]
+
+
+def left_over(path: Path) -> set[str]:
+    """Files that no version refers to."""
+    store = open_table(path, options_for(path))
+    known = {"_versions/latest_version_hint.json"}
+    for name in list_manifests(store):
+        manifest = load_named(store, name)
+        known.add(name.path)
+        known.add(transaction_path(manifest.transaction_file))
+        for fragment in manifest.fragments:
+            known.update(data_path(file.path) for file in fragment.files)
+            if fragment.deletion_file:
+                known.add(fragment.deletion_file.path(fragment.id))
+    files = {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
+    missing = {name for name in known - files if "hint" not in name and ".txn" not in name}
+    assert not missing
+    return {name for name in files - known if not name.startswith("_refs/")}
+
+
+def is_removable(name: str) -> bool:
+    folder, _, file = name.rpartition("/")
+    if file.startswith(".tmp"):
+        return True
+    staged = folder == "_versions" and ".manifest-" in file
+    return staged or folder in {"data", "_deletions", "_transactions"}
+
+
+@pytest.mark.checklist("S2.8", "S2.10")
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_whenever_a_writer_dies_the_table_is_whole(
+    victim: Killer, prepared: Path, tmp_path: Path, operation: str
+) -> None:
+    def fresh(name: object) -> Path:
+        path = tmp_path / str(name)
+        if OPERATIONS[operation].needs_table:
+            shutil.copytree(prepared, path)
+        return path
+
+    before = seen(fresh("before"))
+    whole = fresh("after")
+    outcome = victim.run(operation, whole)
+    after = seen(whole)
+    assert outcome.survived
+    assert outcome.effects > 2
+    assert after is not None
+    for moment in moments(outcome.effects):
+        path = fresh(moment)
+        died = victim.run(operation, path, moment)
+        assert not died.survived
+        found = seen(path)
+        assert found in (before, after), f"killed at effect {moment}"
+        if found is None:
+            assert operation == "create"
+            continue
+        data = pilum.dataset(path, storage_options=options_for(path))
+        numbers = [version["version"] for version in data.versions()]
+        assert numbers == list(range(1, data.version + 1))
+        assert all(map(is_removable, left_over(path))), left_over(path)
+        data.insert(data.to_table().slice(0, 1))  # the next writer goes on
+        assert data.count_rows() == len(found[0]) + 1
+        assert data.version == len(numbers) + 1
