@@ -31,6 +31,7 @@ from pilum.dataset.transactions import (
     write_transaction,
 )
 from pilum.dataset.updating import Updating
+from pilum.dataset.verifying import Verifying
 from pilum.dataset.versions import Versions, moment
 from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
@@ -64,6 +65,7 @@ class LanceDataset(
     Configuring,
     Optimizing,
     Cleaning,
+    Verifying,
 ):
     """One version of a table.
 

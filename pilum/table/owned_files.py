@@ -34,7 +34,7 @@ from pilum.table.names import (
     transaction_path,
 )
 
-__all__ = ["FileKind", "OwnedFile", "References", "owned_files", "references"]
+__all__ = ["FileKind", "OwnedFile", "References", "index_folder_of", "owned_files", "references"]
 
 _INDICES_FOLDER = "_indices"
 _TEMPORARY = ".tmp"
@@ -105,8 +105,19 @@ def references(store: Store, path: str) -> References:
     return References(
         message.version,
         stamp.seconds + stamp.nanos / 1e9,
-        frozenset(_keys(message, section, path)),
+        frozenset(_keys(message, section)),
     )
+
+
+def index_folder_of(index: table_pb2.IndexMetadata) -> str:
+    """The folder of the files of an index, below the root.
+
+    Raises:
+        CorruptFileError: If its uuid is none.
+    """
+    if len(index.uuid.uuid) != 16:
+        raise CorruptFileError(f"a uuid of {len(index.uuid.uuid)} bytes", f"index {index.name!r}")
+    return f"{_INDICES_FOLDER}/{uuid.UUID(bytes=index.uuid.uuid)}"
 
 
 def owned_files(store: Store) -> Iterator[OwnedFile]:
@@ -125,7 +136,7 @@ def owned_files(store: Store) -> Iterator[OwnedFile]:
             yield from _below(store, folder, folder)
 
 
-def _keys(message: table_pb2.Manifest, section: table_pb2.IndexSection, path: str) -> Iterator[str]:
+def _keys(message: table_pb2.Manifest, section: table_pb2.IndexSection) -> Iterator[str]:
     if message.transaction_file:
         yield transaction_path(message.transaction_file)
     for fragment in message.fragments:
@@ -135,10 +146,7 @@ def _keys(message: table_pb2.Manifest, section: table_pb2.IndexSection, path: st
             yield data_path(overlay.data_file.path)
         if fragment.HasField("deletion_file"):
             yield DeletionFile.from_proto(fragment.deletion_file).path(fragment.id)
-    for index in section.indices:
-        if len(index.uuid.uuid) != 16:
-            raise CorruptFileError(f"index {index.name!r}: a uuid of other than 16 bytes", path)
-        yield f"{_INDICES_FOLDER}/{uuid.UUID(bytes=index.uuid.uuid)}"
+    yield from map(index_folder_of, section.indices)
 
 
 def _flat(

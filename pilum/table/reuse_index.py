@@ -32,6 +32,7 @@ from pilum.table.fragment import Fragment
 from pilum.table.index_segments import covered_fragments
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import decode_message
+from pilum.table.owned_files import index_folder_of
 
 __all__ = ["Coverage", "Move", "with_moves"]
 
@@ -40,7 +41,6 @@ _SYSTEM_PREFIX = "__lance_"
 _TYPE_URL = "/lance.table.FragmentReuseIndexDetails"
 _FILE_NAME = "details.binpb"
 _MAX_INLINE_BYTES = 200 * 1024
-_INDICES_FOLDER = "_indices"
 
 _Details = reuse_pb2.FragmentReuseIndexDetails
 
@@ -145,18 +145,12 @@ def _load_versions(store: Store, section: table_pb2.IndexSection) -> list[_Detai
             if not details.HasField("external"):
                 return list(details.inline.versions)
             place = details.external
-            path = f"{_index_folder(index)}/{place.path}"
+            path = f"{index_folder_of(index)}/{place.path}"
             data = store.read(path)[place.offset : place.offset + place.size]
             if len(data) != place.size:
                 raise CorruptFileError(f"expected {place.size} bytes, found {len(data)}", path)
             return list(decode_message(_Details.Content, data, path).versions)
     return []
-
-
-def _index_folder(index: table_pb2.IndexMetadata) -> str:
-    if len(index.uuid.uuid) != 16:
-        raise CorruptFileError(f"a uuid of {len(index.uuid.uuid)} bytes", f"index {index.name!r}")
-    return f"{_INDICES_FOLDER}/{uuids.UUID(bytes=index.uuid.uuid)}"
 
 
 def _known(index: table_pb2.IndexMetadata) -> BitMap:
@@ -233,7 +227,7 @@ def _entry(
     if len(data) <= _MAX_INLINE_BYTES:
         entry.index_details.value = _Details(inline=content).SerializeToString(deterministic=True)
         return entry, ()
-    path = f"{_index_folder(entry)}/{_FILE_NAME}"
+    path = f"{index_folder_of(entry)}/{_FILE_NAME}"
     write_object(store, path, data)
     place = table_pb2.ExternalFile(path=_FILE_NAME, size=len(data))
     entry.index_details.value = _Details(external=place).SerializeToString(deterministic=True)

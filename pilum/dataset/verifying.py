@@ -1,0 +1,127 @@
+"""Upkeep that looks for damage: is the table whole?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pilum.dataset.base import DatasetBase
+from pilum.errors import CorruptFileError
+from pilum.progress import progress
+from pilum.table.verify import FaultKind, Findings, verify
+
+__all__ = ["Fault", "VerifyReport", "Verifying"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One file that is not as it should be.
+
+    Attributes:
+        kind: "missing", "damaged" or "orphaned".
+        path: Below the root of the table.
+        size_bytes: Size that the file has; 0 if it is missing.
+        version: A version that refers to it; None for orphans, tags and folders.
+        what: In words.
+    """
+
+    kind: str
+    path: str
+    size_bytes: int
+    version: int | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What a check of a table saw; prints as a table.
+
+    Attributes:
+        num_versions: Versions that were looked at.
+        num_files: Files that they refer to, manifests included.
+        size_bytes: Size of those that are there.
+        is_deep: Whether pages were decoded.
+        missing: Files that are not there.
+        damaged: Files that contradict the format, or what is recorded of them.
+        orphaned: Files with names of the table's own that no version refers to; they belong to a
+            commit under way, or to one that failed.
+    """
+
+    num_versions: int
+    num_files: int
+    size_bytes: int
+    is_deep: bool
+    missing: list[Fault]
+    damaged: list[Fault]
+    orphaned: list[Fault]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing is missing or damaged."""
+        return not self.missing and not self.damaged
+
+    def __str__(self) -> str:
+        faults = [*self.missing, *self.damaged, *self.orphaned]
+        lines = [_line(fault) for fault in faults]
+        counts = (
+            f"{self.num_versions} versions, {self.num_files} files, {self.size_bytes:,} bytes: "
+            f"{len(self.missing)} missing, {len(self.damaged)} damaged, "
+            f"{len(self.orphaned)} orphaned"
+        )
+        return "\n".join([*lines, counts])
+
+
+class Verifying(DatasetBase):
+    """Chapter of `LanceDataset`: looking for damage."""
+
+    def verify(self, *, deep: bool = False) -> VerifyReport:
+        """Checks the structure of the table; nothing is changed, and damage raises no error.
+
+        All versions are looked at: manifests, the ends of data files, deletion files, sizes and
+        numbers of rows as far as they are recorded, files of indices, and tags. Each file is
+        opened once.
+
+        Args:
+            deep: Whether to decode all pages of the pinned version, too, and to read all payloads
+                of blobs that are not outside of the table. It takes as much memory as a scan.
+
+        Raises:
+            OSError: If the store cannot be listed.
+        """
+        snapshot = self._snapshot
+        num_rows = sum(fragment.physical_rows for fragment in snapshot.manifest.fragments)
+        with progress("Verifying", num_rows if deep else 0) as on_rows:
+            return _report(verify(snapshot, deep=deep, all_versions=True, on_rows=on_rows), deep)
+
+    def validate(self) -> None:
+        """Checks the structure of the pinned version.
+
+        Raises:
+            CorruptFileError: If a file is missing or damaged; the text lists all.
+        """
+        report = _report(verify(self._snapshot, deep=False, all_versions=False), False)
+        if not report.is_valid:
+            lines = [_line(fault) for fault in (*report.missing, *report.damaged)]
+            where = f"{self._uri}, version {self._snapshot.manifest.version}"
+            raise CorruptFileError("the table is not whole:\n" + "\n".join(lines), where)
+
+
+def _report(found: Findings, deep: bool) -> VerifyReport:
+    faults: dict[FaultKind, list[Fault]] = {kind: [] for kind in FaultKind}
+    for one in found.faults:
+        fault = Fault(one.kind.value, one.path, one.size, one.version, one.what)
+        faults[one.kind].append(fault)
+    return VerifyReport(
+        found.versions,
+        found.files,
+        found.size,
+        deep,
+        faults[FaultKind.MISSING],
+        faults[FaultKind.DAMAGED],
+        faults[FaultKind.ORPHANED],
+    )
+
+
+def _line(fault: Fault) -> str:
+    version = "" if fault.version is None else f"version {fault.version}: "
+    what = fault.what.splitlines()[0]
+    return f"{fault.kind:9}{fault.size_bytes:>15,}  {fault.path}  {version}{what}"

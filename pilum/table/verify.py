@@ -1,0 +1,280 @@
+"""A structural check of a table: what is missing, damaged, or referred to by nobody.
+
+    manifests      read, version equal to the name, ids of fragments distinct, transaction at hand
+    data files     there, of the recorded size, an intact end, as many rows as the fragment
+    deletions      there, decoded, as many rows as recorded
+    indices        their files there, of the recorded size
+    tags           name versions that exist
+    deep           all pages of one version are decoded, and payloads of blobs read
+
+Each file is looked at once, however many versions refer to it. Nothing is changed. Source:
+docs/format/table.md, "Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from pilum.container.open import open_file
+from pilum.errors import CorruptFileError, NotFoundError, PilumError
+from pilum.format.pb import table_pb2
+from pilum.format.version import FileVersion
+from pilum.storage.base import Entry, Store
+from pilum.table.compaction_rows import live_rows
+from pilum.table.counted import with_counted_rows
+from pilum.table.deletion_bytes import load_deletions
+from pilum.table.fragment import DataFile, Fragment
+from pilum.table.manifest import Manifest
+from pilum.table.manifest_file import load_manifest, load_manifest_and_transaction
+from pilum.table.names import (
+    DATA_FOLDER,
+    VERSIONS_FOLDER,
+    ManifestName,
+    data_path,
+    is_detached_name,
+    manifest_names,
+    transaction_path,
+)
+from pilum.table.owned_files import index_folder_of, owned_files, references
+from pilum.table.session import Session
+from pilum.table.snapshot import Snapshot
+from pilum.table.tags import list_tags
+
+__all__ = ["Fault", "FaultKind", "Findings", "verify"]
+
+_CACHE_BYTES = 16 * 1024 * 1024
+
+OnRows = Callable[[int], None]
+
+
+class FaultKind(Enum):
+    """What is wrong with a file."""
+
+    MISSING = "missing"
+    DAMAGED = "damaged"
+    ORPHANED = "orphaned"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One file that is not as it should be.
+
+    Attributes:
+        kind: What is wrong.
+        path: Below the root of the table.
+        size: Bytes that it has; 0 if it is missing.
+        version: A version that refers to it; None for orphans.
+        what: In words.
+    """
+
+    kind: FaultKind
+    path: str
+    size: int
+    version: int | None
+    what: str
+
+
+@dataclass
+class Findings:
+    """What a check saw.
+
+    Attributes:
+        versions: Number of versions that were looked at.
+        files: Number of files that they refer to.
+        size: Bytes of those that are there.
+        faults: What is wrong.
+    """
+
+    versions: int = 0
+    files: int = 0
+    size: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+
+def verify(
+    snapshot: Snapshot,
+    *,
+    deep: bool,
+    all_versions: bool,
+    on_rows: OnRows = lambda num_rows: None,
+) -> Findings:
+    """Checks a table.
+
+    Args:
+        snapshot: The version whose pages a deep check decodes.
+        deep: Whether to decode pages.
+        all_versions: Whether to check all versions and look for orphans; else only this one.
+        on_rows: Told how many rows were decoded.
+    """
+    return _Check(snapshot).run(deep=deep, all_versions=all_versions, on_rows=on_rows)
+
+
+class _Check:
+    """The state of one check."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._store: Store = snapshot.store
+        self._session = Session(metadata_cache_size_bytes=_CACHE_BYTES)
+        self._found = Findings()
+        self._sizes = {file.path: file.size for file in owned_files(self._store)}
+        self._listed = {entry.name: entry for entry in self._store.list(VERSIONS_FOLDER)}
+        self._seen: set[object] = set()
+        self._paths: set[str] = set()
+
+    def run(self, *, deep: bool, all_versions: bool, on_rows: OnRows) -> Findings:
+        for name in self._names():
+            if all_versions or name.version == self._snapshot.manifest.version:
+                self._check_version(name)
+        if all_versions:
+            self._check_tags()
+            self._look_for_orphans()
+        if deep:
+            for fragment in self._snapshot.manifest.fragments:
+                self._decode(fragment, on_rows)
+        self._found.files = len(self._paths)
+        self._found.size = sum(self._sizes.get(path, 0) for path in self._paths)
+        return self._found
+
+    def _names(self) -> list[ManifestName]:
+        try:
+            return manifest_names(self._listed, VERSIONS_FOLDER)
+        except CorruptFileError as error:
+            self._fault(FaultKind.DAMAGED, VERSIONS_FOLDER, None, str(error))
+            parsed = map(ManifestName.parse, self._listed)
+            return sorted(filter(None, parsed))
+
+    def _check_version(self, name: ManifestName) -> None:
+        self._found.versions += 1
+        self._paths.add(name.path)
+        self._sizes[name.path] = self._entry(name).size
+        try:
+            manifest = load_manifest(self._store, name.path)
+            _, transaction = load_manifest_and_transaction(self._store, name.path)
+        except (PilumError, OSError) as error:
+            self._fault(FaultKind.DAMAGED, name.path, name.version, str(error))
+            return
+        if manifest.version != name.version:
+            what = f"it says version {manifest.version}"
+            self._fault(FaultKind.DAMAGED, name.path, name.version, what)
+        if contradiction := manifest.contradiction:
+            self._fault(FaultKind.DAMAGED, name.path, name.version, contradiction)
+        if manifest.transaction_file and transaction is None:
+            self._require(transaction_path(manifest.transaction_file), None, name.version)
+        self._check_indices(manifest)
+        with suppress(PilumError, OSError):  # files say below what is wrong with them
+            manifest = with_counted_rows(self._store, manifest, self._session)
+        for fragment in manifest.fragments:
+            self._check_fragment(fragment, name.version)
+
+    def _check_indices(self, manifest: Manifest) -> None:
+        section = table_pb2.IndexSection.FromString(manifest.index_section)
+        for index in section.indices:
+            if index.HasField("base_id"):
+                continue
+            for file in index.files:
+                path = f"{index_folder_of(index)}/{file.path}"
+                self._require(path, file.size_bytes or None, manifest.version)
+
+    def _check_fragment(self, fragment: Fragment, version: int) -> None:
+        for file in fragment.files:
+            key = (file, fragment.physical_rows)
+            if key not in self._seen:
+                self._seen.add(key)
+                self._check_data_file(fragment, file, version)
+        if fragment.deletion_file:
+            path = fragment.deletion_file.path(fragment.id)
+            if path not in self._paths and self._require(path, None, version):
+                self._try(path, version, lambda: load_deletions(self._store, fragment))
+
+    def _check_data_file(self, fragment: Fragment, file: DataFile, version: int) -> None:
+        path = data_path(file.path)
+        is_legacy = FileVersion.from_numbers(file.major, file.minor) is FileVersion.LEGACY
+        # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
+        if self._require(path, None if is_legacy else file.size_bytes, version):
+            self._try(path, version, lambda: self._check_end(fragment, file, path))
+
+    def _check_end(self, fragment: Fragment, file: DataFile, path: str) -> None:
+        reader = open_file(self._store.source(path))
+        try:
+            if reader.num_rows != fragment.physical_rows:
+                raise CorruptFileError(
+                    f"rows: the manifest says {fragment.physical_rows}, the file {reader.num_rows}",
+                    f"fragment {fragment.id}",
+                )
+        finally:
+            reader.source.close()
+
+    def _decode(self, fragment: Fragment, on_rows: OnRows) -> None:
+        """Reads all rows, deleted ones included."""
+        whole = replace(fragment, deletion_file=None)
+        path = data_path(fragment.files[0].path) if fragment.files else DATA_FOLDER
+        snapshot = replace(self._snapshot, session=self._session)
+
+        def read() -> None:
+            for batch in live_rows(snapshot, [whole], None):
+                on_rows(batch.num_rows)
+
+        if not any(fault.path == path for fault in self._found.faults):
+            self._try(path, snapshot.manifest.version, read)
+
+    def _check_tags(self) -> None:
+        known = {name.version for name in self._names()}
+        try:
+            tags = list_tags(self._store)
+        except CorruptFileError as error:
+            self._fault(FaultKind.DAMAGED, "_refs/tags", None, str(error))
+            return
+        for name, tag in tags.items():
+            if tag.branch is None and tag.version not in known:
+                what = f"tag {name!r} names version {tag.version}, which does not exist"
+                self._fault(FaultKind.MISSING, f"_refs/tags/{name}.json", None, what)
+
+    def _look_for_orphans(self) -> None:
+        keys: set[str] = set()
+        for name in self._listed:
+            is_manifest = ManifestName.parse(name) is not None or is_detached_name(name)
+            if is_manifest:
+                try:
+                    keys |= references(self._store, f"{VERSIONS_FOLDER}/{name}").keys
+                except (PilumError, OSError):
+                    return  # nobody can tell what it refers to
+        for file in owned_files(self._store):
+            if file.key not in keys:
+                what = "no version refers to it"
+                self._found.faults.append(
+                    Fault(FaultKind.ORPHANED, file.path, file.size, None, what)
+                )
+
+    def _require(self, path: str, size: int | None, version: int) -> bool:
+        """Whether a file is there, with its size."""
+        if path in self._paths:
+            return False  # it was looked at for another version
+        self._paths.add(path)
+        found = self._sizes.get(path)
+        if found is None:
+            self._fault(FaultKind.MISSING, path, version, "there is no such file")
+            return False
+        if size is not None and found != size:
+            what = f"{found} bytes instead of {size}"
+            self._fault(FaultKind.DAMAGED, path, version, what)
+            return False
+        return True
+
+    def _try(self, path: str, version: int, check: Callable[[], object]) -> None:
+        try:
+            check()
+        except NotFoundError as error:
+            self._fault(FaultKind.MISSING, path, version, str(error))
+        except (PilumError, OSError) as error:
+            self._fault(FaultKind.DAMAGED, path, version, str(error))
+
+    def _fault(self, kind: FaultKind, path: str, version: int | None, what: str) -> None:
+        size = self._sizes.get(path, 0)
+        self._found.faults.append(Fault(kind, path, size, version, what))
+
+    def _entry(self, name: ManifestName) -> Entry:
+        return self._listed[name.path.rpartition("/")[2]]

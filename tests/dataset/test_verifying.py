@@ -1,0 +1,140 @@
+"""The structural check: whole tables have no faults, and each kind of damage is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pilum
+from pilum.errors import CorruptFileError
+
+NEWEST = f"_versions/{2**64 - 1 - 4:020}.manifest"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Four versions: rows, more rows, a delete, a new column; with a tag."""
+    where = tmp_path / "table"
+    options = {"sync": "false"}
+    for first in (0, 1000):
+        table = pa.table({"a": range(first, first + 1000), "s": ["text"] * 1000})
+        dataset = pilum.write_dataset(table, str(where), mode="append", storage_options=options)
+    dataset.delete("a < 10")
+    dataset.add_columns({"b": "a * 2"})
+    dataset.tags.create("first", 1)
+    return where
+
+
+def data_file(root: Path, fragment: int = 1, number: int = 0) -> str:
+    found = pilum.dataset(str(root)).get_fragments()[fragment].metadata.files[number]
+    return f"data/{found.path}"
+
+
+def deletion_file(root: Path) -> str:
+    return str(next((root / "_deletions").iterdir()).relative_to(root))
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def flip_a_page(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[8:60] = bytes(byte ^ 0x5A for byte in data[8:60])
+    path.write_bytes(data)
+
+
+def test_a_whole_table_has_no_faults(root: Path) -> None:
+    dataset = pilum.dataset(str(root))
+    report = dataset.verify(deep=True)
+    assert report.is_valid
+    assert not report.orphaned
+    assert (report.num_versions, report.num_files) == (4, 4 + 4 + 1)
+    assert report.size_bytes > 1000
+    assert "4 versions, 9 files" in str(report)
+    dataset.validate()
+
+
+@pytest.mark.parametrize(
+    ("name", "harm", "kind"),
+    [
+        (data_file, Path.unlink, "missing"),
+        (data_file, cut, "damaged"),
+        (deletion_file, Path.unlink, "missing"),
+        (deletion_file, cut, "damaged"),
+        (lambda root: f"_versions/{2**64 - 3:020}.manifest", cut, "damaged"),
+    ],
+)
+def test_damage_is_named(
+    root: Path, name: Callable[[Path], str], harm: Callable[[Path], Any], kind: str
+) -> None:
+    dataset = pilum.dataset(str(root))
+    path = name(root)
+    harm(root / path)
+    report = dataset.verify()
+    assert not report.is_valid
+    (fault,) = getattr(report, kind)
+    assert fault.path == path
+    assert fault.size_bytes == ((root / path).stat().st_size if kind == "damaged" else 0)
+    assert path in str(report)
+    if path.startswith("_versions"):
+        dataset.validate()  # another version is
+    else:
+        with pytest.raises(CorruptFileError, match=kind):
+            dataset.validate()
+
+
+def test_damaged_pages_are_found_by_decoding(root: Path) -> None:
+    path = data_file(root)
+    flip_a_page(root / path)
+    dataset = pilum.dataset(str(root))
+    assert dataset.verify().is_valid
+    report = dataset.verify(deep=True)
+    if report.is_valid:  # the bytes are values, which are as good as any other
+        assert dataset.to_table() != pilum.dataset(str(root), version=3).to_table()
+    else:
+        assert [fault.path for fault in report.damaged] == [path]
+
+
+def test_a_file_with_other_rows_is_damage(root: Path) -> None:
+    one, other = data_file(root, 0), data_file(root, 1)
+    small = pilum.write_dataset(pa.table({"a": [1], "s": ["x"]}), str(root.parent / "other"))
+    donor = root.parent / "other" / "data" / small.get_fragments()[0].metadata.files[0].path
+    (root / one).write_bytes(donor.read_bytes())
+    (fault,) = pilum.dataset(str(root)).verify().damaged
+    assert fault.path == one != other
+    assert "bytes instead of" in fault.what
+
+
+def test_orphans_are_no_fault(root: Path) -> None:
+    (root / "data" / "lost.lance").write_bytes(b"12345")
+    (root / "_transactions" / "9-lost.txn").write_bytes(b"123")
+    (root / "data" / "mine.txt").write_bytes(b"1")
+    report = pilum.dataset(str(root)).verify()
+    assert report.is_valid
+    found = {fault.path: fault.size_bytes for fault in report.orphaned}
+    assert found == {"data/lost.lance": 5, "_transactions/9-lost.txn": 3}
+
+
+def test_tags_of_versions_that_are_gone(root: Path) -> None:
+    (root / f"_versions/{2**64 - 2}.manifest").unlink()
+    report = pilum.dataset(str(root)).verify()
+    assert [fault.path for fault in report.missing] == ["_refs/tags/first.json"]
+
+
+def test_blobs_are_read_by_a_deep_check(tmp_path: Path) -> None:
+    values = [b"in the file", b"x" * 100_000, b"y" * 5_000_000, None]
+    uri = str(tmp_path / "blobs")
+    dataset = pilum.write_dataset(pa.table({"b": pilum.blob_array(values)}), uri)
+    assert dataset.verify(deep=True).is_valid
+    sidecars = sorted((tmp_path / "blobs" / "data").glob("*/*.blob"))
+    assert len(sidecars) == 2
+    sidecars[0].unlink()
+    assert dataset.verify().is_valid
+    report = dataset.verify(deep=True)
+    assert not report.is_valid
+    assert "blobs is missing" in str(report)
