@@ -83,7 +83,9 @@ MERGES: dict[str, Call] = {
 UPDATES: dict[str, Call] = {
     "some rows": lambda one: one.update({"v": "v + 1"}, "k >= 2"),
     "all rows": lambda one: one.update({"v": "k * 2", "s": "NULL"}, "k < 100"),
-    "cast": lambda one: one.update({"s": "v", "v": "'7'", "k": "v"}, "v > 20 AND v < 70"),
+    # The reference lets expressions see each other's results, in an order that changes.
+    "casts": lambda one: one.update({"s": "v", "k": "v"}, "v > 20 AND v < 70"),
+    "cast of text": lambda one: one.update({"v": "'7'"}, "v > 20 AND v < 70"),
     "a struct": lambda one: one.update({"p": "NULL"}, "s = 'b'"),
     "nothing": lambda one: one.update({"v": "0"}, "k = 1000"),
     "by ids": lambda one: one.update({"v": "0"}, "_rowid IN (1, 2)"),
