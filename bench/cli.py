@@ -18,6 +18,10 @@ from bench.questions import QUESTIONS
 from bench.report import document_of, print_report, write_text
 from bench.rounds import Cell, Settings, run
 from bench.shapes import SHAPES
+from bench.tables import CASES as TABLE_CASES
+from bench.tables import HEAD, Operation, Sizes
+from bench.tables import measure as measure_table
+from bench.tables import table_of as table_of_operations
 
 __all__ = ["main"]
 
@@ -63,13 +67,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 progress.print(f"{version} {cell.shape}: {cell.question}", highlight=False)
             cells.append(cell)
     speeds = [] if options.only else [measure(case, settings.rows) for case in CASES]
+    operations: list[Operation] = []
+    sizes = Sizes.smoke() if options.smoke else Sizes.large() if options.large_tables else Sizes()
+    for case in () if options.only or "pylance" not in names else TABLE_CASES:
+        progress.print(f"tables: {case.name(sizes)}", highlight=False)
+        operations += measure_table(case, sizes)
     # Into a file or a pipe: wide enough for four libraries.
     console = Console() if sys.stdout.isatty() else Console(width=120)
     print_report(cells, peers, console)
     if speeds:
         console.print(table_of(speeds))
+    if operations:
+        console.print(table_of_operations(operations, HEAD))
+    for operation in operations:
+        for library, problem in operation.problems.items():
+            console.print(f"[yellow]not measured:[/] {library}, {operation.name}: {problem}")
     document = document_of(cells, peers, settings)
     document["encodings"] = [asdict(speed) for speed in speeds]
+    document["tables"] = [asdict(operation) for operation in operations]
     if options.json:
         write_text(options.json, json.dumps(document, indent=1) + "\n")
     if options.page:
@@ -107,6 +122,9 @@ def _parser() -> argparse.ArgumentParser:
         "default: %(default)s",
     )
     parser.add_argument("--peers", default=",".join(PEERS), help="default: %(default)s")
+    parser.add_argument(
+        "--large-tables", action="store_true", help="ten times as large; takes many minutes more"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all samples there")
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write docs/bench.md there")
     parser.add_argument("--smoke", action="store_true", help="tiny: does everything work?")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.encodings import row_of
+from bench.tables import HEAD, rows_of
 
 __all__ = ["page"]
 
@@ -23,6 +24,10 @@ Measured on {date}: {cores} cores ({processor}), {system}, Python {python}.
 _ENCODINGS = """GB/s of Arrow bytes on one core, one page in memory: from its stored bytes to Arrow
 and back, beside copying the Arrow bytes from memory to memory (`python -m bench.encodings`).
 """
+_TABLES = """Opening tables and changing them (`python -m bench.tables`). Libraries take turns,
+on copies of the same table. pilum waits for the device before a commit is visible, pylance does
+not, so pilum is measured without, too. Memory is the peak of a process of its own.
+"""
 _BESIDE = ("scan", "take 1", "take 100", "take 1000", "write", "size")
 
 
@@ -38,6 +43,8 @@ def page(document: Mapping[str, Any]) -> str:
         parts += [f"## File version {version}\n", other.summary(), other.beside()]
     if document["encodings"]:
         parts.append(_encodings(document["encodings"]))
+    if document.get("tables"):
+        parts.append(f"## Tables\n\n{_TABLES}\n{_table(HEAD, rows_of(document['tables']))}")
     return "\n".join(parts)
 
 

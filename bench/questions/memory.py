@@ -65,24 +65,24 @@ def work_and_print(name: str, verb: str, shape: str, rows: int, path: Path) -> N
     peer = PEERS[name]()
     if verb == "write":
         table = SHAPES[shape].table(rows)
-        before = _start()
+        before = mark_peak()
         peer.write(table, path)
     else:
-        before = _start()
+        before = mark_peak()
         deque(peer.batches(peer.open(path)), maxlen=0)
-    print(max(0, _peak() - before))
+    print(max(0, peak() - before))
 
 
-def _start() -> int:
+def mark_peak() -> int:
     """Sets the mark of the highest resident size back, where Linux lets us; the size now."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
         return _status("VmRSS")
     except OSError:
-        return _peak()
+        return peak()
 
 
-def _peak() -> int:
+def peak() -> int:
     try:
         return _status("VmHWM")
     except OSError:
