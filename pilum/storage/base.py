@@ -201,6 +201,13 @@ class Store(Protocol):
         """
         ...
 
+    def names(self, folder: str) -> Iterator[str]:
+        """Names of the objects directly in a folder, as `list` gives them, for less.
+
+        There may be folders among them in stores that do not tell without asking.
+        """
+        ...
+
     def folders(self, folder: str) -> Iterator[str]:
         """Names of the folders directly in a folder, in any order."""
         ...

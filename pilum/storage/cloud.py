@@ -178,6 +178,10 @@ class CloudStore:
                     if name and "/" not in name:
                         yield Entry(name, found["size"])
 
+    def names(self, folder: str) -> Iterator[str]:
+        """Names of the objects directly in a folder, in the order of `list`."""
+        yield from (entry.name for entry in self.list(folder))
+
     def folders(self, folder: str) -> Iterator[str]:
         """Names of the folders directly in a folder, in lexical order."""
         with self._telling(folder):

@@ -144,6 +144,13 @@ class LocalStore:
                         found = entry.stat()
                         yield Entry(entry.name, found.st_size, found.st_mtime)
 
+    def names(self, folder: str) -> Iterator[str]:
+        """Names of what is directly in a folder, in any order, without looking at any of it."""
+        try:
+            yield from os.listdir(self._absolute(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+
     def folders(self, folder: str) -> Iterator[str]:
         """Names of the folders directly in a folder, in any order."""
         try:

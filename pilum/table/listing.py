@@ -15,7 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pilum.storage.base import Store
-from pilum.table.names import VERSIONS_FOLDER, ManifestName, NamingScheme, manifest_names
+from pilum.table.names import (
+    VERSIONS_FOLDER,
+    ManifestName,
+    NamingScheme,
+    manifest_names,
+    newest_manifest_name,
+)
 
 __all__ = ["listed_manifests", "newest_listed"]
 
@@ -30,7 +36,7 @@ def listed_manifests(store: Store, since: int = 0) -> list[ManifestName]:
     Raises:
         CorruptFileError: If two naming schemes are seen.
     """
-    names: Iterable[str] = (entry.name for entry in store.list(VERSIONS_FOLDER))
+    names: Iterable[str] = store.names(VERSIONS_FOLDER)
     if store.lists_in_order:
         names = _until(names, since)
     return manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}")
@@ -43,12 +49,11 @@ def newest_listed(store: Store) -> ManifestName | None:
         CorruptFileError: If two naming schemes are seen.
     """
     if store.lists_in_order:
-        parsed = (ManifestName.parse(entry.name) for entry in store.list(VERSIONS_FOLDER))
+        parsed = map(ManifestName.parse, store.names(VERSIONS_FOLDER))
         first = next(filter(None, parsed), None)
         if first is None or first.scheme is NamingScheme.V2:
             return first
-    names = listed_manifests(store)
-    return names[-1] if names else None
+    return newest_manifest_name(store.names(VERSIONS_FOLDER), f"{store.uri}/{VERSIONS_FOLDER}")
 
 
 def _until(names: Iterable[str], version: int) -> Iterator[str]:

@@ -47,6 +47,7 @@ __all__ = [
     "is_detached_name",
     "manifest_names",
     "new_data_file_name",
+    "newest_manifest_name",
     "sidecar_beside",
     "sidecar_folder",
     "sidecar_path",
@@ -78,6 +79,7 @@ _MAX_VERSION = 2**64 - 1
 _DETACHED_NAME = re.compile(r"d[0-9]{1,20}\.manifest")
 _ATTACHED_NAME = re.compile(r"([0-9]{1,20})\.manifest")
 _V2_DIGITS = 20
+_OLDEST_NAME = f"{_MAX_VERSION}.manifest"
 
 
 class NamingScheme(Enum):
@@ -127,6 +129,20 @@ def manifest_names(file_names: Iterable[str], where: str) -> list[ManifestName]:
     if len({name.scheme for name in names}) > 1:
         raise CorruptFileError("manifests of two naming schemes stand side by side", where)
     return names
+
+
+def newest_manifest_name(file_names: Iterable[str], where: str) -> ManifestName | None:
+    """The last one of `manifest_names`, found without taking all of them apart.
+
+    Raises:
+        CorruptFileError: If both naming schemes are used.
+    """
+    found = [match[0] for match in map(_ATTACHED_NAME.fullmatch, file_names) if match]
+    digits = {len(name) - len(".manifest") for name in found}
+    # Names of the scheme V2 are all of one length, so that the first is that of the newest.
+    names = [min(found)] if digits == {_V2_DIGITS} and min(found) <= _OLDEST_NAME else found
+    parsed = manifest_names(names, where)
+    return parsed[-1] if parsed else None
 
 
 def is_detached(version: int) -> bool:

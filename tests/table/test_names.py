@@ -16,6 +16,7 @@ from pilum.table.names import (
     is_detached,
     manifest_names,
     new_data_file_name,
+    newest_manifest_name,
     transaction_file_name,
 )
 
@@ -89,3 +90,21 @@ def test_data_files_have_the_names_of_the_reference() -> None:
 
 def test_transaction_files() -> None:
     assert transaction_file_name(0, "f0d59673") == "0-f0d59673.txn"
+
+
+_FILE_NAMES = st.one_of(
+    st.integers(0, 2**64 + 5).map(lambda number: f"{number:020d}.manifest"),
+    st.integers(0, 300).map(lambda number: f"{number}.manifest"),
+    st.sampled_from(["latest_version_hint.json", "d9223372036854775816.manifest", ".tmp1"]),
+)
+
+
+@given(st.lists(_FILE_NAMES, max_size=5))
+def test_the_newest_is_the_last_of_all(names: list[str]) -> None:
+    try:
+        expected = manifest_names(names, "here")
+    except CorruptFileError:
+        with pytest.raises(CorruptFileError, match="two naming schemes"):
+            newest_manifest_name(names, "here")
+        return
+    assert newest_manifest_name(names, "here") == (expected[-1] if expected else None)
