@@ -1,6 +1,10 @@
-"""Two pools of threads: one that computes, one that waits for stores.
+"""Pools of threads; kernels and requests release the GIL.
 
-Kernels and requests release the GIL. Tasks of a pool must not wait for other tasks of that pool.
+    submit_waiting   32   reads from a store that is far away, and decodes
+    submit           1 per processor   computes, and reads what is near
+    submit_request   64   one request to a store
+
+A task may wait for tasks of the pools below its own, never for others.
 """
 
 from __future__ import annotations
@@ -11,15 +15,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-__all__ = ["REQUESTS", "num_threads", "renew_in_child", "submit", "submit_request"]
+__all__ = ["num_threads", "renew_in_child", "submit", "submit_request", "submit_waiting"]
 
-REQUESTS = 64
-"""So many requests of the process are under way at once."""
+_REQUESTS = 64
+_WAITING = 32
 
 T = TypeVar("T")
 
 _pool: ThreadPoolExecutor | None = None
 _request_pool: ThreadPoolExecutor | None = None
+_waiting_pool: ThreadPoolExecutor | None = None
 
 
 class _Renewable(Protocol):
@@ -43,11 +48,19 @@ def submit(task: Callable[[], T]) -> Future[T]:
 
 
 def submit_request(task: Callable[[], T]) -> Future[T]:
-    """Runs a task in the pool for what takes time, but no processor."""
+    """Runs a task that is one request to a store, for which it waits."""
     global _request_pool
     if _request_pool is None:
-        _request_pool = ThreadPoolExecutor(REQUESTS, thread_name_prefix="pilum-request")
+        _request_pool = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="pilum-request")
     return _request_pool.submit(task)
+
+
+def submit_waiting(task: Callable[[], T]) -> Future[T]:
+    """Runs a task that reads from a store that is far away, and decodes what it gets."""
+    global _waiting_pool
+    if _waiting_pool is None:
+        _waiting_pool = ThreadPoolExecutor(_WAITING, thread_name_prefix="pilum-waiting")
+    return _waiting_pool.submit(task)
 
 
 def renew_in_child(owner: _Renewable) -> None:
@@ -59,9 +72,9 @@ def renew_in_child(owner: _Renewable) -> None:
 
 
 def _begin_anew() -> None:
-    global _pool, _request_pool
+    global _pool, _request_pool, _waiting_pool
     # The threads of a pool do not survive a fork; the child makes its own.
-    _pool = _request_pool = None
+    _pool = _request_pool = _waiting_pool = None
     for owner in list(_renewables):
         owner.renew()
 

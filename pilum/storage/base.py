@@ -157,6 +157,11 @@ class Store(Protocol):
         ...
 
     @property
+    def is_remote(self) -> bool:
+        """Whether it answers after milliseconds, so that several requests at once are worth it."""
+        ...
+
+    @property
     def io(self) -> IoCounter:
         """Counts what all stores of this root read and write."""
         ...

@@ -106,8 +106,13 @@ class CloudStore:
         return self.bucket.lists_in_order
 
     @property
+    def is_remote(self) -> bool:
+        """True but for memory."""
+        return self.bucket.process is not None
+
+    @property
     def options(self) -> dict[str, str]:
-        """The storage options that it was opened with."""
+        """What users gave as storage options, to open other locations in the same way."""
         return dict(self.reopen.args[1])
 
     def source(self, path: str, size: int | None = None) -> CloudSource:
@@ -176,7 +181,7 @@ class CloudStore:
                 for found in chunk:
                     name = found["path"][len(prefix) :].removeprefix("/")
                     if name and "/" not in name:
-                        yield Entry(name, found["size"])
+                        yield Entry(name, found["size"], found["last_modified"].timestamp())
 
     def names(self, folder: str) -> Iterator[str]:
         """Names of the objects directly in a folder, in the order of `list`."""

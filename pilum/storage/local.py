@@ -77,6 +77,11 @@ class LocalStore:
         """Whether it waits for the device, as users say it."""
         return {} if self.sync else {"sync": "false"}
 
+    @property
+    def is_remote(self) -> bool:
+        """No."""
+        return False
+
     def source(self, path: str, size: int | None = None) -> LocalSource:
         """Opens a file for ranged reads.
 

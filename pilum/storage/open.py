@@ -64,7 +64,7 @@ def open_object(
     folder, slash, name = (text if is_cloud else _local_path(text)).rpartition("/")
     if not slash or not name or folder.endswith("/"):
         raise InvalidInputError(f"expected the location of a file, found {uri!r}")
-    return open_store(folder or slash, storage_options), name
+    return open_store(folder or slash, storage_options), unquote(name) if is_cloud else name
 
 
 def _scheme_of(text: str) -> str | None:

@@ -20,6 +20,8 @@ from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter
 from pilum.format.blobs import materialized
 from pilum.format.rows import RowRanges
+from pilum.format.schema import Field
+from pilum.table.ahead import opened_ahead
 from pilum.table.blobs import materialize
 from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
 from pilum.table.deletion_vector import DeletionVector
@@ -220,8 +222,9 @@ def _windows(
 ) -> Iterator[Window]:
     size = options.batch_size or _BATCH_ROWS
     meta = MetaColumns(snapshot)
-    for fragment, wanted in _wanted_rows(snapshot, options):
-        fields = fragment.fields([column.field for column in columns if column.field])
+    read = [column.field for column in columns if column.field]
+    for fragment, wanted in _wanted_rows(snapshot, options, read):
+        fields = fragment.fields(read)
         start = int(wanted.starts[0])
         # The size of payloads is not known before they are read, that of a batch does not matter.
         is_one_batch = int(wanted.stops[-1]) - start <= size
@@ -247,10 +250,10 @@ def _window(fragment: FragmentReader, rows: RowRanges, meta: MetaColumns) -> Win
 
 
 def _wanted_rows(
-    snapshot: Snapshot, options: ScanOptions
+    snapshot: Snapshot, options: ScanOptions, fields: list[Field]
 ) -> Iterator[tuple[FragmentReader, RowRanges]]:
     """Fragments with the rows that are looked at, if there are any."""
-    for fragment, start, stop in _row_ranges(snapshot, options):
+    for fragment, start, stop in _row_ranges(snapshot, options, fields):
         rows = RowRanges.of((start, stop))
         if options.filter is not None:
             rows = rows_to_test(fragment, snapshot.described, options.filter, start, stop)
@@ -259,13 +262,13 @@ def _wanted_rows(
 
 
 def _row_ranges(
-    snapshot: Snapshot, options: ScanOptions
+    snapshot: Snapshot, options: ScanOptions, fields: list[Field]
 ) -> Iterator[tuple[FragmentReader, int, int]]:
     """Fragments with their wanted rows; a limit without a filter is known to end them."""
     unfiltered = options.filter is None
     skip = options.offset if unfiltered else 0
     left = options.limit if unfiltered and options.limit is not None else snapshot.num_rows
-    for fragment in _fragments(snapshot, options):
+    for fragment in opened_ahead(_fragments(snapshot, options), fields):
         start, stop = options.row_range or (0, fragment.num_rows)
         if not 0 <= start <= stop <= fragment.num_rows:
             raise InvalidInputError(
@@ -285,6 +288,8 @@ def _row_ranges(
             position = deleted.position(start) + skipped
             first, last = deleted.physical(np.array([position, position + given - 1])).tolist()
             yield fragment, first, last + 1
+        if left == 0:
+            return
 
 
 def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentReader]:

@@ -6,7 +6,7 @@ one round of requests for all columns ──▶ decode only these values ──�
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,9 @@ from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
+from pilum.table.ahead import at_once
 from pilum.table.columns import META_COLUMNS
+from pilum.table.deletion_vector import DeletionVector
 from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
 from pilum.table.meta_columns import MetaColumns
@@ -83,11 +85,11 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
     number = np.searchsorted(bounds, rows, side="right") - 1
     ids = np.array([fragment.id for fragment in fragments], dtype=np.uint64)
     physical = rows - bounds[number]
-    for touched in np.unique(number):
-        fragment = fragments[touched]
-        if fragment.deletion_file:
-            here = number == touched
-            physical[here] = physical_rows(snapshot, fragment, physical[here])
+    touched = [n for n in np.unique(number).tolist() if fragments[n].deletion_file]
+    found = _deletions(snapshot, [fragments[n] for n in touched])
+    for n, deleted in zip(touched, found, strict=True):
+        here = number == n
+        physical[here] = physical[here] if deleted is None else deleted.physical(physical[here])
     return (ids[number] << _SHIFT) + physical.astype(np.uint64)
 
 
@@ -163,13 +165,18 @@ def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bo
         fragment.id: fragment for fragment in snapshot.manifest.fragments if fragment.deletion_file
     }
     ids = addresses >> _SHIFT
-    for number in np.unique(ids).tolist() if shrunken else ():
-        if number in shrunken:
-            deleted = snapshot.deletions(shrunken[number])
-            here = ids == number
-            rows = (addresses[here] & _ROW_MASK).astype(np.int64)
-            present[here] = ~deleted.contains(rows) if deleted else True
+    touched = [n for n in np.unique(ids).tolist() if n in shrunken] if shrunken else []
+    found = _deletions(snapshot, [shrunken[number] for number in touched])
+    for number, deleted in zip(touched, found, strict=True):
+        here = ids == number
+        rows = (addresses[here] & _ROW_MASK).astype(np.int64)
+        present[here] = ~deleted.contains(rows) if deleted else True
     return present
+
+
+def _deletions(snapshot: Snapshot, fragments: Sequence[Fragment]) -> list[DeletionVector | None]:
+    """Deleted rows of some fragments."""
+    return at_once(snapshot.store, [partial(snapshot.deletions, one) for one in fragments])
 
 
 def _take(
@@ -179,10 +186,13 @@ def _take(
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
     meta = MetaColumns(snapshot)
-    tables = [
-        _fragment_rows(reader, rows, names, schema, meta)
-        for reader, rows in _by_fragment(snapshot, distinct)
-    ]
+    tables = at_once(
+        snapshot.store,
+        [
+            partial(_fragment_rows, reader, rows, names, schema, meta)
+            for reader, rows in _by_fragment(snapshot, distinct)
+        ],
+    )
     arrow = _arrow(names, schema)
     table = pa.concat_tables(tables) if tables else arrow.empty_table()
     return table if back is None else _reordered(table, pa.array(back))

@@ -22,7 +22,8 @@ from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.encodings.dictionary_arrays import join_arrays
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
-from pilum.parallel import submit
+from pilum.parallel import submit, submit_waiting
+from pilum.storage.base import Store
 from pilum.table.columns import ScanColumn
 from pilum.table.deletion_vector import bit_mask
 
@@ -41,6 +42,8 @@ _WINDOWS_AHEAD = 2
 _SMALL_WINDOWS_AHEAD = 32
 _TASK_BYTES = 512 * 1024
 _BYTES_AHEAD = 2 * _TASK_BYTES
+_REMOTE_BYTES_AHEAD = 64 * 1024 * 1024
+"""What a network brings while one request waits."""
 _TINY_VALUES = 1024
 _TINY_VALUE_BYTES = 64
 _FEW = 0.05
@@ -53,6 +56,11 @@ MetaValues = Callable[[str, NDArray[np.int64]], pa.Array]
 
 class RowSource(Protocol):
     """What has fields to read: a fragment, or a file."""
+
+    @property
+    def store(self) -> Store:
+        """Where it is."""
+        ...
 
     def field(self, field: Field) -> FieldReader:
         """Opens what a field, with only its wanted members, needs."""
@@ -103,7 +111,8 @@ class Window:
 class _Task:
     """Segments that one thread reads together."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_remote: bool) -> None:
+        self._is_remote = is_remote
         self.size_bytes = 0.0
         self.segments: list[tuple[Segment, pa.BooleanArray | None]] = []
         self._future: Future[list[pa.Array]] | None = None
@@ -115,7 +124,8 @@ class _Task:
     def start(self) -> Future[list[pa.Array]]:
         """Hands it out, unless it is; no segment may follow."""
         if self._future is None:
-            self._future = submit(partial(_read, self.segments))
+            start = submit_waiting if self._is_remote else submit
+            self._future = start(partial(_read, self.segments))
         return self._future
 
     def cancel(self) -> None:
@@ -130,15 +140,16 @@ class _Tasks:
     Handing them out one by one costs more than decoding them.
     """
 
-    def __init__(self) -> None:
-        self._last = _Task()
+    def __init__(self, is_remote: bool) -> None:
+        self._is_remote = is_remote
+        self._last = _Task(is_remote)
 
     def add(
         self, segment: Segment, kept: pa.BooleanArray | None, size_bytes: float
     ) -> tuple[_Task, int]:
         """Returns the task of a segment, and the place of its array in the result."""
         if self._last.has_started:
-            self._last = _Task()
+            self._last = _Task(self._is_remote)
         task = self._last
         task.segments.append((segment, kept))
         task.size_bytes += size_bytes
@@ -170,7 +181,7 @@ class Pending:
         self.size_bytes = 0.0
         self._window = window
         self._columns = columns
-        own = tasks or _Tasks()
+        own = tasks or _Tasks(window.source.store.is_remote)
         # Asking how large very few values are costs more than reading them.
         is_tiny = window.rows.num_rows * len(columns) <= _TINY_VALUES
         self._places: list[list[tuple[_Task, int]] | None] = []
@@ -228,13 +239,16 @@ def read_ahead(
 ) -> Iterator[tuple[Window, Pending]]:
     """Starts reading windows before they are asked for: few large ones, or more small ones."""
     running: deque[tuple[Window, Pending]] = deque()
-    tasks = _Tasks()
+    tasks = _Tasks(is_remote=False)
     ahead_bytes = 0.0
     try:
         for window in windows:
-            running.append((window, Pending(window, columns, tasks)))
+            is_remote = window.source.store.is_remote
+            # Several windows in one task would wait one after the other.
+            running.append((window, Pending(window, columns, None if is_remote else tasks)))
             ahead_bytes += running[-1][1].size_bytes
-            is_enough = ahead_bytes >= _BYTES_AHEAD or len(running) > _SMALL_WINDOWS_AHEAD
+            wanted_bytes = _REMOTE_BYTES_AHEAD if is_remote else _BYTES_AHEAD
+            is_enough = ahead_bytes >= wanted_bytes or len(running) > _SMALL_WINDOWS_AHEAD
             if is_enough and len(running) > _WINDOWS_AHEAD:
                 ahead_bytes -= running[0][1].size_bytes
                 yield running.popleft()

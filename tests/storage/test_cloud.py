@@ -169,7 +169,7 @@ def test_memory_is_of_the_process() -> None:
 
 
 def test_files_have_locations_too(aws: Server, bucket: str) -> None:
-    store, name = open_object(f"s3://{bucket}/folder/file.lance", aws_options(aws.url))
-    assert (store.uri, name) == (f"s3://{bucket}/folder", "file.lance")
+    store, name = open_object(f"s3://{bucket}/a%20folder/a%20file", aws_options(aws.url))
+    assert (store.uri, name) == (f"s3://{bucket}/a folder", "a file")
     with pytest.raises(InvalidInputError, match="location of a file"):
         open_object("s3://bucket")
