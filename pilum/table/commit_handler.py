@@ -14,14 +14,14 @@ Source: docs/format/table.md, "Commit protocol".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
 from pilum.errors import CommitConflictError, CommitError, NotFoundError
-from pilum.storage.base import Entry, Sink, Source, Store, write_object
-from pilum.storage.io_stats import IoCounter
+from pilum.storage.around import StoreAround
+from pilum.storage.base import Store, write_object
 from pilum.storage.open import open_beside
 from pilum.table.listing import listed_manifests, newest_listed
 from pilum.table.names import ManifestName
@@ -143,69 +143,15 @@ class LockedPut(ConditionalPut):
             ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class TableStore:
+@dataclass(frozen=True)
+class TableStore(StoreAround):
     """A store together with the way in which its versions are decided.
 
     Attributes:
-        own: Where the bytes are.
         handler: Who decides.
     """
 
-    own: Store
     handler: CommitHandler
-
-    @property
-    def uri(self) -> str:
-        """Where the root is, as users name it."""
-        return self.own.uri
-
-    @property
-    def options(self) -> dict[str, str]:
-        """What users gave it as storage options."""
-        return self.own.options
-
-    @property
-    def lists_in_order(self) -> bool:
-        """Whether `list` gives names in lexical order, and early ones cost less than all."""
-        return self.own.lists_in_order
-
-    @property
-    def io(self) -> IoCounter:
-        """Counts what all stores of this root read and write."""
-        return self.own.io
-
-    def source(self, path: str, size: int | None = None) -> Source:
-        """Opens an object for ranged reads."""
-        return self.own.source(path, size)
-
-    def read(self, path: str) -> bytes:
-        """Reads a whole object."""
-        return self.own.read(path)
-
-    def sink(self, path: str) -> Sink:
-        """Starts a new object."""
-        return self.own.sink(path)
-
-    def put(self, path: str, data: bytes) -> None:
-        """Writes an object whole, replacing one of that name."""
-        self.own.put(path, data)
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes an object whole unless one of that name exists."""
-        return self.own.put_if_absent(path, data)
-
-    def list(self, folder: str) -> Iterator[Entry]:
-        """Lists the objects directly in a folder."""
-        return self.own.list(folder)
-
-    def folders(self, folder: str) -> Iterator[str]:
-        """Names of the folders directly in a folder."""
-        return self.own.folders(folder)
-
-    def delete(self, path: str) -> None:
-        """Removes an object."""
-        self.own.delete(path)
 
 
 _CONDITIONAL_PUT = ConditionalPut()

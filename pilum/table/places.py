@@ -9,15 +9,14 @@ it is the table's own: new files never go to a base by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
-from pilum.storage.base import Entry, Sink, Source, Store
-from pilum.storage.io_stats import IoCounter
+from pilum.storage.around import StoreAround
+from pilum.storage.base import Store
 from pilum.storage.open import open_beside
 from pilum.table.base_paths import BasePath
 from pilum.table.fragment import DataFile, Fragment
@@ -101,15 +100,13 @@ def _base(store: Store, base_id: int, path: str) -> tuple[BasePath, Store]:
 
 
 @dataclass(frozen=True)
-class _BasedStore:
+class _BasedStore(StoreAround):
     """The store of a table, and those of its bases, opened when they are needed.
 
     Attributes:
-        own: The table's own folder.
         bases: Other folders with files of the table.
     """
 
-    own: Store
     bases: tuple[BasePath, ...]
     _opened: dict[str, Store] = field(default_factory=dict, compare=False, repr=False)
 
@@ -119,46 +116,6 @@ class _BasedStore:
         if found is None:
             found = self._opened.setdefault(base.path, open_beside(self.own, base.path))
         return found
-
-    @property
-    def uri(self) -> str:
-        return self.own.uri
-
-    @property
-    def io(self) -> IoCounter:
-        return self.own.io
-
-    @property
-    def lists_in_order(self) -> bool:
-        return self.own.lists_in_order
-
-    @property
-    def options(self) -> dict[str, str]:
-        return self.own.options
-
-    def source(self, path: str, size: int | None = None) -> Source:
-        return self.own.source(path, size)
-
-    def read(self, path: str) -> bytes:
-        return self.own.read(path)
-
-    def sink(self, path: str) -> Sink:
-        return self.own.sink(path)
-
-    def put(self, path: str, data: bytes) -> None:
-        self.own.put(path, data)
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        return self.own.put_if_absent(path, data)
-
-    def list(self, folder: str) -> Iterator[Entry]:
-        return self.own.list(folder)
-
-    def folders(self, folder: str) -> Iterator[str]:
-        return self.own.folders(folder)
-
-    def delete(self, path: str) -> None:
-        self.own.delete(path)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return with_bases, (self.own, self.bases)
