@@ -19,8 +19,14 @@ OWN_EXPORTS = {
     "Explanation",
     "explain",  # there it is for plans of scans
 }
-OWN_PARAMETERS = {"buffer_alignment", "encoding_options"}  # of all that writes, as above
+OWN_PARAMETERS = {
+    "buffer_alignment",  # of all that writes, as above
+    "commit_handler",  # there only for what it knows itself
+    "encoding_options",
+    "idempotency_key",
+}
 OWN_NAMES = {
+    ("LanceDataset", "last_commit"),
     ("LanceDataset", "pin"),
     ("LanceDataset", "pinned"),  # how the floors of the front make one
     ("LanceDataset", "snapshot"),  # what the front reads from
