@@ -1,0 +1,129 @@
+"""A process that changes a table again and again, and says what was acknowledged.
+
+Arguments: library, path, number of the worker, changes. It prints "ready", waits for a line, and
+then prints one JSON text for each change that succeeded, with the version that it became. Of
+changes that failed it prints the error; they must have had no effect.
+
+Each worker deletes and updates only rows that it has appended itself, so that what a change does
+follows from the order of the versions alone.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+
+Told = dict[str, Any] | None
+
+
+class Worker:
+    """What one process remembers."""
+
+    def __init__(self, library: Any, path: str, number: int) -> None:
+        self.lance = library
+        self.path = path
+        self.number = number
+        self.random = random.Random(number)
+        self.ids: list[int] = []
+        self.count = 0
+
+    def change(self) -> Told:
+        """Makes one change; None if there is nothing to tell."""
+        changes: list[Callable[[], Told]] = [
+            *[self.append] * 4,
+            *[self.delete] * 2,
+            *[self.update] * 2,
+            self.add_column,
+            self.tag,
+            self.compact,
+            self.overwrite,
+        ]
+        self.count += 1
+        return self.random.choice(changes)()
+
+    def append(self) -> Told:
+        ids = self.new_ids()
+        version = self.write(ids, "append")
+        self.ids += ids
+        return {"do": "append", "ids": ids, "version": version}
+
+    def overwrite(self) -> Told:
+        ids = self.new_ids()
+        version = self.write(ids, "overwrite")
+        self.ids = ids
+        return {"do": "overwrite", "ids": ids, "version": version}
+
+    def delete(self) -> Told:
+        data, ids = self.open(), self.some()
+        data.delete(in_list(ids))
+        self.ids = [number for number in self.ids if number not in ids]
+        return {"do": "delete", "ids": ids, "version": data.version}
+
+    def update(self) -> Told:
+        data, ids = self.open(), self.some()
+        result = data.update({"v": "v + 1"}, where=in_list(ids))
+        if not result["num_rows_updated"]:
+            return None
+        return {"do": "update", "ids": ids, "version": data.version}
+
+    def add_column(self) -> Told:
+        data, name = self.open(), f"c{self.number}_{self.count}"
+        data.add_columns({name: "id * 2"})
+        return {"do": "add column", "name": name, "version": data.version}
+
+    def tag(self) -> Told:
+        data, name = self.open(), f"t{self.number}-{self.count}"
+        data.tags.create(name, data.version)
+        return {"do": "tag", "name": name, "version": data.version}
+
+    def compact(self) -> Told:
+        self.open().optimize.compact_files()
+        return None  # nobody sees it
+
+    def open(self) -> Any:
+        return self.lance.dataset(self.path)
+
+    def write(self, ids: list[int], mode: str) -> int:
+        columns = {"id": pa.array(ids, pa.int64()), "v": pa.array([0] * len(ids), pa.int64())}
+        if mode == "append":
+            for field in self.open().schema:
+                columns.setdefault(field.name, pa.nulls(len(ids), field.type))
+        written = self.lance.write_dataset(pa.table(columns), self.path, mode=mode)
+        return int(written.version)
+
+    def new_ids(self) -> list[int]:
+        start = self.number * 1_000_000 + self.count * 100
+        return list(range(start, start + self.random.randint(1, 20)))
+
+    def some(self) -> list[int]:
+        return self.random.sample(self.ids, len(self.ids) // 2) or [-1]
+
+
+def in_list(ids: list[int]) -> str:
+    """The condition that names these rows."""
+    return f"id IN ({', '.join(map(str, ids))})"
+
+
+def main() -> None:
+    """Runs the worker."""
+    library, path, number, changes = sys.argv[1:]
+    worker = Worker(import_module(library), path, int(number))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(int(changes)):
+        try:
+            told = worker.change()
+        except Exception as error:
+            told = {"do": "fail", "error": f"{library}: {type(error).__name__}: {error}"}
+        if told:
+            print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main()
