@@ -56,7 +56,7 @@ class Bucket:
     """
 
     client: Any
-    secrets: frozenset[str] = frozenset()
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
     has_suffix_ranges: bool = True
     lists_in_order: bool = True
     process: int | None = None

@@ -12,6 +12,7 @@ One client serves all tables of a bucket that are opened with the same options.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache, lru_cache, partial
@@ -42,6 +43,7 @@ _SERVICES = {
 CLOUD_SCHEMES = frozenset(_SERVICES) | _MEMORY
 """What `open_cloud` opens."""
 
+_SPECIAL = re.compile("[%?#]")
 _EXPRESS_SUFFIX = "--x-s3"
 _CLIENTS = 64
 
@@ -69,8 +71,10 @@ def open_cloud(uri: str, options: Mapping[str, Any] | None = None) -> CloudStore
         root, bucket = f"{authority}/{root}".strip("/"), _memory(_obstore())
     else:
         bucket = _bucket(uri, _SERVICES[scheme], authority, given)
-    uri = f"{scheme}://{authority}/{unquote(path)}".rstrip("/")
-    return CloudStore(uri, root, bucket, partial(open_cloud, uri.replace("%", "%25"), given))
+    # Who opens the store by its `uri` again finds the same place.
+    plain = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", unquote(path))
+    uri = f"{scheme}://{authority}/{plain}".rstrip("/")
+    return CloudStore(uri, root, bucket, partial(open_cloud, uri, given))
 
 
 def _bucket(uri: str, service: Service, authority: str, options: dict[str, Any]) -> Bucket:
@@ -94,7 +98,7 @@ def _client(obstore: ModuleType, service: str, bucket: str, settings: Settings) 
             "retry_timeout": timedelta(seconds=settings.retry_seconds),
         },
     }
-    secrets, process = settings.secrets, os.getpid()
+    secrets, process = settings.secrets, _home_process()
     if service == GCS.name:
         return Bucket(obstore.GCSStore(bucket, config=config, **more), secrets, process=process)
     if service == AZURE.name:
@@ -111,7 +115,14 @@ def _client(obstore: ModuleType, service: str, bucket: str, settings: Settings) 
 @cache
 def _memory(obstore: ModuleType) -> Bucket:
     """The memory of the process; who knows a location finds what others wrote there."""
+    _home_process()
     return Bucket(obstore.MemoryStore())
+
+
+@cache
+def _home_process() -> int:
+    """The first process that used the client; copies forked off it have none of its threads."""
+    return os.getpid()
 
 
 @cache

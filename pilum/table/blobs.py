@@ -9,7 +9,7 @@ wanted of it. Source: docs/format/blobs.md, "Where payloads stand".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -275,11 +275,15 @@ def _locate_outside(
             raise UnsupportedFormatError("blobs at URIs below a base path are not supported")
         uris = descriptors.field("blob_uri").take(pa.array(rows)).dictionary_encode()
         which[rows] = len(objects) + uris.indices.to_numpy()
-        objects.extend(object_at(uri) for uri in uris.dictionary.to_pylist())
+        objects.extend(object_at(uri, store.options) for uri in uris.dictionary.to_pylist())
 
 
-def object_at(uri: str) -> tuple[Store, str]:
+def object_at(uri: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
     """The store and path of what a blob refers to.
+
+    Args:
+        uri: Where it is.
+        options: Storage options of the table, for what lies in the same object store.
 
     Raises:
         CorruptFileError: If it is not an absolute URI.
@@ -288,7 +292,7 @@ def object_at(uri: str) -> tuple[Store, str]:
     if "://" not in uri:
         raise CorruptFileError(f"a blob at {uri!r}, which is no absolute URI")
     try:
-        return open_object(uri)
+        return open_object(uri, options)
     except InvalidInputError as error:
         raise CorruptFileError(f"a blob at {error}") from None
 
