@@ -333,10 +333,10 @@ def _publish(
 def _require_index_remap(
     snapshot: Snapshot, tasks: Sequence[CompactionTask], options: CompactionOptions
 ) -> None:
-    if options.records_moves is not False:
+    if options.records_moves is not False or snapshot.has_stable_row_ids:
         return
     moves = [Move(task.sources, ()) for task in tasks]
-    if Coverage(snapshot.store, snapshot.manifest.index_section).needs(moves):
+    if Coverage(snapshot.store, snapshot.manifest).needs(moves):
         raise UnsupportedFeatureError(
             "defer_index_remap=False: files of indices cannot be written anew; leave it out to "
             "record for them where rows went"

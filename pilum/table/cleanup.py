@@ -27,6 +27,7 @@ from typing import Self
 
 from pilum.errors import InvalidInputError, NotFoundError
 from pilum.storage.base import Entry, Store
+from pilum.table.lines import Line
 from pilum.table.manifest import Manifest
 from pilum.table.names import VERSIONS_FOLDER, ManifestName, is_detached_name, manifest_names
 from pilum.table.owned_files import FileKind, OwnedFile, References, owned_files, references
@@ -141,7 +142,8 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
     names = manifest_names(listed, f"{store.uri}/{VERSIONS_FOLDER}")
     found = list(_read_all(store, names))
     chosen = [one for one in found if _is_chosen(one, found, manifest.version, policy)]
-    pins = pinned_versions(store, manifest.branch)
+    line = Line.of(store, manifest.branch)
+    pins = pinned_versions(line.root, line.branch)
     pinned = {pin.version for pin in pins}
     kept_pins = tuple(pin for pin in pins if pin.version in {one.version for one in chosen})
     _refuse_tagged(kept_pins, policy)

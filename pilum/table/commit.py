@@ -225,7 +225,8 @@ class _Committer:
         """The manifest of the next version: what the operation makes, and what all have."""
         base = self._base(names)
         self._merge(base)
-        prepared = self.transaction.operation.prepared(self.store, base)
+        store = with_bases(self.store, base.base_paths)
+        prepared = self.transaction.operation.prepared(store, base)
         self.transaction = replace(self.transaction, operation=prepared)
         content = prepared.apply(base)
         known = {fragment.files for fragment in base.fragments}

@@ -26,6 +26,7 @@ from pilum.table.commit import commit
 from pilum.table.compaction_plan import CompactionOptions
 from pilum.table.compaction_rows import live_rows, written_schema
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.lineage import lineage_of_fragments, with_lineage
 from pilum.table.manifest import Manifest
 from pilum.table.names import data_path
 from pilum.table.operations.reserve import ReserveFragments
@@ -80,7 +81,13 @@ def rewrite_fragments(
 
     schema = written_schema(snapshot)
     written = _write_options(snapshot, options, len(schema.fields))
-    return Move(tuple(fragments), write_fragments(snapshot.store, schema, counted(), written))
+    new = write_fragments(snapshot.store, schema, counted(), written)
+    move = Move(tuple(fragments), new)
+    try:
+        return replace(move, new=with_lineage(new, lineage_of_fragments(snapshot, fragments)))
+    except BaseException:
+        discard_moves(snapshot.store, [move])
+        raise
 
 
 def rewrite_all(

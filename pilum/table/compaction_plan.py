@@ -99,7 +99,7 @@ def plan_compaction(
         UnsupportedFeatureError: If an index does not tell what it covers.
         CorruptFileError: If the indices are damaged.
     """
-    coverage = Coverage(store, manifest.index_section)
+    coverage = Coverage(store, manifest)
     tasks = [
         task
         for found in _bins(manifest.fragments, coverage, options)

@@ -31,6 +31,7 @@ from pilum.table.names import (
     TRANSACTIONS_FOLDER,
     VERSIONS_FOLDER,
     data_path,
+    index_folder,
     transaction_path,
 )
 
@@ -117,7 +118,7 @@ def index_folder_of(index: table_pb2.IndexMetadata) -> str:
     """
     if len(index.uuid.uuid) != 16:
         raise CorruptFileError(f"a uuid of {len(index.uuid.uuid)} bytes", f"index {index.name!r}")
-    return f"{_INDICES_FOLDER}/{uuid.UUID(bytes=index.uuid.uuid)}"
+    return index_folder(str(uuid.UUID(bytes=index.uuid.uuid)))
 
 
 def owned_files(store: Store) -> Iterator[OwnedFile]:

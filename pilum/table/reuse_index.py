@@ -29,10 +29,11 @@ from pilum.format.pb import reuse_pb2, table_pb2
 from pilum.storage.base import Store, write_object
 from pilum.table.deletion_bytes import load_deletions
 from pilum.table.fragment import Fragment
-from pilum.table.index_segments import covered_fragments
+from pilum.table.index_segments import covered_fragments, has_doubtful_coverage
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import decode_message
-from pilum.table.owned_files import index_folder_of
+from pilum.table.names import index_folder
+from pilum.table.places import index_place
 
 __all__ = ["Coverage", "Move", "with_moves"]
 
@@ -57,16 +58,21 @@ class Coverage:
     """Which indices cover which fragments of a version, after all moves that were written down.
 
     Args:
-        store: Where the table is.
-        section: The `IndexSection` of the version.
+        store: Where the table is, with its base paths.
+        manifest: The version.
 
     Raises:
         UnsupportedFeatureError: If an index does not tell what it covers.
         CorruptFileError: If the indices are damaged.
     """
 
-    def __init__(self, store: Store, section: bytes) -> None:
-        self.section = table_pb2.IndexSection.FromString(section)
+    def __init__(self, store: Store, manifest: Manifest) -> None:
+        if has_doubtful_coverage(manifest):
+            raise UnsupportedFeatureError(
+                f"{store.uri}: the indices are of a writer that noted wrong fragments for them, so "
+                "no rows can be moved; drop the indices first"
+            )
+        self.section = table_pb2.IndexSection.FromString(manifest.index_section)
         self.versions = _load_versions(store, self.section)
         moves = [
             (BitMap(one.id for one in group.old_fragments), [one.id for one in group.new_fragments])
@@ -123,7 +129,7 @@ def with_moves(
         UnsupportedFeatureError: If an index does not tell what it covers.
         CorruptFileError: If the indices or deletion files are damaged.
     """
-    coverage = Coverage(store, manifest.index_section)
+    coverage = Coverage(store, manifest)
     if not always and not coverage.needs(moves):
         return manifest.index_section, ()
     coverage.move(moves)
@@ -145,8 +151,9 @@ def _load_versions(store: Store, section: table_pb2.IndexSection) -> list[_Detai
             if not details.HasField("external"):
                 return list(details.inline.versions)
             place = details.external
-            path = f"{index_folder_of(index)}/{place.path}"
-            data = store.read(path)[place.offset : place.offset + place.size]
+            home, folder = index_place(store, index)
+            path = f"{folder}/{place.path}"
+            data = home.read(path)[place.offset : place.offset + place.size]
             if len(data) != place.size:
                 raise CorruptFileError(f"expected {place.size} bytes, found {len(data)}", path)
             return list(decode_message(_Details.Content, data, path).versions)
@@ -210,8 +217,9 @@ def _addresses(store: Store, fragments: Iterable[Fragment]) -> bytes:
 def _entry(
     store: Store, manifest: Manifest, moves: Iterable[Move], content: _Details.Content
 ) -> tuple[table_pb2.IndexMetadata, tuple[str, ...]]:
+    number = uuids.uuid4()
     entry = table_pb2.IndexMetadata(
-        uuid=table_pb2.UUID(uuid=uuids.uuid4().bytes),
+        uuid=table_pb2.UUID(uuid=number.bytes),
         name=_NAME,
         dataset_version=manifest.version,
         index_version=0,
@@ -227,7 +235,7 @@ def _entry(
     if len(data) <= _MAX_INLINE_BYTES:
         entry.index_details.value = _Details(inline=content).SerializeToString(deterministic=True)
         return entry, ()
-    path = f"{index_folder_of(entry)}/{_FILE_NAME}"
+    path = f"{index_folder(str(number))}/{_FILE_NAME}"
     write_object(store, path, data)
     place = table_pb2.ExternalFile(path=_FILE_NAME, size=len(data))
     entry.index_details.value = _Details(external=place).SerializeToString(deterministic=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
 from pilum.table.features import Feature
@@ -21,6 +21,7 @@ from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import data_format_of, data_paths, numbered, require_fits
+from pilum.table.operations.indices import with_rewritten_fragments
 from pilum.table.reuse_index import Move, with_moves
 
 __all__ = ["Rewrite"]
@@ -104,6 +105,8 @@ class Rewrite(Operation):
         """
         for path in self.written:  # for a version that somebody else has taken
             store.delete(path)
+        if manifest.reader_flags & Feature.STABLE_ROW_IDS:
+            return replace(self, indices=self._indices_of_ids(manifest), written=())
         if not self.records_moves and not manifest.index_section:
             return replace(self, indices=b"", written=())
         indices, written = with_moves(store, manifest, self.moves, always=self.records_moves)
@@ -116,12 +119,9 @@ class Rewrite(Operation):
             InvalidInputError: If the table does not have an old fragment as it was, if an id is
                 taken, or if the operation is not prepared.
             SchemaMismatchError: If the new files do not fit the schema.
-            UnsupportedFeatureError: If rows of the table have stable ids.
         """
         if self.indices is None:
             raise InvalidInputError("the rewrite is not prepared for this version")
-        if manifest.reader_flags & Feature.STABLE_ROW_IDS:
-            raise UnsupportedFeatureError("a rewrite of fragments with stable row ids")
         old, new = {fragment.id for fragment in self._old()}, self._new()
         self._require_same(manifest)
         require_fits(new, manifest.schema)
@@ -132,6 +132,16 @@ class Rewrite(Operation):
             raise InvalidInputError("new fragments have ids that are taken")
         changed = replace(manifest, fragments=tuple(fragments), index_section=self.indices)
         return _with_formats(changed, new)
+
+    def _indices_of_ids(self, manifest: Manifest) -> bytes:
+        """The indices of a table whose rows keep their ids: they need no record of moves."""
+        groups = [([one.id for one in m.old], [one.id for one in m.new]) for m in self.moves]
+        try:
+            return with_rewritten_fragments(manifest.index_section, groups, stable_row_ids=True)
+        except InvalidInputError as error:
+            raise CommitConflictError(
+                f"{error}; plan the compaction anew on the latest version", retryable=True
+            ) from error
 
     def _require_same(self, manifest: Manifest) -> None:
         """The files of others may have been dropped, but no rows may have gone."""
