@@ -249,3 +249,62 @@ def test_blobs_of_version_1_are_carried(tmp_path: Path) -> None:
     dataset.optimize.compact_files()
     assert dataset.to_table(blob_handling="all_binary") == expected
     assert lance.dataset(uri).count_rows() == 8
+
+
+_LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+
+
+def test_stable_row_ids_and_lineage_are_kept(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    for first in range(0, 400, 100):
+        rows = range(first, first + 100)
+        table = pa.table({"a": rows, "zone": rows, "s": [str(key % 10) for key in rows]})
+        lance.write_dataset(table, uri, mode="append", enable_stable_row_ids=True)
+    theirs = lance.dataset(uri)
+    theirs.create_scalar_index("a", "BTREE")
+    theirs.create_scalar_index("zone", "ZONEMAP")
+    theirs.create_scalar_index("s", "BITMAP")
+    theirs.update({"s": "'new'"}, where="a % 50 = 7")
+    theirs.delete("a % 9 = 1")
+    columns = ["a", "s", *_LINEAGE]
+    dataset = pilum.dataset(uri)
+    expected = dataset.to_table(columns=columns).sort_by("a")
+    metrics = dataset.optimize.compact_files(target_rows_per_fragment=150)
+    assert metrics.fragments_removed
+    assert dataset.to_table(columns=columns).sort_by("a") == expected
+    theirs = lance.dataset(uri)
+    assert theirs.to_table(columns=columns).sort_by("a") == expected
+    theirs.validate()
+    for filter in ("a = 57", "a BETWEEN 90 AND 110", "zone > 395", "s = '3'"):
+        found = theirs.to_table(filter=filter).sort_by("a")
+        assert found == dataset.to_table(filter=filter).sort_by("a"), filter
+    ids = expected["_rowid"].to_pylist()[::17]
+    assert theirs._take_rows(ids)["a"].to_pylist() == expected["a"].to_pylist()[::17]
+    # Ids go on from where they were, and the reference compacts what is there.
+    lance.write_dataset(theirs.to_table().slice(0, 5), uri, mode="append")
+    theirs = lance.dataset(uri)
+    theirs.optimize.compact_files()
+    found = pilum.dataset(uri).to_table(columns=["_rowid"])["_rowid"].to_pylist()
+    assert len(set(found)) == len(found) == expected.num_rows + 5
+
+
+def test_clones_and_branches_are_compacted_for_themselves(tmp_path: Path) -> None:
+    uri, clone = str(tmp_path / "table"), str(tmp_path / "clone")
+    for first in (0, 100):
+        append(uri, first, 100)
+    theirs = lance.dataset(uri)
+    theirs.create_scalar_index("a", "BTREE")
+    theirs.delete("a = 150")
+    theirs.shallow_clone(clone, theirs.version)
+    theirs.create_branch("side", theirs.version)
+    before = {path.name for path in (tmp_path / "table" / "data").iterdir()}
+    side = pilum.dataset(uri).checkout_version(("side", None))
+    for dataset in (pilum.dataset(clone), side):
+        metrics = dataset.optimize.compact_files()
+        assert metrics.fragments_removed == 2
+        assert dataset.count_rows(filter="a > 140 AND a < 160") == 18
+    assert {path.name for path in (tmp_path / "table" / "data").iterdir()} == before
+    assert len(list((tmp_path / "clone" / "data").iterdir())) == 1
+    for dataset in (lance.dataset(clone), lance.dataset(uri).checkout_version(("side", None))):
+        assert dataset.to_table(filter="a > 140 AND a < 160").num_rows == 18
+    assert pilum.dataset(uri).version == theirs.version

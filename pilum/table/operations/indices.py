@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _FRAGMENT_REUSE = "__lance_frag_reuse"
-_ADDRESS_KINDS = frozenset({"unknown", "zonemap", "bloomfilter"})
+_ADDRESS_KINDS = frozenset({"unknown", "btree", "zonemap", "bloomfilter"})
 """Kinds that keep row addresses even where rows have stable ids, or may do so."""
 
 

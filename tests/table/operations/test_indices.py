@@ -38,7 +38,7 @@ def entry(
     covers: list[int] | None,
     *,
     version: int = 1,
-    details: str = "/lance.table.BTreeIndexDetails",
+    details: str = "/lance.table.BitmapIndexDetails",
 ) -> table_pb2.IndexMetadata:
     index = table_pb2.IndexMetadata(name=name, fields=fields, dataset_version=version)
     index.uuid.uuid = uuid4().bytes
@@ -130,7 +130,7 @@ def test_related_fields_are_those_above_and_below() -> None:
 
 
 def test_rewritten_fragments_take_the_place_of_the_old_ones_if_rows_have_ids() -> None:
-    zones = "/lance.table.ZoneMapIndexDetails"
+    zones = "/lance.table.BTreeIndexDetails"
     data = section(
         entry("a", [A], [0, 1, 2]),
         entry("x", [X], [2]),
@@ -150,7 +150,7 @@ def test_rewritten_fragments_take_the_place_of_the_old_ones_if_rows_have_ids() -
 
 
 def test_moved_rows_are_still_known_to_indices_on_other_columns() -> None:
-    zones = "/lance.table.ZoneMapIndexDetails"
+    zones = "/lance.table.BTreeIndexDetails"
     data = section(
         entry("a", [A], [0, 1]),
         entry("x", [X], [0, 1]),
