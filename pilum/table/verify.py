@@ -39,6 +39,7 @@ from pilum.table.names import (
     transaction_path,
 )
 from pilum.table.owned_files import index_folder_of, owned_files, references
+from pilum.table.places import data_file_place, own_store, with_bases
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 from pilum.table.tags import list_tags
@@ -117,7 +118,7 @@ class _Check:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._store: Store = snapshot.store
+        self._store: Store = own_store(snapshot.store)
         self._session = Session(metadata_cache_size_bytes=_CACHE_BYTES)
         self._found = Findings()
         self._sizes = {file.path: file.size for file in owned_files(self._store)}
@@ -165,48 +166,49 @@ class _Check:
         if manifest.transaction_file and transaction is None:
             self._require(transaction_path(manifest.transaction_file), None, name.version)
         self._check_indices(manifest)
+        store = with_bases(self._store, manifest.base_paths)
         with suppress(PilumError, OSError):  # files say below what is wrong with them
-            manifest = with_counted_rows(self._store, manifest, self._session)
+            manifest = with_counted_rows(store, manifest, self._session)
         for fragment in manifest.fragments:
-            self._check_fragment(fragment, name.version)
+            self._check_fragment(store, fragment, name.version)
 
     def _check_indices(self, manifest: Manifest) -> None:
         section = table_pb2.IndexSection.FromString(manifest.index_section)
         for index in section.indices:
-            if index.HasField("base_id"):
-                continue
-            for file in index.files:
+            for file in () if index.HasField("base_id") else index.files:
                 path = f"{index_folder_of(index)}/{file.path}"
                 self._require(path, file.size_bytes or None, manifest.version)
 
-    def _check_fragment(self, fragment: Fragment, version: int) -> None:
+    def _check_fragment(self, store: Store, fragment: Fragment, version: int) -> None:
         for file in fragment.files:
             key = (file, fragment.physical_rows)
             if key not in self._seen:
                 self._seen.add(key)
-                self._check_data_file(fragment, file, version)
-        if fragment.deletion_file:
-            path = fragment.deletion_file.path(fragment.id)
-            if path not in self._paths and self._require(path, None, version):
-                self._try(path, version, lambda: load_deletions(self._store, fragment))
+                self._check_data_file(store, fragment, file, version)
+        deleted = fragment.deletion_file
+        if deleted is None:
+            return
+        path = deleted.path(fragment.id)
+        if deleted.base_id is not None:
+            place = f"{path} of base path {deleted.base_id}"
+            if place not in self._seen:
+                self._seen.add(place)
+                self._try(place, version, lambda: load_deletions(store, fragment))
+        elif self._require(path, None, version):
+            self._try(path, version, lambda: load_deletions(store, fragment))
 
-    def _check_data_file(self, fragment: Fragment, file: DataFile, version: int) -> None:
+    def _check_data_file(
+        self, store: Store, fragment: Fragment, file: DataFile, version: int
+    ) -> None:
         path = data_path(file.path)
         is_legacy = FileVersion.from_numbers(file.major, file.minor) is FileVersion.LEGACY
         # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
-        if self._require(path, None if is_legacy else file.size_bytes, version):
-            self._try(path, version, lambda: self._check_end(fragment, file, path))
-
-    def _check_end(self, fragment: Fragment, file: DataFile, path: str) -> None:
-        reader = open_file(self._store.source(path))
-        try:
-            if reader.num_rows != fragment.physical_rows:
-                raise CorruptFileError(
-                    f"rows: the manifest says {fragment.physical_rows}, the file {reader.num_rows}",
-                    f"fragment {fragment.id}",
-                )
-        finally:
-            reader.source.close()
+        size = None if is_legacy else file.size_bytes
+        if file.base_id is not None:
+            place = f"{file.path} of base path {file.base_id}"
+            self._try(place, version, lambda: _check_end(store, fragment, file, size))
+        elif self._require(path, size, version):
+            self._try(path, version, lambda: _check_end(store, fragment, file, None))
 
     def _decode(self, fragment: Fragment, on_rows: OnRows) -> None:
         """Reads all rows, deleted ones included."""
@@ -278,3 +280,17 @@ class _Check:
 
     def _entry(self, name: ManifestName) -> Entry:
         return self._listed[name.path.rpartition("/")[2]]
+
+
+def _check_end(store: Store, fragment: Fragment, file: DataFile, size: int | None) -> None:
+    """Opens a data file and compares it with the manifest."""
+    home, path = data_file_place(store, file)
+    reader = open_file(home.source(path, size))
+    try:
+        if reader.num_rows != fragment.physical_rows:
+            raise CorruptFileError(
+                f"rows: the manifest says {fragment.physical_rows}, the file {reader.num_rows}",
+                f"fragment {fragment.id}",
+            )
+    finally:
+        reader.source.close()

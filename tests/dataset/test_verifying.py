@@ -126,6 +126,21 @@ def test_tags_of_versions_that_are_gone(root: Path) -> None:
     assert [fault.path for fault in report.missing] == ["_refs/tags/first.json"]
 
 
+def test_files_in_base_paths_are_looked_at(root: Path) -> None:
+    clone = root.parent / "clone"
+    dataset = pilum.dataset(str(root)).shallow_clone(str(clone), 4)
+    dataset.delete("a = 500")
+    report = dataset.verify(deep=True)
+    assert report.is_valid
+    assert not report.orphaned
+    path = data_file(root)
+    cut(root / path)
+    assert [fault.kind for fault in dataset.verify().damaged] == ["damaged"]
+    (root / path).unlink()
+    (fault,) = dataset.verify().missing
+    assert fault.path == f"{path.removeprefix('data/')} of base path 0"
+
+
 def test_blobs_are_read_by_a_deep_check(tmp_path: Path) -> None:
     values = [b"in the file", b"x" * 100_000, b"y" * 5_000_000, None]
     uri = str(tmp_path / "blobs")
