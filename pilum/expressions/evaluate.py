@@ -129,7 +129,7 @@ def _remainder(left: Datum, right: Datum, floating: bool) -> Datum:
     """The remainder with the sign of the dividend."""
     if not floating:
         quotient = pc.divide_checked(left, right)
-        return pc.subtract_checked(left, pc.multiply_checked(quotient, right))
+        return pc.subtract(left, pc.multiply(quotient, right))  # neither is beyond `left`
     missing = pc.or_(pc.is_null(left), pc.is_null(right))
     with np.errstate(all="ignore"):
         values = np.fmod(_floats(left), _floats(right))

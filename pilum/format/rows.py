@@ -56,6 +56,8 @@ class RowRanges:
 
     def rows(self) -> NDArray[np.int64]:
         """Every row, int64, shape (num_rows,)."""
+        if len(self.bounds) == 1:
+            return np.arange(self.bounds[0, 0], self.bounds[0, 1], dtype=np.int64)
         lengths = self.stops - self.starts
         firsts = np.repeat(self.starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
         return firsts + np.arange(len(firsts), dtype=np.int64)

@@ -34,7 +34,8 @@ __all__ = ["Matches", "join_keys", "require_joinable"]
 BLOCK_BYTES = 64 << 20
 """About how many bytes of keys of the source are in memory at once; their hash table takes more."""
 
-_WINDOW_ROWS = 1 << 20
+_WINDOW_BYTES = 64 << 20
+_SLICE_ROWS = 1 << 20
 _BATCH_ROWS = 1 << 16
 _ROW = "row"
 _ADDRESS = "address"
@@ -92,8 +93,8 @@ def _blocks(source: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     first = size_bytes = 0
     for whole in source:
         # One batch may be all of a source.
-        for start in range(0, whole.num_rows, _WINDOW_ROWS):
-            batch = whole.slice(start, _WINDOW_ROWS)
+        for start in range(0, whole.num_rows, _SLICE_ROWS):
+            batch = whole.slice(start, _SLICE_ROWS)
             numbers = pa.array(np.arange(first, first + batch.num_rows))
             first += batch.num_rows
             held.append(_keys(batch.columns, numbers, _ROW))
@@ -108,22 +109,22 @@ def _blocks(source: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 def _pairs(snapshot: Snapshot, names: list[str], block: pa.Table) -> Iterator[Matches]:
     on = block.column_names[:-1]
     # Arrow builds the hash table again for each window, so they grow with it.
-    for window in _windows(snapshot, names, max(_WINDOW_ROWS, block.num_rows)):
+    for window in _windows(snapshot, names, max(_WINDOW_BYTES, block.nbytes)):
         joined = window.join(block, on, join_type="inner")
         yield Matches(joined.column(_ADDRESS).to_numpy(), joined.column(_ROW).to_numpy())
 
 
-def _windows(snapshot: Snapshot, names: list[str], num_rows: int) -> Iterator[pa.Table]:
+def _windows(snapshot: Snapshot, names: list[str], full_bytes: int) -> Iterator[pa.Table]:
     """Keys of the table that have no nulls, with the addresses of their rows."""
     options = ScanOptions(columns=(*names, ROW_ADDRESS), batch_size=_BATCH_ROWS)
     held: list[pa.RecordBatch] = []
-    held_rows = 0
+    size_bytes = 0
     for batch in scan(snapshot, options):
         held.append(_keys(batch.columns[:-1], batch.columns[-1], _ADDRESS))
-        held_rows += batch.num_rows
-        if held_rows >= num_rows:
+        size_bytes += held[-1].nbytes
+        if size_bytes >= full_bytes:
             yield pa.Table.from_batches(held)
-            held, held_rows = [], 0
+            held, size_bytes = [], 0
     if held:
         yield pa.Table.from_batches(held)
 

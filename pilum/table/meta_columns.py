@@ -80,7 +80,7 @@ class MetaColumns:
 
 
 def _addresses(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return rows.astype(np.uint64) + (np.uint64(reader.id) << _SHIFT)
+    return rows.view(np.uint64) + (np.uint64(reader.id) << _SHIFT)
 
 
 def _row_ids(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -90,8 +90,11 @@ class Window:
 
     def wanted(self) -> NDArray[np.int64]:
         """The rows that are wanted."""
-        rows = self.rows.rows()
-        return rows if self.kept is None else rows[self.kept.to_numpy(zero_copy_only=False)]
+        if self.kept is None:
+            return self.rows.rows()
+        kept = np.flatnonzero(self.kept.to_numpy(zero_copy_only=False))
+        one_range = len(self.rows.bounds) == 1
+        return kept + self.rows.bounds[0, 0] if one_range else self.rows.rows()[kept]
 
     def matching(self, mask: pa.BooleanArray) -> Window:
         """Fewer rows: of those that are wanted the ones for which `mask` is true."""
