@@ -1,22 +1,30 @@
-"""Which rows of a fragment a filter has to look at, by what its files know about their contents.
+"""Which rows of a fragment a filter has to look at, by what is known about their contents.
 
 batches of a legacy file   | x in [1, 9] | x in [5, 12] | x unknown |
 filter x > 10              |             |##############|###########|     rows that are read
+
+Of row ids and addresses that is always known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.expressions import BoundFilter
 from pilum.expressions.prune import Zones
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
-from pilum.table.columns import scan_columns
+from pilum.table.columns import ROW_ADDRESS, ROW_ID, scan_columns
 from pilum.table.files import FragmentReader
+from pilum.table.row_id_segments import Piece
 
 __all__ = ["rows_to_test"]
+
+_ZONE_ROWS = 1 << 16
 
 
 def rows_to_test(
@@ -28,7 +36,8 @@ def rows_to_test(
         CorruptFileError: If what a file knows about itself is damaged.
     """
     whole = RowRanges.of((start, stop))
-    zones = _zones(fragment, schema, filter)
+    # What the table knows of ids tells more, and no file has to be opened for it.
+    zones = _zones_of_ids(fragment, schema, filter) or _zones(fragment, schema, filter)
     if not zones or not len(whole.bounds):
         return whole
     bounds = next(iter(zones.values())).row_bounds
@@ -51,6 +60,43 @@ def _zones(
         if own and first and np.array_equal(own.row_bounds, first.row_bounds):
             found[(top, *members)] = own
     return found
+
+
+def _zones_of_ids(
+    fragment: FragmentReader, schema: Schema, filter: BoundFilter
+) -> dict[tuple[str, ...], Zones]:
+    """Of row ids or row addresses, if a filter reads some."""
+    names = {ROW_ID, ROW_ADDRESS}.intersection(filter.columns).difference(schema.names)
+    if not names:
+        return {}
+    if ROW_ID in names and fragment.fragment.row_ids is not None:
+        return {(ROW_ID,): _zones_of_pieces(fragment.row_ids.pieces)}
+    first = fragment.id << 32
+    zones = _zones_of_pieces([range(first, first + fragment.num_rows)])
+    return {(name,): zones for name in names}
+
+
+def _zones_of_pieces(pieces: Sequence[Piece]) -> Zones:
+    parts = [
+        piece[start : start + _ZONE_ROWS]
+        for piece in pieces
+        for start in range(0, len(piece), _ZONE_ROWS)
+    ]
+    return Zones(
+        np.cumsum([0, *map(len, parts)], dtype=np.int64),
+        pa.array([_least(part) for part in parts], pa.uint64()),
+        pa.array([_most(part) for part in parts], pa.uint64()),
+        may_be_null=np.zeros(len(parts), np.bool_),
+        may_have_value=np.ones(len(parts), np.bool_),
+    )
+
+
+def _least(piece: Piece) -> int:
+    return piece[0] if isinstance(piece, range) else int(piece.min())
+
+
+def _most(piece: Piece) -> int:
+    return piece[-1] if isinstance(piece, range) else int(piece.max())
 
 
 def _ranges(bounds: NDArray[np.int64], keep: NDArray[np.int64]) -> RowRanges:

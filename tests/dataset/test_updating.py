@@ -229,3 +229,33 @@ def test_every_file_version(tmp_path: Path, version: str) -> None:
     dataset.update({"f": "a"}, where="a >= 5")
     assert column(dataset, "f") == [*(row + 0.75 for row in range(5)), 5.0, 6.0, 7.0, 8.0, 9.0]
     assert dataset.data_storage_version == version
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
+def test_conditions_on_ids_read_only_these_rows(tmp_path: Path, stable: bool) -> None:
+    """Fragments without them are not even opened."""
+    table = pa.table({"a": range(1000)})
+    dataset = pilum.write_dataset(
+        table, tmp_path / "t", max_rows_per_file=100, enable_stable_row_ids=stable
+    )
+    ids = dataset.to_table(["_rowid", "_rowaddr"])
+    for name in ids.column_names:
+        values = ids[name].to_pylist()
+        wanted = {
+            f"{name} = {values[250]}": ([250], 1),
+            f"{name} IN ({values[3]}, {values[7]}, {values[999]})": ([3, 7, 999], 2),
+            f"{name} >= {values[198]} AND {name} < {values[203]}": ([198, 199, 200, 201, 202], 2),
+            f"NOT ({name} > {values[1]})": ([0, 1], 1),
+            f"{name} = {values[250]} AND a = 7": ([], 1),
+            f"{name} = {values[999] + 1}": ([], 0),
+        }
+        for condition, (expected, num_fragments) in wanted.items():
+            fresh = pilum.dataset(dataset.uri, session=pilum.Session())
+            fresh.io_stats_incremental()
+            assert fresh.to_table(filter=condition)["a"].to_pylist() == expected
+            assert fresh.io_stats_incremental().read_iops <= 3 * num_fragments
+    ten = ids["_rowid"].to_pylist()[500:510]
+    where = f"_rowid BETWEEN {ten[0]} AND {ten[-1]}"
+    assert dataset.update({"a": "-1"}, where)["num_rows_updated"] == 10
+    # Only ids that are stable stay with the rows.
+    assert dataset.delete(where) == {"num_deleted_rows": 10 if stable else 0}
