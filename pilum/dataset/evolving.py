@@ -13,7 +13,8 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.options import project, require_count
 from pilum.dataset.transactions import publish
-from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from pilum.dataset.udf import BatchUDF, Computation
+from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.table.add_columns import add_columns, add_null_columns
 from pilum.table.cast_columns import cast_columns
 from pilum.table.evolution import Alteration, altered, find_path, without
@@ -112,11 +113,15 @@ class Evolving(DatasetBase):
         Args:
             transforms: What the columns are: a `pyarrow.Field`, a list of them or a
                 `pyarrow.Schema` for columns that are null in all rows; a dict of names and SQL
-                expressions over the columns of the table; or values for all rows, in the order of
-                a scan: a reader or all else that `write_dataset` takes, but for a dict.
-            read_columns: Only for functions, which are not supported.
+                expressions over the columns of the table; a function that computes them from
+                batches, see `batch_udf`; or values for all rows, in the order of a scan: a reader
+                or all else that `write_dataset` takes, but for a dict. A struct that the table has
+                gets new members; where it is null, they are.
+            read_columns: The columns that a function gets, also `_rowid` and `_rowaddr`; None for
+                all columns.
             reader_schema: What values are brought to.
-            batch_size: Rows per batch, where expressions are evaluated; None for 8,192.
+            batch_size: Rows per batch, where expressions or functions are evaluated; None for
+                8,192.
 
         Raises:
             SchemaMismatchError: If the table has a column of the name, or values do not fit.
@@ -125,18 +130,18 @@ class Evolving(DatasetBase):
             CommitConflictError: If others changed rows or columns meanwhile.
             UnsupportedTypeError: If the table's files cannot hold a type.
             UnsupportedVersionError: For tables of version 0.1, in which files of one fragment would
-                have to agree on groups of rows.
-            UnsupportedFeatureError: For functions.
+                have to agree on groups of rows, and for values of members in tables of version 2.0.
             InvalidInputError: If there are not as many values as rows, a column without values must
-                not be null, or for other arguments that make no sense.
+                not be null, a function gives no batch, or for other arguments that make no sense.
         """
         if batch_size is not None:
             require_count("batch_size", batch_size, 1)
-        if callable(transforms) or read_columns is not None:
-            raise UnsupportedFeatureError(
-                "functions as transforms are not supported; pass SQL, or a reader of their results"
-            )
         snapshot = self._snapshot
+        if callable(transforms):
+            self._compute(transforms, read_columns, batch_size)
+            return
+        if read_columns is not None:
+            raise InvalidInputError("read_columns: only for functions")
         if (columns := _null_columns(transforms)) is not None:
             self._evolve(add_null_columns(snapshot, columns))
             return
@@ -146,6 +151,15 @@ class Evolving(DatasetBase):
             return
         reader = to_reader(transforms, reader_schema)
         self._evolve(add_columns(snapshot, reader.schema, reader))
+
+    def _compute(
+        self, function: Any, read_columns: list[str] | None, batch_size: int | None
+    ) -> None:
+        udf = function if isinstance(function, BatchUDF) else BatchUDF(function)
+        reads = None if read_columns is None else tuple(_names(read_columns))
+        computation = Computation(self._snapshot, udf, reads, batch_size)
+        self._evolve(computation.merge())
+        computation.finish()
 
     def _tightens(self, change: Alteration) -> bool:
         return (

@@ -11,7 +11,7 @@ hand and the pages that it becomes. Source: docs/format/table.md, "Columns come 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -27,16 +27,26 @@ from pilum.errors import (
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
+from pilum.storage.base import Store
 from pilum.table.align import align
 from pilum.table.evolution import with_new_columns
 from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
+from pilum.table.new_members import in_structs
 from pilum.table.operations.merge import Merge
 from pilum.table.sidecars import delete_data_file
 from pilum.table.snapshot import Snapshot
 from pilum.table.write import WriteOptions, write_fragments
 
-__all__ = ["add_columns", "add_null_columns", "write_columns"]
+__all__ = [
+    "add_columns",
+    "add_null_columns",
+    "merge_of",
+    "new_files",
+    "require_addable",
+    "with_values",
+    "write_columns",
+]
 
 _BATCH_ROWS = 8192
 _NO_LIMIT = 1 << 62
@@ -51,9 +61,10 @@ def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
         UnsupportedTypeError: If files of the table's version cannot hold a column.
         UnsupportedVersionError: If the table is of version 0.1.
     """
-    if needy := [field.name for field in columns if not field.nullable]:
-        raise InvalidInputError(f"columns without values must be nullable: {needy}")
     schema, new = with_new_columns(snapshot.manifest, columns)
+    added = [field for field in new.walk() if snapshot.schema.find(field.id) is None]
+    if needy := [schema.path(field.id) for field in added if not field.nullable]:
+        raise InvalidInputError(f"columns without values must be nullable: {needy}")
     _require_not_legacy(snapshot)
     require_storable(new, snapshot.manifest.data_version, has_sidecars=True)
     return Merge(schema, snapshot.manifest.fragments, preserves_nullability=True)
@@ -78,7 +89,8 @@ def add_columns(snapshot: Snapshot, columns: pa.Schema, batches: Iterable[pa.Rec
         OSError: If the store failed. Whatever is raised, no file is left.
     """
     schema, new = with_new_columns(snapshot.manifest, columns)
-    return write_columns(snapshot, schema, new, map(align(columns, new).batch, batches))
+    aligned = map(align(columns, new).batch, batches)
+    return write_columns(snapshot, schema, new, in_structs(snapshot, new, aligned))
 
 
 def write_columns(
@@ -92,25 +104,105 @@ def write_columns(
         new: Those that the files are to hold, with the ids that they have in `schema`.
         batches: Values of the rows that are not deleted, in scan order, of the types of `new`.
     """
-    _require_not_legacy(snapshot)
-    require_storable(new, snapshot.manifest.data_version, has_sidecars=True)
-    if any(map(has_blobs, new.fields)):
-        raise UnsupportedTypeError("columns of blobs cannot be added to a table that has rows")
+    require_addable(snapshot, new)
     feed = _Feed(batches, snapshot.num_rows)
-    fragments: list[Fragment] = []
+    with new_files(snapshot.store) as written:
+        fragments = [
+            with_values(snapshot, fragment, new, feed.take(fragment.num_rows), written)
+            for fragment in snapshot.manifest.fragments
+        ]
+        feed.require_end()
+    return merge_of(snapshot, schema, new, fragments, written)
+
+
+def merge_of(
+    snapshot: Snapshot,
+    schema: Schema,
+    new: Schema,
+    fragments: Iterable[Fragment],
+    written: Iterable[str],
+) -> Merge:
+    """What to commit when all fragments have their new files."""
+    known = {field.id for field in snapshot.schema.walk()}
+    keeps = all(field.nullable for field in new.walk() if field.id not in known)
+    return Merge(schema, tuple(fragments), keeps, tuple(written))
+
+
+@contextmanager
+def new_files(store: Store) -> Iterator[list[str]]:
+    """A list for the paths of files that are written; if that fails, they are deleted."""
     written: list[str] = []
     try:
-        for fragment in snapshot.manifest.fragments:
-            grown = _with_values(snapshot, fragment, new, feed)
-            fragments.append(grown)
-            written += [file.path for file in grown.files[len(fragment.files) :]]
-        feed.require_end()
+        yield written
     except BaseException:
         for path in written:
-            delete_data_file(snapshot.store, path)
+            delete_data_file(store, path)
         raise
-    keeps = all(field.nullable for field in new.fields)
-    return Merge(schema, tuple(fragments), keeps, tuple(written))
+
+
+def with_values(
+    snapshot: Snapshot,
+    fragment: Fragment,
+    new: Schema,
+    batches: Iterator[pa.RecordBatch],
+    written: list[str],
+) -> Fragment:
+    """The fragment with one more file.
+
+    Args:
+        snapshot: The version.
+        fragment: One of its fragments.
+        new: What the file is to hold.
+        batches: Values of the rows that are not deleted, in order, of the types of `new`.
+        written: Where to note the path of the file.
+
+    Raises:
+        SchemaMismatchError: If there are not as many rows as the fragment has.
+        OSError: If the store failed. Whatever is raised, no file of this call is left that is not
+            noted.
+    """
+    deletions = FragmentReader.of(snapshot.session, snapshot.store, fragment).deletions
+    if deletions is not None:
+        if not fragment.num_rows:
+            return fragment  # nobody will ask for values, and null may not be allowed
+        deleted = np.zeros(fragment.physical_rows, np.bool_)
+        deleted[deletions.offsets] = True
+        # Before 2.1 not all nulls can be stored.
+        nulls = snapshot.manifest.data_version.has_mini_blocks
+        batches = _spread(batches, np.flatnonzero(~deleted), fragment.physical_rows, nulls)
+    options = WriteOptions(
+        max_rows_per_file=fragment.physical_rows,
+        max_bytes_per_file=_NO_LIMIT,
+        version=snapshot.manifest.data_version,
+    )
+    made = write_fragments(snapshot.store, new, batches, options)
+    written += [file.path for one in made for file in one.files]
+    found = sum(one.physical_rows for one in made)
+    if found != fragment.physical_rows:
+        raise SchemaMismatchError(
+            f"fragment {fragment.id} has {fragment.physical_rows} rows, not {found}"
+        )
+    return fragment.with_file(made[0].files[0])
+
+
+def require_addable(snapshot: Snapshot, new: Schema) -> None:
+    """Checks that files of the table can have the columns, before values are asked for.
+
+    Raises:
+        UnsupportedTypeError: If they cannot hold one.
+        UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and there is a member of
+            a column that it has.
+    """
+    _require_not_legacy(snapshot)
+    version = snapshot.manifest.data_version
+    if not version.has_mini_blocks and any(map(snapshot.schema.find, (f.id for f in new.fields))):
+        raise UnsupportedVersionError(
+            f"{snapshot.store.uri}: members cannot change alone in a table of version {version}, "
+            "where a column and its members are in one file"
+        )
+    require_storable(new, version, has_sidecars=True)
+    if any(map(has_blobs, new.fields)):
+        raise UnsupportedTypeError("columns of blobs cannot be added to a table that has rows")
 
 
 def _require_not_legacy(snapshot: Snapshot) -> None:
@@ -151,31 +243,6 @@ class _Feed:
         rest = [self._rest] if self._rest is not None else []
         if any(batch.num_rows for batch in (*rest, *self._batches)):
             raise InvalidInputError(f"values of more rows than the table has: {self._num_rows}")
-
-
-def _with_values(snapshot: Snapshot, fragment: Fragment, schema: Schema, feed: _Feed) -> Fragment:
-    """The fragment with one more file, which takes its values from the feed."""
-    deletions = FragmentReader.of(snapshot.session, snapshot.store, fragment).deletions
-    batches = feed.take(fragment.num_rows)
-    if deletions is not None:
-        if not fragment.num_rows:
-            return fragment  # nobody will ask for values, and null may not be allowed
-        deleted = np.zeros(fragment.physical_rows, np.bool_)
-        deleted[deletions.offsets] = True
-        # Before 2.1 not all nulls can be stored.
-        nulls = snapshot.manifest.data_version.has_mini_blocks
-        batches = _spread(batches, np.flatnonzero(~deleted), fragment.physical_rows, nulls)
-    options = WriteOptions(
-        max_rows_per_file=fragment.physical_rows,
-        max_bytes_per_file=_NO_LIMIT,
-        version=snapshot.manifest.data_version,
-    )
-    (made,) = write_fragments(snapshot.store, schema, batches, options)
-    if made.physical_rows != fragment.physical_rows:
-        raise SchemaMismatchError(
-            f"fragment {fragment.id} has {fragment.physical_rows} rows, not {made.physical_rows}"
-        )
-    return replace(fragment, files=(*fragment.files, *made.files))
 
 
 def _spread(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pilum.errors import InvalidInputError, UnsupportedVersionError
+from pilum.errors import InvalidInputError
 from pilum.format.retype import retyped
 from pilum.table.add_columns import write_columns
 from pilum.table.cast import cast_field
@@ -38,13 +38,6 @@ def cast_columns(snapshot: Snapshot, wanted: Altered) -> Merge:
     _require_no_index(snapshot, wanted)
     new, old = wanted.new, {field.id: field for field in snapshot.schema.fields}
     sources = [wanted.origins.get(field.id) or old[field.id] for field in new.fields]
-    if not snapshot.manifest.data_version.has_mini_blocks and any(
-        field.id not in wanted.origins for field in new.fields
-    ):
-        raise UnsupportedVersionError(
-            f"{snapshot.store.uri}: types of members cannot change in a table of version "
-            f"{snapshot.manifest.data_format}, where a column and its members are in one file"
-        )
 
     def cast(batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [

@@ -253,6 +253,8 @@ def first_free_id(manifest: Manifest) -> int:
 def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Schema]:
     """The schema of the table with more columns, and that of the new ones alone.
 
+    A struct that the table has gets the members that it does not have yet.
+
     Raises:
         SchemaMismatchError: If a name is taken.
         InvalidInputError: For names that are reserved, repeated or contain a dot, or no columns.
@@ -260,7 +262,28 @@ def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Sc
     """
     new_schema(columns)  # for what it refuses
     old = manifest.schema
-    if taken := [name for name in columns.names if name in old.names]:
-        raise SchemaMismatchError(f"the table has columns {', '.join(map(repr, taken))} already")
-    new = Schema.from_arrow(columns, first_free_id(manifest))
-    return Schema((*old.fields, *new.fields), old.metadata), Schema(new.fields)
+    ids = iter(range(first_free_id(manifest), 2**31))
+    fields, new = _grown(old.fields, list(columns), ids, "")
+    return Schema(fields, old.metadata), Schema(new)
+
+
+def _grown(
+    fields: tuple[Field, ...], more: Iterable[pa.Field], ids: Iterator[int], above: str
+) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    """Fields and others, and the others alone with what is above them."""
+    grown = {field.name: field for field in fields}
+    new: list[Field] = []
+    for field in more:
+        known = grown.get(field.name)
+        if known is None:
+            made = grown[field.name] = Field.from_arrow(field, ids, above)
+            new.append(made)
+            continue
+        path = above + field.name
+        is_grown = pa.types.is_struct(field.type) and field.type.num_fields
+        if not known.is_struct or known.is_leaf or not is_grown:
+            raise SchemaMismatchError(f"the table has a column {path!r} already")
+        children, made_children = _grown(known.children, list(field.type), ids, f"{path}.")
+        grown[field.name] = replace(known, children=children)
+        new.append(replace(known, children=made_children))
+    return tuple(grown.values()), tuple(new)

@@ -175,6 +175,10 @@ class Fragment:
         """Whether a sequence is a column of the data files."""
         return IN_HIDDEN_COLUMN in (self.row_ids, self.created_at, self.updated_at)
 
+    def with_file(self, file: DataFile) -> Fragment:
+        """The same fragment with one more file."""
+        return replace(self, files=(*self.files, file))
+
     def with_deletions(self, file: DeletionFile) -> Fragment:
         """The same fragment with other deleted rows."""
         return replace(self, deletion_file=file)

@@ -254,3 +254,19 @@ def test_types_of_members_change_as_with_the_reference(tmp_path: Path, version: 
     assert_same(ours.to_table(), theirs.to_table())
     assert_same(pilum.dataset(theirs.uri).to_table(), theirs.to_table())
     assert str(ours.lance_schema) == str(theirs.lance_schema)
+
+
+def test_new_members_are_read_alike(tmp_path: Path) -> None:
+    """Null structs included, which the reference's own call revives for itself."""
+    uri = str(tmp_path / "t")
+    values = pa.array([{"x": 1}, None, {"x": None}], pa.struct([("x", pa.int64())]))
+    dataset = pilum.write_dataset(pa.table({"s": values}), uri, data_storage_version="2.2")
+    dataset.add_columns(pa.table({"s": [{"z": "a"}, {"z": "b"}, None]}))
+    dataset.add_columns(pa.field("s", pa.struct([("w", pa.int8())])))
+    assert_same(lance.dataset(uri).to_table(), dataset.to_table())
+    lance.dataset(uri).add_columns(pa.table({"s": [{"v": 1}, None, {"v": 3}]}).to_reader())
+    assert pilum.dataset(uri).to_table()["s"].to_pylist() == [
+        {"x": 1, "z": "a", "w": None, "v": 1},
+        None,
+        {"x": None, "z": None, "w": None, "v": 3},
+    ]

@@ -1,0 +1,165 @@
+"""What a long computation of new columns has done, in a file of its own.
+
+    results      key                                     the columns that the first batch had
+    batches      fragment, number of the batch, key      the values, as an Arrow stream
+    fragments    fragment, key                           the data file that has them all
+
+The file is a SQLite database: whoever is killed while writing to it leaves what was there before.
+A key stands for all that the values depend on, as far as it is known: the table, the fragment with
+its files and deleted rows, the columns that are read, and the size of batches. What has another key
+is computed anew. Values are in it until their data file is finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
+from pilum.format.schema import Schema
+from pilum.storage.base import Store
+from pilum.table.fragment import DataFile, Fragment
+from pilum.table.names import data_path
+
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["Checkpoint"]
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, data BLOB);
+CREATE TABLE IF NOT EXISTS batches
+    (fragment INTEGER, number INTEGER, key TEXT, data BLOB, PRIMARY KEY (fragment, number));
+CREATE TABLE IF NOT EXISTS fragments (fragment INTEGER PRIMARY KEY, key TEXT, data TEXT);
+"""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """An open checkpoint file.
+
+    Attributes:
+        path: Of the file.
+        store: Where the table is.
+        reads: What the values depend on beside the fragment, in words.
+    """
+
+    path: str
+    store: Store
+    reads: str
+
+    def __post_init__(self) -> None:
+        with self._open() as database:
+            database.executescript(_TABLES)
+
+    def schema(self) -> pa.Schema | None:
+        """The columns of the results, if there was one.
+
+        Raises:
+            InvalidInputError: If the file is no checkpoint.
+            CorruptFileError: If they are damaged.
+        """
+        with self._open() as database:
+            found = database.execute("SELECT data FROM results WHERE key = ?", (self._key(),))
+            row = found.fetchone()
+        return None if row is None else self._read(row[0]).schema
+
+    def keep_schema(self, schema: pa.Schema) -> None:
+        """Keeps the columns of the results."""
+        row = (self._key(), _stream(schema.empty_table()))
+        with self._open() as database:
+            database.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", row)
+
+    def batch(self, fragment: Fragment, number: int) -> pa.RecordBatch | None:
+        """Values that are there already.
+
+        Raises:
+            InvalidInputError: If the file is no checkpoint.
+            CorruptFileError: If the values are damaged.
+        """
+        with self._open() as database:
+            found = database.execute(
+                "SELECT data FROM batches WHERE fragment = ? AND number = ? AND key = ?",
+                (fragment.id, number, self._key(fragment)),
+            ).fetchone()
+        if found is None:
+            return None
+        (batch,) = self._read(found[0]).combine_chunks().to_batches() or [None]
+        return batch
+
+    def keep_batch(self, fragment: Fragment, number: int, batch: pa.RecordBatch) -> None:
+        """Keeps values for the next time."""
+        row = (fragment.id, number, self._key(fragment), _stream(pa.Table.from_batches([batch])))
+        with self._open() as database:
+            database.execute("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?)", row)
+
+    def file(self, fragment: Fragment, new: Schema) -> DataFile | None:
+        """The data file of a fragment that was finished before, if it is still there.
+
+        Raises:
+            InvalidInputError: If the file is no checkpoint.
+        """
+        with self._open() as database:
+            found = database.execute(
+                "SELECT data FROM fragments WHERE fragment = ? AND key = ?",
+                (fragment.id, self._key(fragment, new)),
+            ).fetchone()
+        if found is None:
+            return None
+        file = DataFile.from_json(json.loads(found[0]))
+        try:
+            with closing(self.store.source(data_path(file.path))) as source:
+                return file if source.size == file.size_bytes else None
+        except NotFoundError:
+            return None
+
+    def keep_file(self, fragment: Fragment, new: Schema, file: DataFile) -> None:
+        """Keeps a finished data file; the values in it are not needed any more."""
+        row = (fragment.id, self._key(fragment, new), json.dumps(file.to_json()))
+        with self._open() as database:
+            database.execute("INSERT OR REPLACE INTO fragments VALUES (?, ?, ?)", row)
+            database.execute("DELETE FROM batches WHERE fragment = ?", (fragment.id,))
+
+    def remove(self) -> None:
+        """Deletes the file: all is committed."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; a connection of its own, as they do not move between threads."""
+        import sqlite3  # few need it, all would wait for it
+
+        try:
+            with closing(sqlite3.connect(self.path)) as database, database:
+                yield database
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise InvalidInputError(
+                f"checkpoint_file: {self.path!r} cannot be used ({error}); name another one"
+            ) from error
+
+    def _read(self, data: bytes) -> pa.Table:
+        try:
+            return pa.ipc.open_stream(data).read_all()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise CorruptFileError(f"no values: {error}", self.path) from error
+
+    def _key(self, fragment: Fragment | None = None, new: Schema | None = None) -> str:
+        columns = [message.SerializeToString().hex() for message in new.to_proto()] if new else []
+        facts = [self.store.uri, self.reads, fragment and fragment.to_json(), columns]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -1,0 +1,191 @@
+"""Functions that compute new columns, batch by batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from pilum.dataset.checkpoint import Checkpoint
+from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.schema import Schema
+from pilum.table.add_columns import merge_of, new_files, require_addable, with_values
+from pilum.table.align import Alignment, align
+from pilum.table.evolution import with_new_columns
+from pilum.table.fragment import Fragment
+from pilum.table.new_members import in_structs
+from pilum.table.operations.merge import Merge
+from pilum.table.scan import ScanOptions, scan
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["BatchUDF", "Computation", "batch_udf"]
+
+Function: TypeAlias = Callable[[pa.RecordBatch], Any]
+
+
+class BatchUDF:
+    """A function for `LanceDataset.add_columns`, with what is known about it; see `batch_udf`."""
+
+    def __init__(
+        self,
+        func: Function,
+        output_schema: pa.Schema | None = None,
+        checkpoint_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Keeps the arguments of `batch_udf`.
+
+        Raises:
+            InvalidInputError: If they are of other types.
+        """
+        if not callable(func):
+            raise InvalidInputError(f"expected a function of record batches, found {func!r}")
+        if not isinstance(output_schema, pa.Schema | None):
+            raise InvalidInputError(f"output_schema: expected a schema, found {output_schema!r}")
+        self.func = func
+        self.output_schema = output_schema
+        self.checkpoint_file = None if checkpoint_file is None else os.fspath(checkpoint_file)
+
+    def __call__(self, batch: pa.RecordBatch) -> Any:
+        """Calls the function."""
+        return self.func(batch)
+
+
+def batch_udf(
+    output_schema: pa.Schema | None = None,
+    checkpoint_file: str | os.PathLike[str] | None = None,
+) -> Callable[[Function], BatchUDF]:
+    """Decorates a function that computes new columns from batches of old ones.
+
+    Args:
+        output_schema: The new columns; None to take those of the first result.
+        checkpoint_file: Where results are kept until they are committed. If the computation is
+            interrupted, the next call with this file goes on where it stopped. It may grow to the
+            size of the new columns of one fragment, and is deleted at the end.
+
+    Returns:
+        A decorator. The function gets a `pyarrow.RecordBatch` of rows that are not deleted, and
+        returns a RecordBatch or pandas DataFrame with as many rows.
+    """
+    return lambda function: BatchUDF(function, output_schema, checkpoint_file)
+
+
+@dataclass
+class Computation:
+    """The application of a function to a version of a table.
+
+    Attributes:
+        snapshot: The version.
+        function: What computes the columns.
+        reads: The columns that it gets; None for all.
+        batch_size: Rows per batch; None for 8,192.
+    """
+
+    snapshot: Snapshot
+    function: BatchUDF
+    reads: tuple[str, ...] | None = None
+    batch_size: int | None = None
+    _first: tuple[Fragment, pa.RecordBatch] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        path = self.function.checkpoint_file
+        facts = repr((self.reads, self.batch_size))
+        self.checkpoint = None if path is None else Checkpoint(path, self.snapshot.store, facts)
+
+    def merge(self) -> Merge:
+        """Writes the columns of all fragments; the table stays until the result is committed.
+
+        Raises:
+            SchemaMismatchError: If a name is taken, or results are not of these columns.
+            InvalidInputError: If the function gives something else.
+            UnsupportedTypeError: If the table's files cannot hold a type.
+            UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and there is a member
+                of a column that it has.
+            OSError: If the store failed. Whatever is raised, also by the function, no file is left
+                but those that the checkpoint refers to.
+        """
+        schema, new, alignment = self.columns()
+        with new_files(self.snapshot.store) as written:
+            fragments = [
+                self.grown(fragment, new, alignment, written)
+                for fragment in self.snapshot.manifest.fragments
+            ]
+        return merge_of(self.snapshot, schema, new, fragments, written)
+
+    def columns(self) -> tuple[Schema, Schema, Alignment]:
+        """All columns that there will be, the new ones, and what brings results to them."""
+        wanted = self.function.output_schema or self._first_schema()
+        schema, new = with_new_columns(self.snapshot.manifest, wanted)
+        require_addable(self.snapshot, new)
+        return schema, new, align(wanted, new)
+
+    def grown(
+        self, fragment: Fragment, new: Schema, alignment: Alignment, written: list[str]
+    ) -> Fragment:
+        """The fragment with one more file, computed now or before."""
+        if self.checkpoint is not None and (kept := self.checkpoint.file(fragment, new)):
+            return fragment.with_file(kept)
+        batches = map(alignment.batch, self._results(fragment))
+        placed = in_structs(self.snapshot, new, batches, (fragment.id,))
+        paths: list[str] = []
+        grown = with_values(self.snapshot, fragment, new, placed, paths)
+        if self.checkpoint is not None and paths:
+            self.checkpoint.keep_file(fragment, new, grown.files[-1])
+        else:
+            written += paths
+        return grown
+
+    def finish(self) -> None:
+        """Forgets the checkpoint: all is committed."""
+        if self.checkpoint is not None:
+            self.checkpoint.remove()
+
+    def _first_schema(self) -> pa.Schema:
+        """The columns of the first result; it is computed once."""
+        if self.checkpoint is not None and (known := self.checkpoint.schema()) is not None:
+            return known
+        for fragment in self.snapshot.manifest.fragments:
+            first = next(self._results(fragment), None)
+            if first is not None:
+                self._first = fragment, first
+                if self.checkpoint is not None:
+                    self.checkpoint.keep_schema(first.schema)
+                return first.schema
+        raise InvalidInputError("output_schema: needed for a table without rows")
+
+    def _results(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+        options = ScanOptions(self.reads, batch_size=self.batch_size, fragment_ids=(fragment.id,))
+        for number, batch in enumerate(scan(self.snapshot, options)):
+            yield self._result(fragment, number, batch)
+
+    def _result(self, fragment: Fragment, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._first and number == 0 and self._first[0] is fragment:
+            return self._first[1]
+        found = None if self.checkpoint is None else self.checkpoint.batch(fragment, number)
+        if found is not None and found.num_rows == batch.num_rows:
+            return found
+        result = self._checked(self.function(batch), batch)
+        if self.checkpoint is not None:
+            self.checkpoint.keep_batch(fragment, number, result)
+        return result
+
+    def _checked(self, result: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The result as a record batch, with the columns that were announced."""
+        if hasattr(result, "iloc"):  # pandas, which need not be installed
+            result = pa.RecordBatch.from_pandas(result, preserve_index=False)
+        if not isinstance(result, pa.RecordBatch):
+            raise InvalidInputError(
+                f"the function returned {type(result).__name__}, not a RecordBatch or DataFrame"
+            )
+        if result.num_rows != batch.num_rows:
+            raise InvalidInputError(
+                f"the function returned {result.num_rows} rows for {batch.num_rows}"
+            )
+        wanted = self.function.output_schema
+        if wanted is not None and not result.schema.equals(wanted):
+            raise SchemaMismatchError(
+                f"the function returned the columns\n{result.schema}\nand not\n{wanted}"
+            )
+        return result

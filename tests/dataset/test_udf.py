@@ -1,0 +1,236 @@
+"""Functions compute new columns, also when they are interrupted and go on later (S2.9)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pilum
+from pilum.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    PilumError,
+    SchemaMismatchError,
+    UnsupportedVersionError,
+)
+
+OUTPUT = pa.schema([("double", pa.int64())])
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> pilum.LanceDataset:
+    """27 rows in three fragments."""
+    table = pa.table({"a": range(30), "b": [f"text {row}" for row in range(30)]})
+    made = pilum.write_dataset(table, tmp_path / "t", max_rows_per_file=10)
+    made.delete("a in (0, 14, 15)")
+    return made
+
+
+def double(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch([pc.multiply(batch["a"], 2)], ["double"])
+
+
+def data_files(dataset: pilum.LanceDataset) -> set[str]:
+    return {path.name for path in (Path(dataset.uri) / "data").iterdir()}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        double,
+        pilum.BatchUDF(double),
+        pilum.batch_udf()(double),
+        pilum.batch_udf(output_schema=OUTPUT)(double),
+        lambda batch: double(batch).to_pandas(),
+    ],
+)
+@pytest.mark.parametrize("reads", [None, ["a"]])
+def test_functions_see_batches_of_live_rows(
+    dataset: pilum.LanceDataset, function: Any, reads: list[str] | None
+) -> None:
+    dataset.add_columns(function, read_columns=reads, batch_size=4)
+    found = dataset.to_table(["a", "double"]).to_pydict()
+    assert found["double"] == [2 * value for value in found["a"]]
+    assert len(found["a"]) == 27
+
+
+def test_each_batch_is_computed_once(dataset: pilum.LanceDataset) -> None:
+    seen = []
+
+    def ids(batch: pa.RecordBatch) -> pa.RecordBatch:
+        seen.append((batch.num_rows, batch.schema.names))
+        return pa.record_batch([batch["_rowaddr"]], ["address"])
+
+    dataset.add_columns(ids, read_columns=["_rowaddr", "b"], batch_size=5)
+    assert seen == [(count, ["_rowaddr", "b"]) for count in (5, 4, 5, 3, 5, 5)]
+    assert dataset.to_table(["address"])["address"].to_pylist()[:2] == [1, 2]
+
+
+def failing_at(row: int, calls: list[int]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    def function(batch: pa.RecordBatch) -> pa.RecordBatch:
+        calls.append(batch["a"][0].as_py())
+        if row in batch["a"].to_pylist():
+            raise OSError("no more memory")
+        return double(batch)
+
+    return function
+
+
+def test_a_computation_goes_on_where_it_failed(dataset: pilum.LanceDataset, tmp_path: Path) -> None:
+    path, calls = tmp_path / "checkpoint", list[int]()
+    before = data_files(dataset)
+    with pytest.raises(OSError, match="no more memory"):
+        dataset.add_columns(
+            pilum.BatchUDF(failing_at(26, calls), checkpoint_file=path), batch_size=5
+        )
+    assert calls == [1, 6, 10, 17, 20, 25]
+    assert len(data_files(dataset) - before) == 2  # of the fragments that were finished
+    assert pilum.dataset(dataset.uri).schema.names == ["a", "b"]
+    # Somebody appends meanwhile, so that what was computed would be committed for another version.
+    pilum.write_dataset(pa.table({"a": [100], "b": ["x"]}), dataset.uri, mode="append")
+    with pytest.raises(CommitConflictError):
+        dataset.add_columns(
+            pilum.BatchUDF(failing_at(-1, calls), checkpoint_file=path), batch_size=5
+        )
+    assert calls[6:] == [25]
+    dataset.checkout_latest()
+    dataset.add_columns(pilum.BatchUDF(failing_at(-1, calls), checkpoint_file=path), batch_size=5)
+    assert calls[7:] == [100]
+    assert not path.exists()
+    found = dataset.to_table(["a", "double"]).to_pydict()
+    assert found["double"] == [2 * value for value in found["a"]]
+
+
+@pytest.mark.parametrize("change", ["delete", "batch_size", "columns", "file"])
+def test_what_was_computed_from_something_else_is_computed_anew(
+    dataset: pilum.LanceDataset, tmp_path: Path, change: str
+) -> None:
+    path, calls = tmp_path / "checkpoint", list[int]()
+    with pytest.raises(OSError, match="no more memory"):
+        dataset.add_columns(
+            pilum.BatchUDF(failing_at(29, calls), checkpoint_file=path), batch_size=5
+        )
+    del calls[:]
+    sizes, reads, first = 5, None, 25
+    if change == "delete":
+        dataset.delete("a = 20")
+        first = 21
+    elif change == "batch_size":
+        sizes, first = 7, 1
+    elif change == "columns":
+        reads, first = ["a"], 1
+    else:
+        database = sqlite3.connect(path)
+        (text,) = database.execute("SELECT data FROM fragments WHERE fragment = 1").fetchone()
+        database.close()
+        Path(dataset.uri, "data", json.loads(text)["path"]).unlink()
+        first = 10
+    function = pilum.BatchUDF(failing_at(-1, calls), checkpoint_file=path)
+    dataset.add_columns(function, read_columns=reads, batch_size=sizes)
+    assert calls[0] == first
+    found = dataset.to_table(["a", "double"]).to_pydict()
+    assert found["double"] == [2 * value for value in found["a"]]
+
+
+SCRIPT = """
+import os, signal, sys
+import pyarrow as pa, pyarrow.compute as pc
+import pilum
+
+@pilum.batch_udf(checkpoint_file=sys.argv[2])
+def double(batch):
+    with open(sys.argv[3], "a") as log:
+        log.write(f"{batch['a'][0]}\\n")
+    if 26 in batch["a"].to_pylist() and sys.argv[4] == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return pa.record_batch([pc.multiply(batch["a"], 2)], ["double"])
+
+pilum.dataset(sys.argv[1]).add_columns(double, batch_size=5)
+"""
+
+
+def test_a_killed_computation_goes_on_in_another_process(
+    dataset: pilum.LanceDataset, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    codes = []
+    for wish in ("die", "live"):
+        arguments = [dataset.uri, str(tmp_path / "checkpoint"), str(log), wish]
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, *arguments], check=False, env=os.environ
+        )
+        codes.append(done.returncode)
+    assert codes == [-signal.SIGKILL, 0]
+    assert log.read_text().split() == ["1", "6", "10", "17", "20", "25", "25"]
+    dataset.checkout_latest()
+    found = dataset.to_table(["a", "double"]).to_pydict()
+    assert found["double"] == [2 * value for value in found["a"]]
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (lambda batch: None, InvalidInputError, "NoneType, not a RecordBatch"),
+        (lambda batch: double(batch.slice(1)), InvalidInputError, "3 rows for 4"),
+        (lambda batch: batch.select(["a"]), SchemaMismatchError, "column 'a' already"),
+        (
+            pilum.BatchUDF(double, pa.schema([("double", pa.int8())])),
+            SchemaMismatchError,
+            "returned the columns",
+        ),
+        (
+            lambda batch: double(batch) if batch["a"][0].as_py() < 9 else batch.select(["b"]),
+            SchemaMismatchError,
+            "expected a batch with the columns",
+        ),
+    ],
+)
+def test_what_functions_must_not_give_changes_nothing(
+    dataset: pilum.LanceDataset, function: Any, error: type[PilumError], message: str
+) -> None:
+    before = data_files(dataset)
+    with pytest.raises(error, match=message):
+        dataset.add_columns(function, batch_size=4)
+    assert data_files(dataset) == before
+    assert pilum.dataset(dataset.uri).version == dataset.version
+
+
+def test_what_cannot_be_computed_is_said_before(tmp_path: Path) -> None:
+    empty = pilum.write_dataset(pa.schema([("a", pa.int64())]).empty_table(), tmp_path / "e")
+    with pytest.raises(InvalidInputError, match="output_schema: needed"):
+        empty.add_columns(double)
+    empty.add_columns(pilum.BatchUDF(double, OUTPUT))
+    assert empty.schema.names == ["a", "double"]
+    legacy = pilum.write_dataset(pa.table({"a": [1]}), tmp_path / "l", data_storage_version="0.1")
+    with pytest.raises(UnsupportedVersionError, match="0\\.1"):
+        legacy.add_columns(pilum.BatchUDF(double, OUTPUT))
+    with pytest.raises(InvalidInputError, match="read_columns"):
+        empty.add_columns({"c": "a"}, read_columns=["a"])
+
+
+def test_a_file_that_is_no_checkpoint_is_left_alone(
+    dataset: pilum.LanceDataset, tmp_path: Path
+) -> None:
+    text = tmp_path / "text"
+    text.write_text("not a database, by far " * 100)
+    other = tmp_path / "other"
+    with sqlite3.connect(other) as database:
+        database.execute("CREATE TABLE batches (fragment_id INT, result BLOB)")
+    database.close()
+    for path in (text, other, tmp_path / "no" / "folder"):
+        before = path.read_bytes() if path.exists() else None
+        with pytest.raises(InvalidInputError, match="cannot be used"):
+            dataset.add_columns(pilum.BatchUDF(double, checkpoint_file=path))
+        assert path != text or path.read_bytes() == before
+    assert pilum.dataset(dataset.uri).version == dataset.version
