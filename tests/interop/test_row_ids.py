@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 import pilum
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.fragment import RowIdMeta, RowIdSequence
 
 lance: Any = pytest.importorskip("lance", reason="the reference implementation is not installed")
@@ -168,3 +170,42 @@ def test_blobs_are_taken_by_id(tmp_path: Path) -> None:
     for ids in ([1, 2], [99]):
         with pytest.raises(InvalidInputError, match="there is no row"):
             ours.take_blobs("b", ids=ids)
+
+
+def test_pilum_updates_and_compacts_as_the_reference_does(ours: Path, tmp_path: Path) -> None:
+    twin = tmp_path / "twin"
+    shutil.copytree(ours, twin)
+    mine, theirs = pilum.dataset(ours), lance.dataset(str(twin))
+    for dataset in (mine, theirs):
+        dataset.delete("a % 7 = 3")
+        dataset.update({"b": "'u'"}, where="a % 5 = 1")
+        dataset.update({"b": "'v'"}, where="a > 30 and a < 35")
+        merge = dataset.merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+        merge.execute(pa.table({"a": [0, 100, 20, 101], "b": ["m"] * 4}))
+    assert same(ours).drop_columns(["_rowaddr"]) == same(twin).drop_columns(["_rowaddr"])
+    mine.optimize.compact_files()
+    theirs.optimize.compact_files()
+    assert pilum.dataset(ours).stats.dataset_stats()["num_fragments"] == 1
+    assert same(ours).drop_columns(["_rowaddr"]) == same(twin).drop_columns(["_rowaddr"])
+    ids = [41, 3, 33, 0, 6]
+    assert pilum.dataset(ours).take_rows(ids) == lance.dataset(str(twin))._take_rows(ids)
+    dataset = pilum.write_dataset(rows(90, 2), ours, mode="append")
+    with pytest.raises(UnsupportedFeatureError, match="defer_index_remap"):
+        dataset.optimize.compact_files(defer_index_remap=True)
+
+
+def test_new_values_in_place_say_when(ours: Path) -> None:
+    theirs = lance.dataset(str(ours))
+    table = pa.table({"a": [1, 2], "b": ["p", "q"]})
+    for offsets in ({0: BitMap([1, 2]).serialize()}, None):
+        fragment = theirs.get_fragments()[0]
+        changed, fields = fragment.update_columns(table, left_on="a", right_on="a")
+        operation = lance.LanceOperation.Update(
+            updated_fragments=[changed],
+            fields_modified=fields,
+            update_mode="rewrite_columns",
+            updated_fragment_offsets=offsets,
+        )
+        theirs = lance.LanceDataset.commit(theirs, operation, read_version=theirs.version)
+        updated = same(ours)["_row_last_updated_at_version"].to_pylist()
+        assert updated[:5] == [1, 3, 3, 1, 1]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 import pilum
 from pilum.errors import CorruptFileError, InvalidInputError
@@ -22,6 +23,9 @@ from pilum.table.lineage import (
 )
 from pilum.table.manifest import Manifest
 from pilum.table.operations.append import Append
+from pilum.table.operations.rewrite import Rewrite
+from pilum.table.operations.update import Update, UpdateMode
+from pilum.table.reuse_index import Move
 from pilum.table.row_id_sequence import RowIdSequence
 from pilum.table.snapshot import Snapshot
 from pilum.table.stored_sequence import StoredSequence
@@ -139,6 +143,36 @@ def test_new_values_in_place(store: LocalStore) -> None:
     assert some.created_at == fragment.created_at
     plain = replace(fragment, row_ids=None, updated_at=None)
     assert with_changed_rows(plain, None, 9) == plain
+
+
+def test_an_update_of_columns_says_which_rows_it_changed(store: LocalStore) -> None:
+    first, second, _ = Snapshot.latest(store).manifest.fragments
+    images = tuple(replace(one, row_ids=None, updated_at=None) for one in (first, second))
+    offsets = {0: BitMap([1, 4]).serialize()}
+    update = Update(images, mode=UpdateMode.COLUMNS, offsets=offsets)
+    manifest = commit(store, Transaction(2, update))
+    assert [versions_of(one.updated_at) for one in manifest.fragments[:2]] == [
+        [1, 3, 1, 1, 3],
+        [1, 1, 1, 1, 1],
+    ]
+    assert [ids_of(one) for one in manifest.fragments[:2]] == [[*range(5)], [*range(5, 10)]]
+    for wrong in (b"no bitmap", BitMap([5]).serialize()):
+        update = Update(images, mode=UpdateMode.COLUMNS, offsets={0: wrong})
+        with pytest.raises(InvalidInputError, match="fragment 0"):
+            commit(store, Transaction(3, update))
+
+
+def test_a_rewrite_brings_the_ids_of_all_rows(store: LocalStore) -> None:
+    old = Snapshot.latest(store).manifest.fragments[0]
+    whole = with_lineage([new_fragment(store)], lineage_of_fragments(Snapshot.latest(store), [old]))
+    part = RowIdSequence.of(range(4)).to_bytes()
+    for new in (new_fragment(store), replace(whole[0], row_ids=part)):
+        with pytest.raises(InvalidInputError, match="ids"):
+            commit(store, Transaction(2, Rewrite((Move((old,), (new,)),))))
+    manifest = commit(store, Transaction(2, Rewrite((Move((old,), whole),))))
+    assert [ids_of(one)[0] for one in manifest.fragments] == [5, 10, 0]
+    assert manifest.next_row_id == 15
+    assert versions_of(manifest.fragments[-1].updated_at) == [1] * 5
 
 
 @pytest.mark.parametrize("ids", [range(4), range(6), None])

@@ -23,6 +23,7 @@ from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import data_format_of, data_paths, numbered, require_fits
 from pilum.table.operations.indices import with_rewritten_fragments
 from pilum.table.reuse_index import Move, with_moves
+from pilum.table.row_id_sequence import RowIdSequence
 
 __all__ = ["Rewrite"]
 
@@ -124,6 +125,8 @@ class Rewrite(Operation):
             raise InvalidInputError("the rewrite is not prepared for this version")
         old, new = {fragment.id for fragment in self._old()}, self._new()
         self._require_same(manifest)
+        if manifest.reader_flags & Feature.STABLE_ROW_IDS:
+            _require_lineage(new)
         require_fits(new, manifest.schema)
         kept = [fragment for fragment in manifest.fragments if fragment.id not in old]
         new = numbered(new, manifest.highest_fragment_id)
@@ -164,6 +167,17 @@ class Rewrite(Operation):
 
     def _new(self) -> tuple[Fragment, ...]:
         return tuple(fragment for move in self.moves for fragment in move.new)
+
+
+def _require_lineage(new: tuple[Fragment, ...]) -> None:
+    for fragment in new:
+        stored = fragment.row_ids
+        if None in (stored, fragment.created_at, fragment.updated_at):
+            raise InvalidInputError("rows with stable ids are rewritten without ids and versions")
+        if isinstance(stored, bytes):
+            found = len(RowIdSequence.from_bytes(stored, fragment.physical_rows))
+            if found < fragment.physical_rows:
+                raise InvalidInputError(f"{found} row ids for {fragment.physical_rows} rows")
 
 
 def _with_formats(manifest: Manifest, new: tuple[Fragment, ...]) -> Manifest:
