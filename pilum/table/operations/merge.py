@@ -15,6 +15,7 @@ from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
 from pilum.table.footprint import Footprint, Kind
 from pilum.table.fragment import Fragment
+from pilum.table.lineage import with_changed_rows
 from pilum.table.manifest import Manifest
 from pilum.table.names import data_path
 from pilum.table.operations.base import Operation
@@ -96,8 +97,9 @@ class Merge(Operation):
         for number, fragment in theirs.items():
             _require_grown(ours[number], fragment, self.schema)
         ids = {field.id for field in self.schema.walk()}
+        version = manifest.version + 1
         fragments = tuple(
-            with_needed_files(_grown(ours[number], theirs[number]), ids) for number in ours
+            with_needed_files(_grown(ours[number], theirs[number], version), ids) for number in ours
         )
         return replace(
             manifest,
@@ -107,9 +109,11 @@ class Merge(Operation):
         )
 
 
-def _grown(old: Fragment, new: Fragment) -> Fragment:
-    """A fragment with more files: its rows are the same, whatever the operation says of them."""
-    return replace(old, files=new.files)
+def _grown(old: Fragment, new: Fragment, version: int) -> Fragment:
+    """A fragment with more files: its rows stay, and have new values if there is a file of them."""
+    if new.files == old.files:
+        return old
+    return with_changed_rows(replace(old, files=new.files), None, version)
 
 
 def _require_grown(old: Fragment, new: Fragment, schema: Schema) -> None:
