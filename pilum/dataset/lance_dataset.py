@@ -16,6 +16,7 @@ from pilum.dataset.cleaning import Cleaning
 from pilum.dataset.cloning import Cloning
 from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
+from pilum.dataset.delta import Deltas
 from pilum.dataset.evolving import Evolving
 from pilum.dataset.indexing import Indexing
 from pilum.dataset.merging import Merging
@@ -59,6 +60,7 @@ class LanceDataset(
     Evolving,
     Indexing,
     Versions,
+    Deltas,
     Tagging,
     Branching,
     Cloning,

@@ -209,3 +209,37 @@ def test_new_values_in_place_say_when(ours: Path) -> None:
         theirs = lance.LanceDataset.commit(theirs, operation, read_version=theirs.version)
         updated = same(ours)["_row_last_updated_at_version"].to_pylist()
         assert updated[:5] == [1, 3, 3, 1, 1]
+
+
+def test_new_columns_are_new_values_of_all_rows(ours: Path, tmp_path: Path) -> None:
+    twin = tmp_path / "twin"
+    shutil.copytree(ours, twin)
+    for dataset in (pilum.dataset(ours), lance.dataset(str(twin))):
+        dataset.add_columns({"c": "a * 2"})
+        dataset.add_columns(pa.field("d", pa.int8()))
+        dataset.alter_columns({"path": "c", "data_type": pa.int32()})
+        dataset.drop_columns(["d"])
+    assert same(ours) == same(twin)
+    assert set(same(ours)["_row_last_updated_at_version"].to_pylist()) == {5}
+
+
+def test_changes_between_versions(moved: Path) -> None:
+    pilum.dataset(moved).delete("a = 44")
+    lance.dataset(str(moved)).optimize.compact_files()
+    mine, theirs = pilum.dataset(moved), lance.dataset(str(moved))
+    versions = [(begin, end) for begin in range(5) for end in range(begin, 8)]
+    for begin, end in [*versions, (2, 1), (1, 99)]:
+        ours = mine.delta(begin_version=begin, end_version=end)
+        other = theirs.delta(begin_version=begin, end_version=end)
+        assert ours.get_inserted_rows().read_all() == other.get_inserted_rows().read_all()
+        assert ours.get_updated_rows().read_all() == other.get_updated_rows().read_all()
+        if end < 8 and begin <= end:
+            found = ours.get_deleted_row_ids().read_all()
+            assert sorted(found["_rowid"].to_pylist()) == sorted(
+                other.get_deleted_row_ids().read_all()["_rowid"].to_pylist()
+            )
+    since = mine.delta(1)
+    assert since.get_deleted_row_ids().read_all()["_rowid"].to_pylist() == [
+        *range(3, 39, 7)
+    ]  # 45 and 52 are of version 2
+    assert since.get_inserted_rows().read_all()["a"].to_pylist()[-2:] == [100, 101]
