@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -24,6 +25,7 @@ from pilum.table.row_id_segments import Ids, Piece, pack_segment, parse_segment,
 
 __all__ = ["RowIdSequence"]
 
+_SEGMENT_IDS = 4096
 _NO_IDS: Ids = np.empty(0, dtype=np.uint64)
 
 
@@ -71,8 +73,9 @@ class RowIdSequence:
         return cls(tuple(piece for piece in pieces if len(piece)))
 
     def to_bytes(self) -> bytes:
-        """The message, each piece in its smallest form."""
-        message = row_ids_pb2.RowIdSequence(segments=map(pack_segment, self.pieces))
+        """The message; long pieces become several segments, each in its smallest form."""
+        parts = (part for piece in self.pieces for part in _parts(piece))
+        message = row_ids_pb2.RowIdSequence(segments=map(pack_segment, parts))
         data: bytes = message.SerializeToString()
         return data
 
@@ -110,6 +113,14 @@ class RowIdSequence:
             here = numbers == number
             found[here] = _picked(self.pieces[number], offsets[here] - self._bounds[number])
         return found
+
+    def joined(self) -> RowIdSequence:
+        """The same ids; arrays that follow each other are one."""
+        groups = groupby(self.pieces, key=lambda piece: isinstance(piece, range))
+        pieces: list[Piece] = []
+        for is_range, group in groups:
+            pieces.extend(group if is_range else [np.concatenate(list(group))])
+        return RowIdSequence(tuple(pieces))
 
     def find(self, ids: Ids) -> NDArray[np.int64]:
         """The offset of each of some ids; -1 for those that are not in the sequence."""
@@ -166,6 +177,15 @@ def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
             held = piece
     if len(held):
         yield held
+
+
+def _parts(piece: Piece) -> Iterator[Piece]:
+    """Parts of an array whose ids are likely to be near each other, and so take fewer bytes."""
+    if isinstance(piece, range):
+        yield piece
+        return
+    for start in range(0, len(piece), _SEGMENT_IDS):
+        yield piece[start : start + _SEGMENT_IDS]
 
 
 def _listed(piece: Piece) -> Ids:

@@ -104,6 +104,16 @@ def test_parts_of_sequences(parts: list[Any], data: st.DataObject) -> None:
     assert ids_of(stored) == ids_of(left)
 
 
+def test_long_arrays_are_cut_where_that_is_smaller() -> None:
+    ids = np.cumsum(np.tile(np.array([3, 28], dtype=np.uint64), 10_000))
+    data = RowIdSequence.of(ids).to_bytes()
+    assert len(data) < 2.1 * len(ids)
+    found = RowIdSequence.from_bytes(data, len(ids))
+    assert len(found.pieces) == 5
+    assert [len(piece) for piece in found.joined().pieces] == [len(ids)]
+    assert found.ids().tolist() == ids.tolist()
+
+
 def test_ranges_that_continue_each_other_are_one() -> None:
     parts = [RowIdSequence.of(range(5)), RowIdSequence.of(range(5, 9)), RowIdSequence()]
     assert RowIdSequence.concatenate(parts).pieces == (range(9),)
