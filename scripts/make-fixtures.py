@@ -42,15 +42,21 @@ RELEASES = {
     "10.0.0": ("pyarrow<23", ["0.1", "2.0", "2.1", "2.2"]),
 }
 """What to install beside each release, and the file versions that were not experimental in it."""
+ROW_ID_RELEASES = ("0.30.0", "1.0.4", "7.1.0")
+"""Those of which there are tables with stable row ids too, in archives of their own."""
 ROWS = 40
 
 
 def main(releases: list[str]) -> None:
     """Installs releases and lets each write what is missing."""
     for release in releases:
-        archive = FIXTURES / f"pylance-{release}.tar.xz"
-        if archive.exists():
-            continue
+        _make(release, FIXTURES / f"pylance-{release}.tar.xz", "--write")
+        if release in ROW_ID_RELEASES:
+            _make(release, FIXTURES / f"row-ids-{release}.tar.xz", "--write-row-ids")
+
+
+def _make(release: str, archive: Path, what: str) -> None:
+    if not archive.exists():
         with tempfile.TemporaryDirectory() as folder:
             python, tables = Path(folder, "venv", "bin", "python"), Path(folder, "tables")
             venv.create(Path(folder, "venv"), with_pip=True)
@@ -59,7 +65,7 @@ def main(releases: list[str]) -> None:
             wanted = [f"pylance=={release}", arrow, numpy, "setuptools<81"]
             pip = [python, "-m", "pip", "install", "--quiet", "--only-binary=:all:"]
             subprocess.run([*pip, *wanted], check=True)
-            subprocess.run([python, __file__, "--write", release, tables, *versions], check=True)
+            subprocess.run([python, __file__, what, release, tables, *versions], check=True)
             _pack(tables, archive)
 
 
@@ -96,6 +102,40 @@ def write(release: str, folder: Path, versions: list[str]) -> None:
             except BaseException as error:  # a panic of the library is none of Exception
                 print(f"{release} {version} {name}: {str(error)[:200]!r}")
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def write_row_ids(folder: Path) -> None:
+    """Runs in the environment of one release: writes tables whose rows keep their ids.
+
+    Two writes, and then, for all but the first table, a delete, an update and a merge; release
+    0.30 fails at these. The ids of the first rows are what is in their column `a`.
+    """
+    import lance
+    import pyarrow as pa
+
+    names = ("enable_stable_row_ids", "enable_move_stable_row_ids")
+    parameters = inspect.signature(lance.write_dataset).parameters
+    option = next(name for name in names if name in parameters)
+    table = pa.table({"a": range(ROWS), "b": [f"x{row}" for row in range(ROWS)]})
+    for name in ("written", "moved", "compacted"):
+        path = folder / "ids" / f"{name}.lance"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        options = {"max_rows_per_file": 10, option: True}
+        try:
+            lance.write_dataset(table.slice(0, 25), str(path), **options)
+            dataset = lance.write_dataset(table.slice(25), str(path), mode="append")
+            if name != "written":
+                dataset.delete("a % 7 = 3")
+                dataset.update({"b": "'u'"}, where="a % 5 = 1")
+                merge = dataset.merge_insert("a").when_matched_update_all()
+                new = pa.table({"a": [0, 20, 100], "b": ["m"] * 3})
+                merge.when_not_matched_insert_all().execute(new)
+            if name == "compacted":
+                dataset.optimize.compact_files()
+            _save(pa, path.with_suffix(".arrow"), lance.dataset(str(path)).to_table())
+        except BaseException as error:  # a panic of the library is none of Exception
+            print(f"{name}: {str(error)[:200]!r}")
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _versions(lance: Any, versions: list[str]) -> list[tuple[str, dict[str, Any]]]:
@@ -288,5 +328,8 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--write"]:
         os.environ.setdefault("RUST_LOG", "error")
         write(sys.argv[2], Path(sys.argv[3]), sys.argv[4:])
+    elif sys.argv[1:2] == ["--write-row-ids"]:
+        os.environ.setdefault("RUST_LOG", "error")
+        write_row_ids(Path(sys.argv[3]))
     else:
         main(sys.argv[1:] or list(RELEASES))
