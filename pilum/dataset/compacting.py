@@ -333,7 +333,14 @@ def _publish(
 def _require_index_remap(
     snapshot: Snapshot, tasks: Sequence[CompactionTask], options: CompactionOptions
 ) -> None:
-    if options.records_moves is not False or snapshot.has_stable_row_ids:
+    if snapshot.has_stable_row_ids:
+        if options.records_moves:
+            raise UnsupportedFeatureError(
+                "defer_index_remap=True: the format cannot record where rows with stable ids went; "
+                "leave it out"
+            )
+        return
+    if options.records_moves is not False:
         return
     moves = [Move(task.sources, ()) for task in tasks]
     if Coverage(snapshot.store, snapshot.manifest).needs(moves):

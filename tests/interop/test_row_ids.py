@@ -190,7 +190,7 @@ def test_pilum_updates_and_compacts_as_the_reference_does(ours: Path, tmp_path: 
     ids = [41, 3, 33, 0, 6]
     assert pilum.dataset(ours).take_rows(ids) == lance.dataset(str(twin))._take_rows(ids)
     dataset = pilum.write_dataset(rows(90, 2), ours, mode="append")
-    with pytest.raises(UnsupportedFeatureError, match="defer_index_remap"):
+    with pytest.raises(UnsupportedFeatureError, match="defer_index_remap=True"):
         dataset.optimize.compact_files(defer_index_remap=True)
 
 
