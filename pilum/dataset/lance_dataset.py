@@ -23,6 +23,7 @@ from pilum.dataset.merging import Merging
 from pilum.dataset.optimizing import AutoCleanupConfig, Optimizing, auto_cleanup_settings
 from pilum.dataset.reading import Reading
 from pilum.dataset.tags import Tagging
+from pilum.dataset.transaction_history import TransactionHistory
 from pilum.dataset.transactions import (
     BlobRequest,
     WriteRequest,
@@ -39,6 +40,7 @@ from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.table.commit_handler import CommitHandler, CommitLock
 from pilum.table.jobs import JobKey
+from pilum.table.names import NamingScheme
 from pilum.table.open import open_table
 from pilum.table.references import Reference
 from pilum.table.session import Session
@@ -61,6 +63,7 @@ class LanceDataset(
     Indexing,
     Versions,
     Deltas,
+    TransactionHistory,
     Tagging,
     Branching,
     Cloning,
@@ -147,6 +150,7 @@ def write_dataset(
     encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
     storage_options: Mapping[str, str] | None = None,
     data_storage_version: str | None = None,
+    enable_v2_manifest_paths: bool = True,
     enable_stable_row_ids: bool = False,
     auto_cleanup_options: AutoCleanupConfig | None = None,
     commit_message: str | None = None,
@@ -180,6 +184,8 @@ def write_dataset(
             otherwise.
         storage_options: Settings of the store.
         data_storage_version: File version of a new or overwritten table, such as "2.1".
+        enable_v2_manifest_paths: Whether manifests of a new table have the newer names, with which
+            it opens as fast as ever however many versions it has.
         enable_stable_row_ids: Whether rows of a new table keep their ids when they move; a table
             that exists stays as it was made.
         auto_cleanup_options: Old versions of a new table are removed after every `interval`
@@ -230,5 +236,7 @@ def write_dataset(
     )
     snapshot = snapshot_of_job(store, idempotency_key)
     if snapshot is None:
-        snapshot = publish(store, write_transaction(store, data_obj, schema, wanted))
+        scheme = NamingScheme.V2 if enable_v2_manifest_paths else NamingScheme.V1
+        written = write_transaction(store, data_obj, schema, wanted)
+        snapshot = publish(store, written, scheme=scheme)
     return LanceDataset.pinned(location, options_of(uri, storage_options), snapshot)

@@ -30,6 +30,7 @@ from pilum.table.blob_inputs import ingested_batches, with_blobs_v2
 from pilum.table.commit import commit
 from pilum.table.jobs import JOB_PROPERTY, Job, JobKey
 from pilum.table.landed import find_job
+from pilum.table.names import NamingScheme
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.sidecars import discard_file
@@ -185,7 +186,12 @@ def write_transaction(
     return Transaction(read_version, operation, properties=request.properties)
 
 
-def publish(store: Store, transaction: Transaction, attempts: int = _COMMIT_ATTEMPTS) -> Snapshot:
+def publish(
+    store: Store,
+    transaction: Transaction,
+    attempts: int = _COMMIT_ATTEMPTS,
+    scheme: NamingScheme = NamingScheme.V2,
+) -> Snapshot:
     """Commits, and deletes the new files if that failed for certain.
 
     Raises:
@@ -193,7 +199,7 @@ def publish(store: Store, transaction: Transaction, attempts: int = _COMMIT_ATTE
         CommitContentionError: If every attempt lost against another commit.
     """
     try:
-        manifest = commit(store, transaction, attempts=attempts)
+        manifest = commit(store, transaction, attempts=attempts, scheme=scheme)
     except (CommitError, InvalidInputError, UnsupportedFormatError):
         _discard(store, transaction)
         raise

@@ -10,11 +10,12 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError
 from pilum.table.jobs import AppCommit, last_commit
+from pilum.table.migration import migrate_to_v2_names
 from pilum.table.operations.restore import Restore
 from pilum.table.references import Reference, locate
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
-from pilum.table.versions import latest_manifest, list_versions
+from pilum.table.versions import VersionInfo, describe_version, latest_manifest, list_versions
 
 __all__ = ["Version", "Versions", "moment"]
 
@@ -57,14 +58,11 @@ class Versions(DatasetBase):
 
     def versions(self) -> list[Version]:
         """Describes all versions, oldest first."""
-        return [
-            Version(version=info.version, timestamp=_local(info.timestamp), metadata=info.metadata)
-            for info in list_versions(self._snapshot.store)
-        ]
+        return list(map(_shown, list_versions(self._snapshot.store)))
 
     def get_version(self) -> Version:
         """Describes the pinned version."""
-        return next(found for found in self.versions() if found["version"] == self.version)
+        return _shown(describe_version(self._snapshot.store, self.version))
 
     def checkout_version(self, version: Reference) -> Self:
         """Opens another version of the table; this dataset stays where it is.
@@ -83,8 +81,16 @@ class Versions(DatasetBase):
         return self._on_line(snapshot)
 
     def checkout_latest(self) -> None:
-        """Moves this dataset to the newest version."""
+        """Moves this dataset to the newest version of its branch."""
         self._snapshot = Snapshot.latest(self._snapshot.store, self._snapshot.session)
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Gives the manifests of an old table the newer names; one that has them stays as it is.
+
+        With the newer names a table opens as fast as ever however many versions it has. Nobody may
+        write to the table meanwhile. If it is interrupted, call it again.
+        """
+        migrate_to_v2_names(self._snapshot.store)
 
     def restore(self) -> None:
         """Makes the pinned version the newest again, and moves this dataset to that new version.
@@ -123,6 +129,10 @@ def moment(asof: Any) -> datetime:
         raise InvalidInputError(
             f"asof: expected a datetime, a date or ISO 8601 text, found {asof!r}"
         ) from error
+
+
+def _shown(info: VersionInfo) -> Version:
+    return Version(version=info.version, timestamp=_local(info.timestamp), metadata=info.metadata)
 
 
 def _local(timestamp: datetime) -> datetime:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location, options_of, store_of
+from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.options import require_count
 from pilum.dataset.transactions import (
@@ -20,15 +21,31 @@ from pilum.dataset.transactions import (
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
-from pilum.table.commit import commit
+from pilum.table.commit import commit, commit_detached
 from pilum.table.commit_handler import CommitHandler, CommitLock
 from pilum.table.jobs import JobKey
+from pilum.table.names import NamingScheme
+from pilum.table.operations.overwrite import Overwrite
 from pilum.table.snapshot import Snapshot
 from pilum.table.write import WriteOptions
 
-__all__ = ["Writing"]
+__all__ = ["BulkCommitResult", "Writing"]
 
 _DEFAULTS = WriteOptions()
+
+D = TypeVar("D", bound=DatasetBase)
+
+
+class BulkCommitResult(TypedDict, Generic[D]):
+    """What several transactions became.
+
+    Attributes:
+        dataset: At the new version.
+        merged: The transaction that was committed.
+    """
+
+    dataset: D
+    merged: Transaction
 
 
 class Writing(DatasetBase):
@@ -77,11 +94,14 @@ class Writing(DatasetBase):
         read_version: int | None = None,
         *,
         storage_options: Mapping[str, str] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
         max_retries: int = 20,
         commit_message: str | None = None,
         commit_lock: CommitLock | None = None,
         commit_handler: CommitHandler | None = None,
         idempotency_key: JobKey | None = None,
+        enable_stable_row_ids: bool | None = None,
     ) -> Self:
         """Publishes fragments that `write_fragments` wrote, as one new version.
 
@@ -93,12 +113,17 @@ class Writing(DatasetBase):
             read_version: The version that the operation was made for. An overwrite may leave it
                 out, and a transaction brings its own.
             storage_options: Settings of the store.
+            enable_v2_manifest_paths: As in `pilum.write_dataset`; None is the same as True.
+            detached: Whether the version is no part of history: it conflicts with nothing, only its
+                number opens it, and others can follow it, detached too.
             max_retries: How often to try when others commit at the same moment.
             commit_message: A note for readers of the history.
             commit_lock: As in `pilum.write_dataset`.
             commit_handler: The same.
             idempotency_key: As in `pilum.write_dataset`. The fragments of a repetition stay where
                 they are.
+            enable_stable_row_ids: Whether rows of a table that an overwrite creates keep their ids
+                when they move.
 
         Returns:
             The dataset at the new version, or at that which took the job in.
@@ -114,9 +139,72 @@ class Writing(DatasetBase):
         wanted = _transaction(store, operation, read_version).to_table()
         notes = properties_of(commit_message, wanted.properties, idempotency_key)
         attempts = require_count("max_retries", max_retries, 1)
-        manifest = commit(store, replace(wanted, properties=notes), attempts=attempts)
+        wanted = replace(wanted, properties=notes)
+        if enable_stable_row_ids and isinstance(wanted.operation, Overwrite):
+            stable = replace(wanted.operation, stable_row_ids=True)
+            wanted = replace(wanted, operation=stable)
+        if detached:
+            manifest = commit_detached(store, wanted)
+        else:
+            scheme = NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2
+            manifest = commit(store, wanted, attempts=attempts, scheme=scheme)
         options = options_of(base_uri, storage_options)
         return cls.pinned(location, options, Snapshot(store, manifest))
+
+    @classmethod
+    def commit_batch(
+        cls,
+        dest: Location | DatasetBase,
+        transactions: Sequence[Transaction],
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = 20,
+    ) -> BulkCommitResult[Self]:
+        """Publishes several appends as one version.
+
+        Args:
+            dest: Location of the table.
+            transactions: Appends; what they note is noted together, and the later note counts where
+                two have one key.
+            storage_options: As in `commit`, like the next ones.
+            enable_v2_manifest_paths: As in `commit`.
+            detached: As in `commit`.
+            max_retries: As in `commit`.
+
+        Returns:
+            The dataset at the new version, and the transaction that was committed.
+
+        Raises:
+            InvalidInputError: If there is none, or one is no append.
+            CommitConflictError: If another commit contradicts them.
+        """
+        merged = _merged(transactions)
+        found = cls.commit(
+            dest,
+            merged,
+            storage_options=storage_options,
+            enable_v2_manifest_paths=enable_v2_manifest_paths,
+            detached=detached,
+            max_retries=max_retries,
+        )
+        return BulkCommitResult(dataset=found, merged=merged)
+
+
+def _merged(transactions: Sequence[Transaction]) -> Transaction:
+    fragments: list[FragmentMetadata] = []
+    properties: dict[str, str] = {}
+    for transaction in transactions:
+        if not isinstance(getattr(transaction, "operation", None), LanceOperation.Append):
+            raise InvalidInputError(f"transactions: expected appends, found {transaction!r}")
+        fragments += transaction.fragments
+        properties |= transaction.transaction_properties or {}
+    if not transactions:
+        raise InvalidInputError("transactions: expected at least one")
+    read_version = min(transaction.read_version for transaction in transactions)
+    operation = LanceOperation.Append(fragments)
+    return Transaction(read_version, operation, transaction_properties=properties)
 
 
 def _transaction(

@@ -11,13 +11,13 @@ begin at 0, so that the presence of an id counts, not its value. Source: docs/fo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import table_pb2
 
-__all__ = ["BasePath", "base_id_from_json", "free_base_id", "require_distinct"]
+__all__ = ["BasePath", "base_id_from_json", "free_base_id", "require_distinct", "with_new_bases"]
 
 _MAX_ID = 2**32 - 1
 
@@ -72,6 +72,23 @@ def base_id_from_json(value: Any) -> int | None:
     if isinstance(value, bool) or not 0 <= int(value) <= _MAX_ID:
         raise ValueError(f"base_id {value!r}")
     return int(value)
+
+
+def with_new_bases(bases: tuple[BasePath, ...], new: Iterable[BasePath]) -> tuple[BasePath, ...]:
+    """The bases of a table with further ones; an id of 0 asks for one that is free, from 1.
+
+    Raises:
+        InvalidInputError: If an id, a name or a path is taken.
+    """
+    for base in new:
+        if not base.id:
+            base = replace(base, id=free_base_id(bases, 1))
+        for other in bases:
+            is_named = base.name is not None and base.name == other.name
+            if is_named or base.path == other.path or base.id == other.id:
+                raise InvalidInputError(f"base path {base} clashes with {other}")
+        bases = (*bases, base)
+    return bases
 
 
 def require_distinct(bases: Iterable[BasePath]) -> None:

@@ -19,6 +19,7 @@ Source: docs/format/table.md, "Commit protocol".
 from __future__ import annotations
 
 import random
+import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -50,15 +51,22 @@ from pilum.table.manifest_file import (
     encode_manifest_file,
     is_inlined,
 )
-from pilum.table.names import HINT_PATH, ManifestName, NamingScheme, transaction_path
+from pilum.table.names import (
+    DETACHED_BIT,
+    HINT_PATH,
+    ManifestName,
+    NamingScheme,
+    detached_manifest_path,
+    transaction_path,
+)
 from pilum.table.places import own_store, with_bases
 from pilum.table.session import default_session
 from pilum.table.sidecars import discard_file
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Committed, Transaction, load_transaction
-from pilum.table.versions import list_manifests, load_named
+from pilum.table.versions import latest_manifest, list_manifests, load_named, load_version
 
-__all__ = ["commit"]
+__all__ = ["commit", "commit_detached"]
 
 _ATTEMPTS = 20
 _BUDGET_SECONDS = 30.0
@@ -67,13 +75,20 @@ _MAX_SLOTS = 256
 _OUTCOME_PAUSES_SECONDS = (0.0, 0.05, 0.2)
 
 
-def commit(store: Store, transaction: Transaction, *, attempts: int = _ATTEMPTS) -> Manifest:
+def commit(
+    store: Store,
+    transaction: Transaction,
+    *,
+    attempts: int = _ATTEMPTS,
+    scheme: NamingScheme = NamingScheme.V2,
+) -> Manifest:
     """Publishes a transaction as the next version.
 
     Args:
         store: Where the table is, or will be.
         transaction: What to change.
         attempts: How often to try when others commit at the same moment.
+        scheme: How the manifests of a new table are named.
 
     Returns:
         The manifest of the new version; of an older one if that has taken in the transaction, or
@@ -91,14 +106,44 @@ def commit(store: Store, transaction: Transaction, *, attempts: int = _ATTEMPTS)
     """
     if attempts < 1:
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
-    loaded = replace(transaction, operation=transaction.operation.loaded(store))
-    committer = _Committer(own_store(store), loaded)
+    committer = _committer(store, transaction)
     try:
-        return committer.run(attempts)
+        return committer.run(attempts, scheme)
     except (CommitError, InvalidInputError, UnsupportedFormatError):
         # Certainly not committed. After any other failure files stay: they may be in use.
         committer.discard(keep=transaction)
         raise
+
+
+def commit_detached(store: Store, transaction: Transaction) -> Manifest:
+    """Publishes a transaction as a version that is no part of history and conflicts with nothing.
+
+    Args:
+        store: Where the table is.
+        transaction: What to change; its read version may be a detached one.
+
+    Returns:
+        The manifest, with a random number by which it can be opened.
+
+    Raises:
+        VersionNotFoundError: If there is no version to continue.
+        DatasetNotFoundError: If there is no table.
+        UnsupportedFeatureError: If the table has something that would be lost.
+        InvalidInputError: If the operation does not fit the table, or its manifests have names of
+            the older scheme.
+        OSError: If the store failed.
+    """
+    committer = _committer(store, transaction)
+    try:
+        return committer.run_detached()
+    except (CommitError, InvalidInputError, UnsupportedFormatError):
+        committer.discard(keep=transaction)
+        raise
+
+
+def _committer(store: Store, transaction: Transaction) -> _Committer:
+    loaded = replace(transaction, operation=transaction.operation.loaded(store))
+    return _Committer(own_store(store), loaded)
 
 
 @dataclass
@@ -128,7 +173,7 @@ class _Committer:
         for path in set(self.transaction.operation.new_files()).difference(kept):
             discard_file(store, path)
 
-    def run(self, attempts: int) -> Manifest:
+    def run(self, attempts: int, scheme: NamingScheme) -> Manifest:
         pause = _Pause()
         for attempt in range(attempts):
             if self.job and (found := find_job(self.store, self.job)):
@@ -139,7 +184,7 @@ class _Committer:
             if landed := self._check(names):
                 return load_named(self.store, landed)
             manifest = self._build(names)
-            scheme = names[-1].scheme if names else NamingScheme.V2
+            scheme = names[-1].scheme if names else scheme
             if self._publish(manifest, scheme.manifest_name(manifest.version)):
                 self._leave_hint(manifest.version)
                 clean_up_if_due(self.store, manifest)
@@ -150,6 +195,22 @@ class _Committer:
             f"{self.store.uri}: version {manifest.version} was taken by another commit after "
             f"{attempt + 1} attempts; too many writers at once"
         )
+
+    def run_detached(self) -> Manifest:
+        base = load_version(self.store, self.transaction.read_version)
+        name = latest_manifest(self.store)
+        if name is not None and name.scheme is NamingScheme.V1:
+            raise InvalidInputError(
+                f"{self.store.uri}: detached versions need the newer names of manifests; call "
+                "migrate_manifest_paths_v2 first"
+            )
+        manifest = self._built_on(self._continuable(base))
+        self._write_transaction_file()
+        while True:
+            manifest = replace(manifest, version=secrets.randbits(63) | DETACHED_BIT)
+            data = encode_manifest_file(manifest, self.data)
+            if self.store.put_if_absent(detached_manifest_path(manifest.version), data):
+                return manifest
 
     def _check(self, names: list[ManifestName]) -> ManifestName | None:
         """Compares with what others committed; finds the own commit, if it is in already."""
@@ -225,6 +286,9 @@ class _Committer:
         """The manifest of the next version: what the operation makes, and what all have."""
         base = self._base(names)
         self._merge(base)
+        return self._built_on(base)
+
+    def _built_on(self, base: Manifest) -> Manifest:
         store = with_bases(self.store, base.base_paths)
         prepared = self.transaction.operation.prepared(store, base)
         self.transaction = replace(self.transaction, operation=prepared)
@@ -252,7 +316,9 @@ class _Committer:
             if self.transaction.operation.creates:
                 return Manifest(Schema(()), (), version=0)
             raise DatasetNotFoundError(f"there is no Lance table at {self.store.uri}")
-        base = load_named(self.store, names[-1])
+        return self._continuable(load_named(self.store, names[-1]))
+
+    def _continuable(self, base: Manifest) -> Manifest:
         where = f"{self.store.uri}, version {base.version}"
         base.require_continuable(where)
         store = with_bases(self.store, base.base_paths)

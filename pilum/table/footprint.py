@@ -33,6 +33,8 @@ A `CreateIndex` is I after an overwrite or a restore. It is R after another that
 the name, or removes one that it adds to; after a rewrite of a fragment that it covers (of any, if
 nobody knows what it covers); and after new files with values of a field that it indexes.
 
+An `UpdateBases` is I after another that takes an id, a name or a path of its own.
+
 Source: docs/format/table.md, "Conflicts".
 """
 
@@ -81,6 +83,7 @@ class Kind(Enum):
     SCHEMA = "the columns"
     PROJECTION = "the columns that are left"
     DESCRIPTIONS = "what the columns are said to be"
+    BASE_PATH = "a base path"
     NEW_INDEX = "the index"
     REMOVED_INDEX = "the removed index"
     INDEXED_FIELD = "the index on field"
@@ -110,6 +113,7 @@ _VERDICTS = {
     Kind.SCHEMA: Verdict.RETRYABLE,
     Kind.PROJECTION: Verdict.INCOMPATIBLE,
     Kind.DESCRIPTIONS: Verdict.RETRYABLE,
+    Kind.BASE_PATH: Verdict.INCOMPATIBLE,
     Kind.NEW_INDEX: Verdict.RETRYABLE,
     Kind.REMOVED_INDEX: Verdict.RETRYABLE,
     Kind.INDEXED_FIELD: Verdict.RETRYABLE,

@@ -122,13 +122,20 @@ class ManifestName:
 def manifest_names(file_names: Iterable[str], where: str) -> list[ManifestName]:
     """Picks the manifests out of a listing of `_versions`, oldest version first.
 
+    Where names are being migrated the newest versions have the newer names, and one may have both.
+
     Raises:
-        CorruptFileError: If both naming schemes are used.
+        CorruptFileError: If naming schemes are mixed in any other way.
     """
-    names = sorted(filter(None, map(ManifestName.parse, file_names)))
-    if len({name.scheme for name in names}) > 1:
+    names = sorted(filter(None, map(ManifestName.parse, file_names)), key=_by_version_and_scheme)
+    schemes = [name.scheme.value for name in names]
+    if schemes != sorted(schemes):
         raise CorruptFileError("manifests of two naming schemes stand side by side", where)
-    return names
+    return list({name.version: name for name in names}.values())
+
+
+def _by_version_and_scheme(name: ManifestName) -> tuple[int, int]:
+    return name.version, name.scheme.value
 
 
 def newest_manifest_name(file_names: Iterable[str], where: str) -> ManifestName | None:

@@ -32,6 +32,7 @@ from pilum.table.operations.reserve import ReserveFragments
 from pilum.table.operations.restore import Restore
 from pilum.table.operations.rewrite import Rewrite
 from pilum.table.operations.update import Update
+from pilum.table.operations.update_bases import UpdateBases
 from pilum.table.operations.update_config import UpdateConfig
 
 __all__ = ["OPERATIONS", "Committed", "Transaction", "load_transaction"]
@@ -50,6 +51,7 @@ OPERATIONS: Mapping[str, type[Operation]] = {
         Restore,
         Rewrite,
         Update,
+        UpdateBases,
         UpdateConfig,
     )
 }

@@ -23,11 +23,13 @@ from pilum.table.names import (
 
 __all__ = [
     "VersionInfo",
+    "describe_version",
     "latest_manifest",
     "list_manifests",
     "list_versions",
     "load_named",
     "load_version",
+    "manifest_place",
     "manifest_size",
 ]
 
@@ -95,13 +97,34 @@ def manifest_size(store: Store, version: int) -> int:
         DatasetNotFoundError: If there is no table.
         VersionNotFoundError: If the table has no such version.
     """
+    return manifest_place(store, version)[1]
 
-    def size(path: str) -> int:
+
+def manifest_place(store: Store, version: int) -> tuple[str, int]:
+    """Path and size in bytes of the manifest of one version, attached or detached.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If the table has no such version.
+    """
+
+    def place(path: str) -> tuple[str, int]:
         source = store.source(path)
         source.close()
-        return source.size
+        return path, source.size
 
-    return _found(store, version, size)
+    return _found(store, version, place)
+
+
+def describe_version(store: Store, version: int) -> VersionInfo:
+    """Describes one version, attached or detached.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If the table has no such version.
+        CorruptFileError: If its manifest contradicts the format.
+    """
+    return _describe(load_message(store, manifest_place(store, version)[0]))
 
 
 def load_named(store: Store, name: ManifestName) -> Manifest:

@@ -72,7 +72,13 @@ def test_names_are_sorted_by_version() -> None:
 
 def test_mixed_schemes_are_damage() -> None:
     with pytest.raises(CorruptFileError, match="two naming schemes"):
-        manifest_names(["1.manifest", "18446744073709551613.manifest"], "here")
+        manifest_names(["2.manifest", "18446744073709551614.manifest"], "here")
+
+
+def test_a_migration_that_was_interrupted() -> None:
+    listed = ["1.manifest", "2.manifest", "18446744073709551613.manifest"]
+    names = manifest_names([*listed, "18446744073709551612.manifest"], "here")
+    assert [(name.version, name.scheme.value) for name in names] == [(1, 1), (2, 2), (3, 2)]
 
 
 def test_detached_versions() -> None:

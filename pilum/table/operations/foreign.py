@@ -55,7 +55,6 @@ def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
 FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
     "data_replacement": _data_replacement,
     "update_mem_wal_state": _mem_wal,
-    "update_bases": _nothing_of_ours,
     "data_overlay": _data_overlay,
 }
 """Arm of the `Transaction` message -> what a message of it changes for our operations."""

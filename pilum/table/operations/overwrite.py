@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
+from pilum.table.base_paths import BasePath, with_new_bases
 from pilum.table.features import Feature
 from pilum.table.footprint import Footprint, Kind, Resource
 from pilum.table.fragment import Fragment, FragmentId
@@ -33,6 +34,7 @@ class Overwrite(Operation):
         config: Settings to add to those of the table.
         empty_format: Version of the data files to come if there are none yet; the transaction
             does not tell others.
+        bases: Base paths of a table that this creates; ids of 0 are given, from 1.
         stable_row_ids: Whether rows of a table that this creates keep their ids when they move;
             the transaction does not tell others either, and of a table that exists it changes
             nothing.
@@ -45,20 +47,16 @@ class Overwrite(Operation):
     config: Mapping[str, str] = field(default_factory=dict)
     empty_format: str | None = field(default=None, compare=False)
     stable_row_ids: bool = field(default=False, compare=False)
+    bases: tuple[BasePath, ...] = ()
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Overwrite) -> Overwrite:
-        """Reads the message of the arm.
-
-        Raises:
-            UnsupportedFeatureError: If it registers base paths.
-        """
-        if message.initial_bases:
-            raise UnsupportedFeatureError("an overwrite that registers base paths")
+        """Reads the message of the arm."""
         return cls(
             Schema.from_proto(message.schema, message.schema_metadata),
             tuple(map(Fragment.from_proto, message.fragments)),
             dict(message.config_upsert_values),
+            bases=tuple(map(BasePath.from_proto, message.initial_bases)),
         )
 
     def to_proto(self) -> transaction_pb2.Transaction.Overwrite:
@@ -68,6 +66,7 @@ class Overwrite(Operation):
             schema=self.schema.to_proto(),
             schema_metadata=self.schema.metadata_to_proto(),
             config_upsert_values=self.config,
+            initial_bases=[base.to_proto() for base in self.bases],
         )
 
     def footprint(self) -> Footprint:
@@ -88,8 +87,13 @@ class Overwrite(Operation):
 
         Raises:
             SchemaMismatchError: If the files do not fit the schema.
-            InvalidInputError: If the files have different versions.
+            InvalidInputError: If the files have different versions, or if it brings base paths to
+                a table that exists.
         """
+        if self.bases and manifest.version:
+            raise InvalidInputError(
+                "base paths can be given when a table is created; use add_bases afterwards"
+            )
         require_fits(self.fragments, self.schema)
         formats = data_format_of(self.fragments)
         if len(formats) > 1:
@@ -105,4 +109,5 @@ class Overwrite(Operation):
             reader_flags=manifest.reader_flags | stable,
             writer_flags=manifest.writer_flags | stable,
             index_section=b"",
+            base_paths=with_new_bases(manifest.base_paths, self.bases),
         )

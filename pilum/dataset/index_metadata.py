@@ -1,0 +1,110 @@
+"""Segments of indices as users exchange them in transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from pyroaring import BitMap
+
+from pilum.errors import InvalidInputError
+from pilum.format.pb import file_pb2, table_pb2
+from pilum.table.index_segments import IndexSegment
+
+__all__ = ["Index", "IndexFile"]
+
+
+@dataclass
+class IndexFile:
+    """One file of a segment.
+
+    Attributes:
+        path: Below the folder of the segment.
+        size_bytes: Its size.
+    """
+
+    path: str
+    size_bytes: int
+
+
+@dataclass
+class Index:
+    """One segment of an index.
+
+    Attributes:
+        uuid: Name of its folder below `_indices/`.
+        name: Of the index.
+        fields: Ids of the indexed fields.
+        dataset_version: The version whose rows it has.
+        fragment_ids: Fragments that it covers, also some that are gone.
+        index_version: Of its format.
+        created_at: When it was made; None in old tables.
+        base_id: The base path that its folder is below; None for the table's own folder.
+        files: Its files; None if they were not recorded.
+        index_details: Kind and bytes of its details; None if there are none.
+        covering_fields: Ids of fields whose values are in it, but not to search for.
+    """
+
+    uuid: str
+    name: str
+    fields: list[int]
+    dataset_version: int
+    fragment_ids: Iterable[int]
+    index_version: int
+    created_at: datetime | None = None
+    base_id: int | None = None
+    files: list[IndexFile] | None = None
+    index_details: tuple[str, bytes] | None = None
+    covering_fields: list[int] = field(default_factory=list)
+
+    @classmethod
+    def from_table(cls, segment: IndexSegment) -> Index:
+        """The form for users of what the manifest holds."""
+        message = segment.message
+        details = message.index_details
+        return cls(
+            segment.uuid,
+            segment.name,
+            list(segment.field_ids),
+            segment.dataset_version,
+            segment.fragments if segment.fragments is not None else BitMap(),
+            message.index_version,
+            segment.created_at,
+            segment.base_id,
+            [IndexFile(file.path, file.size_bytes) for file in message.files] or None,
+            (details.type_url, details.value) if message.HasField("index_details") else None,
+            list(message.covering_fields),
+        )
+
+    def to_table(self) -> IndexSegment:
+        """What the manifest will hold.
+
+        Raises:
+            InvalidInputError: If a value is not of its kind.
+        """
+        try:
+            return IndexSegment(self._message())
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InvalidInputError(f"not an index: {self!r} ({error})") from error
+
+    def _message(self) -> table_pb2.IndexMetadata:
+        created = None if self.created_at is None else int(self.created_at.timestamp() * 1000)
+        message = table_pb2.IndexMetadata(
+            uuid=table_pb2.UUID(uuid=UUID(self.uuid).bytes),
+            fields=self.fields,
+            name=self.name,
+            dataset_version=self.dataset_version,
+            fragment_bitmap=BitMap(self.fragment_ids).serialize(),
+            index_version=self.index_version,
+            created_at=created,
+            base_id=self.base_id,
+            covering_fields=self.covering_fields,
+        )
+        for file in self.files or ():
+            message.files.add(path=file.path, size_bytes=file.size_bytes)
+        if self.index_details is not None:
+            kind, value = self.index_details
+            message.index_details.CopyFrom(file_pb2.Any(type_url=kind, value=value))
+        return message

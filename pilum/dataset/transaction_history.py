@@ -1,0 +1,70 @@
+"""What the versions of a dataset changed: their transactions, as they were committed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.operations import Transaction
+from pilum.dataset.options import require_count
+from pilum.errors import NotFoundError, UnsupportedFeatureError, VersionNotFoundError
+from pilum.table.names import is_detached
+from pilum.table.transaction import load_transaction
+from pilum.table.versions import list_manifests, manifest_place
+
+__all__ = ["TransactionHistory"]
+
+
+class TransactionHistory(DatasetBase):
+    """Chapter of `LanceDataset`: transactions."""
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """The transaction that made a version of this branch.
+
+        Its operation is a bare `LanceOperation.BaseOperation` where users have no class for it.
+
+        Args:
+            version: The number; a detached one too.
+
+        Returns:
+            None if it was not kept.
+
+        Raises:
+            VersionNotFoundError: If there is no such version.
+            UnsupportedFeatureError: If nobody here knows the operation.
+            CorruptFileError: If it is damaged.
+        """
+        number = require_count("version", version, 1)
+        store = self._snapshot.store
+        path, _ = manifest_place(store, number)
+        try:
+            return Transaction.from_table(load_transaction(store, number, path))
+        except NotFoundError:
+            return None
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """The transactions of the pinned version and those before it, newest first.
+
+        Args:
+            recent_transactions: At most so many.
+
+        Returns:
+            None for those that were not kept, or whose operation nobody here knows.
+
+        Raises:
+            CorruptFileError: If one is damaged.
+        """
+        count = require_count("recent_transactions", recent_transactions, 1)
+        version, found = self._snapshot.manifest.version, list[Transaction | None]()
+        while is_detached(version) and len(found) < count:
+            last = self._known(version)
+            found.append(last)
+            version = last.read_version if last else 0
+        names = reversed(list_manifests(self._snapshot.store))
+        numbers = [name.version for name in names if name.version <= version]
+        return [*found, *map(self._known, numbers[: count - len(found)])]
+
+    def _known(self, version: int) -> Transaction | None:
+        with suppress(UnsupportedFeatureError, VersionNotFoundError):
+            return self.read_transaction(version)
+        return None

@@ -1,0 +1,35 @@
+"""From the older names of manifests to the newer ones, with the same bytes.
+
+    2.manifest   1.manifest        ──▶   18446744073709551613.manifest   1844…614.manifest
+
+The newest version goes first, so that at every moment the newer names are those of the newest
+versions: a migration that was interrupted leaves a table that this library reads and writes, and
+that it can go on to migrate. Source: docs/format/table.md, "Files".
+"""
+
+from __future__ import annotations
+
+from pilum.errors import DatasetNotFoundError
+from pilum.storage.base import Store, write_object
+from pilum.table.names import VERSIONS_FOLDER, ManifestName, NamingScheme
+from pilum.table.versions import list_manifests
+
+__all__ = ["migrate_to_v2_names"]
+
+
+def migrate_to_v2_names(store: Store) -> None:
+    """Renames all manifests; a table that has the newer names stays as it is.
+
+    Nobody may write to the table meanwhile.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        OSError: If the store failed.
+    """
+    if not list_manifests(store):
+        raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+    parsed = (ManifestName.parse(entry.name) for entry in store.list(VERSIONS_FOLDER))
+    old = {name for name in parsed if name and name.scheme is NamingScheme.V1}
+    for name in sorted(old, key=lambda name: name.version, reverse=True):
+        write_object(store, NamingScheme.V2.manifest_path(name.version), store.read(name.path))
+        store.delete(name.path)
