@@ -1,6 +1,7 @@
 """The Lance columnar file and table format in Python."""
 
 from pilum.blob import Blob, BlobArray, BlobColumn, BlobFile, blob_array, blob_field
+from pilum.dataset.base_paths import DatasetBasePath
 from pilum.dataset.explain import Explanation, explain
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
@@ -17,6 +18,7 @@ __all__ = [
     "BlobArray",
     "BlobColumn",
     "BlobFile",
+    "DatasetBasePath",
     "EncodingOptions",
     "Explanation",
     "FragmentMetadata",

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location, store_of
+from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.operations import Transaction
 from pilum.dataset.options import BlobHandling, Columns, Filter, positions, project, request
@@ -238,6 +239,9 @@ def write_fragments(
     encoding_options: EncodingOptions = ...,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    target_bases: Iterable[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: Iterable[DatasetBasePath] | None = None,
     external_blob_mode: Literal["reference", "ingest"] = "reference",
     allow_external_blob_outside_bases: bool = False,
 ) -> list[FragmentMetadata]: ...
@@ -260,6 +264,9 @@ def write_fragments(
     encoding_options: EncodingOptions = ...,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    target_bases: Iterable[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: Iterable[DatasetBasePath] | None = None,
     external_blob_mode: Literal["reference", "ingest"] = "reference",
     allow_external_blob_outside_bases: bool = False,
 ) -> Transaction: ...
@@ -281,6 +288,9 @@ def write_fragments(
     encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    target_bases: Iterable[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: Iterable[DatasetBasePath] | None = None,
     external_blob_mode: Literal["reference", "ingest"] = "reference",
     allow_external_blob_outside_bases: bool = False,
 ) -> list[FragmentMetadata] | Transaction:
@@ -302,6 +312,9 @@ def write_fragments(
         encoding_options: What is asked of the encodings.
         data_storage_version: File version; None for that of the table.
         storage_options: Settings of the store.
+        target_bases: As in `pilum.write_dataset`, like the next ones.
+        target_all_bases: Whether files go to the table's own folder and to all base paths.
+        initial_bases: Base paths of a table that does not exist yet.
         external_blob_mode: Whether blobs that are given by URI stay references or are read and
             stored.
         allow_external_blob_outside_bases: Whether references may lead out of the table.
@@ -320,6 +333,7 @@ def write_fragments(
         data_storage_version,
         layout=layout,
         blobs=BlobRequest(external_blob_mode, allow_external_blob_outside_bases),
+        bases=BaseRequest.of(initial_bases, target_bases, target_all_bases),
     )
     store = store_of(dataset_uri, storage_options)
     written = write_transaction(store, data, schema, wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location, options_of, store_of
+from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.blobs import Blobs
 from pilum.dataset.branches import Branching
 from pilum.dataset.cleaning import Cleaning
@@ -21,6 +22,7 @@ from pilum.dataset.evolving import Evolving
 from pilum.dataset.indexing import Indexing
 from pilum.dataset.merging import Merging
 from pilum.dataset.optimizing import AutoCleanupConfig, Optimizing, auto_cleanup_settings
+from pilum.dataset.placing import Placing
 from pilum.dataset.reading import Reading
 from pilum.dataset.tags import Tagging
 from pilum.dataset.transaction_history import TransactionHistory
@@ -67,6 +69,7 @@ class LanceDataset(
     Tagging,
     Branching,
     Cloning,
+    Placing,
     Configuring,
     Optimizing,
     Cleaning,
@@ -155,6 +158,9 @@ def write_dataset(
     auto_cleanup_options: AutoCleanupConfig | None = None,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
+    initial_bases: Iterable[DatasetBasePath] | None = None,
+    target_bases: Iterable[str] | None = None,
+    target_all_bases: bool | None = None,
     external_blob_mode: Literal["reference", "ingest"] = "reference",
     allow_external_blob_outside_bases: bool = False,
     blob_pack_file_size_threshold: int | None = None,
@@ -192,6 +198,9 @@ def write_dataset(
             versions, if they are older than `older_than_seconds`; by every writer.
         commit_message: A note for readers of the history.
         transaction_properties: More notes.
+        initial_bases: Other folders that data files of a new table may lie in.
+        target_bases: Names or paths of such folders: data files go there, in turn.
+        target_all_bases: Whether they go, in turn, to the table's own folder and to all others.
         external_blob_mode: Whether blobs that are given by URI stay references or are read and
             stored.
         allow_external_blob_outside_bases: Whether references may lead out of the table.
@@ -232,6 +241,7 @@ def write_dataset(
             external_blob_mode, allow_external_blob_outside_bases, blob_pack_file_size_threshold
         ),
         stable_row_ids=bool(enable_stable_row_ids),
+        bases=BaseRequest.of(initial_bases, target_bases, target_all_bases),
         config=auto_cleanup_settings(auto_cleanup_options) if auto_cleanup_options else {},
     )
     snapshot = snapshot_of_job(store, idempotency_key)

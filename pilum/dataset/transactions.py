@@ -8,6 +8,7 @@ check arguments ─▶ write data files ─▶ one commit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +16,14 @@ import pyarrow as pa
 
 from pilum.container.open import default_version, require_storable
 from pilum.container.options import FileOptions
+from pilum.dataset.base_paths import BaseRequest
 from pilum.dataset.inputs import to_reader
 from pilum.errors import (
     CommitError,
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
     InvalidInputError,
+    PilumError,
     UnsupportedFormatError,
 )
 from pilum.format.version import FileVersion
@@ -33,7 +36,8 @@ from pilum.table.landed import find_job
 from pilum.table.names import NamingScheme
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
-from pilum.table.sidecars import discard_file
+from pilum.table.places import data_file_place, with_bases
+from pilum.table.sidecars import delete_with_sidecars, discard_file
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
 from pilum.table.write import WriteOptions, write_fragments
@@ -100,6 +104,7 @@ class WriteRequest:
         blobs: How to write blobs.
         stable_row_ids: Whether rows of a new table keep their ids when they move.
         config: Settings of a new table.
+        bases: Which base paths to write to.
     """
 
     mode: str
@@ -111,6 +116,7 @@ class WriteRequest:
     blobs: BlobRequest = BlobRequest()
     stable_row_ids: bool = False
     config: Mapping[str, str] = field(default_factory=dict)
+    bases: BaseRequest = field(default_factory=BaseRequest)
 
 
 def properties_of(
@@ -151,6 +157,7 @@ def write_transaction(
         UnsupportedFormatError: If the table has a file version that is not written.
     """
     snapshot = _existing(store, request.mode)
+    bases = request.bases.known(snapshot)
     reader = to_reader(data, schema)
     version = _file_version(snapshot, request, reader.schema)
     options = WriteOptions(
@@ -160,6 +167,7 @@ def write_transaction(
         layout=request.layout,
         pack_bytes=request.blobs.pack_bytes or _DEFAULTS.pack_bytes,
         allow_uris=request.blobs.allow_uris,
+        targets=request.bases.chosen(store, bases),
     )
     if version.has_blobs_v2:
         reader = with_blobs_v2(reader)
@@ -180,6 +188,7 @@ def write_transaction(
             request.config if snapshot is None else {},
             empty_format=str(version),
             stable_row_ids=request.stable_row_ids,
+            bases=bases if snapshot is None else (),
         )
     )
     read_version = snapshot.manifest.version if snapshot else 0
@@ -255,5 +264,20 @@ def require_version(snapshot: Snapshot, asked: str | None) -> FileVersion:
 
 
 def _discard(store: Store, transaction: Transaction) -> None:
-    for path in transaction.operation.new_files():
+    operation = transaction.operation
+    for path in operation.new_files():
         discard_file(store, path)
+    if isinstance(operation, Append | Overwrite):
+        _discard_in_bases(store, operation)
+
+
+def _discard_in_bases(store: Store, operation: Append | Overwrite) -> None:
+    files = [file for fragment in operation.fragments for file in fragment.files]
+    if all(file.base_id is None for file in files):
+        return
+    bases = operation.bases if isinstance(operation, Overwrite) else ()
+    with suppress(PilumError):  # the base may be gone; what made the commit fail matters more
+        store = with_bases(store, bases) if bases else Snapshot.latest(store).store
+        for file in files:
+            if file.base_id is not None:
+                delete_with_sidecars(*data_file_place(store, file))

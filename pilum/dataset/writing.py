@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location, options_of, store_of
+from pilum.dataset.base_paths import BaseRequest
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.options import require_count
@@ -65,6 +66,8 @@ class Writing(DatasetBase):
         encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
         commit_message: str | None = None,
         transaction_properties: Mapping[str, str] | None = None,
+        target_bases: Iterable[str] | None = None,
+        target_all_bases: bool | None = None,
         idempotency_key: JobKey | None = None,
     ) -> None:
         """Writes rows to the table and moves this dataset to the new version.
@@ -77,7 +80,14 @@ class Writing(DatasetBase):
         layout = FileOptions(
             data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
         )
-        wanted = WriteRequest(mode, max_rows_per_file, max_bytes_per_file, None, properties, layout)
+        wanted = WriteRequest(
+            mode,
+            max_rows_per_file,
+            max_bytes_per_file,
+            properties=properties,
+            layout=layout,
+            bases=BaseRequest.of(None, target_bases, target_all_bases),
+        )
         store = self._snapshot.store
         snapshot = snapshot_of_job(store, idempotency_key)
         if snapshot is None:

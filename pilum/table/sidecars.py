@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Sink, Store
-from pilum.table.names import DATA_FOLDER, data_path, sidecar_folder, sidecar_path
+from pilum.table.names import DATA_FOLDER, data_path, sidecar_beside
 
-__all__ = ["SidecarFiles", "delete_data_file", "discard_file"]
+__all__ = ["SidecarFiles", "delete_data_file", "delete_with_sidecars", "discard_file"]
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 
@@ -30,15 +30,15 @@ class SidecarFiles:
     """The sidecars of one new data file.
 
     Args:
-        store: Where the table is.
-        file_name: Of the data file.
+        store: Where the data file is.
+        path: Of the data file.
         pack_bytes: Size that packed files do not exceed, but with their first payload.
         allow_uris: Whether blobs may refer to places outside of the table.
     """
 
-    def __init__(self, store: Store, file_name: str, pack_bytes: int, allow_uris: bool) -> None:
+    def __init__(self, store: Store, path: str, pack_bytes: int, allow_uris: bool) -> None:
         self._store = store
-        self._file_name = file_name
+        self._path = path
         self._pack_bytes = pack_bytes
         self._allow_uris = allow_uris
         self._last_id = 0
@@ -112,7 +112,7 @@ class SidecarFiles:
 
     def _new(self) -> tuple[int, Sink]:
         self._last_id += 1
-        return self._last_id, self._store.sink(sidecar_path(self._file_name, self._last_id))
+        return self._last_id, self._store.sink(sidecar_beside(self._path, self._last_id))
 
 
 def discard_file(store: Store, path: str) -> None:
@@ -129,10 +129,15 @@ def discard_file(store: Store, path: str) -> None:
 
 
 def delete_data_file(store: Store, file_path: str) -> None:
-    """Removes a data file and its sidecars as far as the store lets it."""
+    """Removes a data file of the table and its sidecars as far as the store lets it."""
+    delete_with_sidecars(store, data_path(file_path))
+
+
+def delete_with_sidecars(store: Store, path: str) -> None:
+    """Removes a data file, wherever it is, and its sidecars as far as the store lets it."""
     with suppress(OSError):
-        store.delete(data_path(file_path))
-    folder = sidecar_folder(file_path)
+        store.delete(path)
+    folder = path.removesuffix(".lance")
     with suppress(OSError):
         for entry in list(store.list(folder)):
             store.delete(f"{folder}/{entry.name}")

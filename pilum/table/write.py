@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import cycle
 
 import pyarrow as pa
 
@@ -27,8 +28,9 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
 from pilum.storage.finishing import Finishing
 from pilum.table.fragment import DataFile, Fragment, FragmentId
-from pilum.table.names import data_path, new_data_file_name
-from pilum.table.sidecars import SidecarFiles, delete_data_file
+from pilum.table.names import new_data_file_name
+from pilum.table.sidecars import SidecarFiles, delete_with_sidecars
+from pilum.table.targets import Target
 
 __all__ = ["WriteOptions", "write_fragments"]
 
@@ -49,6 +51,7 @@ class WriteOptions:
         pack_bytes: A file beside the data file, in which blobs are packed, gets no further ones
             when it has grown to this size.
         allow_uris: Whether blobs may refer to places outside of the table.
+        targets: Where the files go, in turn; the table's own folder if there are none.
     """
 
     max_rows_per_file: int = 1024 * 1024
@@ -58,6 +61,7 @@ class WriteOptions:
     file_name_prefix: str | None = None
     pack_bytes: int = 1 << 30
     allow_uris: bool = False
+    targets: tuple[Target, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("max_rows_per_file", "max_bytes_per_file", "pack_bytes"):
@@ -108,11 +112,11 @@ class _RollingWriter:
     """One file after the other."""
 
     def __init__(self, store: Store, schema: Schema, options: WriteOptions) -> None:
-        self._store = store
         self._schema = schema
         self._options = options
+        self._targets = cycle(options.targets or (Target(store),))
         self._finishing = Finishing()
-        self._names: list[str] = []
+        self._written: list[tuple[Target, str]] = []
         self._fragments: list[Fragment] = []
         self._file: DataFileWriter | None = None
         self._sidecars: SidecarFiles | None = None
@@ -146,16 +150,17 @@ class _RollingWriter:
         with suppress(OSError):
             if self._sidecars:
                 self._sidecars.abort()
-        for name in self._names:
-            delete_data_file(self._store, name)
+        for target, name in self._written:
+            delete_with_sidecars(target.store, target.path(name))
 
     def _open(self) -> DataFileWriter:
         name = new_data_file_name(self._options.file_name_prefix)
-        self._names.append(name)
-        sink = self._finishing.sink(self._store.sink(data_path(name)))
+        target = next(self._targets)
+        self._written.append((target, name))
+        sink = self._finishing.sink(target.store.sink(target.path(name)))
         try:
             options = self._options
-            self._sidecars = self._new_sidecars(name)
+            self._sidecars = self._new_sidecars(target, name)
             self._file = new_file(
                 sink, self._schema, options.version, options.layout, self._sidecars
             )
@@ -165,10 +170,11 @@ class _RollingWriter:
         self._num_rows = 0
         return self._file
 
-    def _new_sidecars(self, name: str) -> SidecarFiles | None:
+    def _new_sidecars(self, target: Target, name: str) -> SidecarFiles | None:
         if not any(map(has_blobs, self._schema.fields)):
             return None
-        return SidecarFiles(self._store, name, self._options.pack_bytes, self._options.allow_uris)
+        options, path = self._options, target.path(name)
+        return SidecarFiles(target.store, path, options.pack_bytes, options.allow_uris)
 
     def _is_full(self, file: DataFileWriter) -> bool:
         return (
@@ -183,12 +189,14 @@ class _RollingWriter:
         self._schema = written.schema or self._schema
         self._file = None
         self._num_rows = 0
+        target, name = self._written[-1]
         data_file = DataFile(
-            self._names[-1],
+            name,
             written.field_ids,
             written.column_indices,
             written.version.major,
             written.version.minor,
             written.size_bytes,
+            target.base_id,
         )
         self._fragments.append(Fragment(FragmentId(0), (data_file,), written.num_rows))

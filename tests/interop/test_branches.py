@@ -161,6 +161,33 @@ def test_both_go_on_with_a_deep_clone(path: str, tmp_path: Path, first: Any) -> 
     assert agree(clone) == [1, 3, 4, 5, 6, 7, 8]
 
 
+@LIBRARIES
+def test_both_write_to_bases(tmp_path: Path, first: Any) -> None:
+    second, path = other(first), str(tmp_path / "t")
+    plain = first.DatasetBasePath(str(tmp_path / "plain"), "plain")
+    rows = pa.table({"a": [1, 2, 3, 4]})
+    first.write_dataset(
+        rows, path, initial_bases=[plain], target_bases=["plain"], max_rows_per_file=2
+    )
+    root = second.DatasetBasePath(str(tmp_path / "root"), "root", is_dataset_root=True)
+    second.dataset(path).add_bases([root])
+    for library, target in ((first, "root"), (second, "plain"), (second, "root")):
+        library.write_dataset(rows, path, mode="append", target_bases=[target])
+    second.dataset(path).delete("a = 2")
+    first.dataset(path).delete("a = 3")
+    assert agree(path) == [1, 4] * 4
+    ours, theirs = pilum.dataset(path), lance.dataset(path)
+    found = [
+        {number: (b.name, b.path) for number, b in one.base_paths().items()}
+        for one in (ours, theirs)
+    ]
+    assert found[0] == found[1]
+    first.write_dataset(rows, path, mode="append", target_all_bases=True, max_rows_per_file=1)
+    ids = [one.metadata.files[0].base_id for one in lance.dataset(path).get_fragments()]
+    assert ids == [1, 1, 2, 1, 2, None, 1, 2, None]
+    assert agree(path) == [1, 4] * 4 + [1, 2, 3, 4]
+
+
 def test_files_of_several_bases(tmp_path: Path) -> None:
     bases = [lance.DatasetBasePath(str(tmp_path / name), name) for name in ("x", "y")]
     bases.append(lance.DatasetBasePath(str(tmp_path / "root"), "root", is_dataset_root=True))

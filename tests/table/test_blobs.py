@@ -119,7 +119,7 @@ def test_nothing_is_left_of_a_commit_that_fails(tmp_path: Path) -> None:
 def test_deleting_a_data_file_deletes_its_sidecars_only(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path), sync=False)
     for name in ("a.lance", "b.lance"):
-        SidecarFiles(store, name, 100, allow_uris=False).dedicate(b"x")
+        SidecarFiles(store, f"data/{name}", 100, allow_uris=False).dedicate(b"x")
     delete_data_file(store, "a.lance")
     assert files_of(tmp_path) == [sidecar_path("b.lance", 1)]
 

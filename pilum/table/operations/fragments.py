@@ -27,8 +27,13 @@ def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, 
 
 
 def data_paths(fragments: Iterable[Fragment]) -> tuple[str, ...]:
-    """Paths of the data files, below the root of the table."""
-    return tuple(data_path(file.path) for fragment in fragments for file in fragment.files)
+    """Paths of the data files below the root of the table; files of base paths are not here."""
+    return tuple(
+        data_path(file.path)
+        for fragment in fragments
+        for file in fragment.files
+        if file.base_id is None
+    )
 
 
 def data_format_of(fragments: Iterable[Fragment]) -> set[str]:

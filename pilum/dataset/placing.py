@@ -1,0 +1,52 @@
+"""Base paths of a dataset: which other folders may hold its files, and adding some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Self
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.base_paths import DatasetBasePath, bases_to_commit
+from pilum.dataset.transactions import properties_of, publish
+from pilum.table.operations.update_bases import UpdateBases
+from pilum.table.transaction import Transaction
+
+__all__ = ["Placing"]
+
+
+class Placing(DatasetBase):
+    """Chapter of `LanceDataset`: base paths."""
+
+    def base_paths(self) -> dict[int, DatasetBasePath]:
+        """The other folders that may hold data files of the pinned version, by their ids."""
+        found = self._snapshot.manifest.base_paths
+        return {base.id: DatasetBasePath.from_table(base) for base in found}
+
+    def add_bases(
+        self,
+        new_bases: Iterable[DatasetBasePath],
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Makes further folders known to the table, and moves this dataset to the new version.
+
+        Data goes there when it is written with `target_bases`.
+
+        Args:
+            new_bases: The folders; they get ids if they have none.
+            transaction_properties: Notes for readers of the history.
+
+        Returns:
+            This dataset.
+
+        Raises:
+            InvalidInputError: If an id, a name or a path is taken.
+            CommitConflictError: If others took one at the same moment.
+        """
+        operation = UpdateBases(bases_to_commit(new_bases))
+        notes = properties_of(None, transaction_properties)
+        before = self._snapshot
+        transaction = Transaction(before.manifest.version, operation, properties=notes)
+        found = publish(before.store, transaction)
+        self._snapshot = replace(found, session=before.session)
+        return self
