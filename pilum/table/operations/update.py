@@ -205,18 +205,25 @@ class Update(Operation):
         ]
 
     def _in_place(self, fragment: Fragment, image: Fragment, version: int) -> Fragment:
+        changed = _with_files(fragment, image)
         offsets = self.offsets.get(fragment.id)
-        rows = None if offsets is None else _rows_of(offsets)
-        if rows is not None and rows.max(initial=-1) >= fragment.physical_rows:
-            raise InvalidInputError(f"changed rows: fragment {fragment.id} has no row {rows.max()}")
-        return with_changed_rows(_with_files(fragment, image), rows, version)
+        if offsets is None:  # nobody can tell which rows changed
+            return changed
+        rows = _rows_of(offsets, fragment)
+        return with_changed_rows(changed, rows, version)
 
 
-def _rows_of(data: bytes) -> NDArray[np.int64]:
+def _rows_of(data: bytes, fragment: Fragment) -> NDArray[np.int64]:
+    """Physical rows that an operation lists."""
     try:
-        return np.asarray(BitMap.deserialize(data).to_array(), dtype=np.int64)
+        rows = np.asarray(BitMap.deserialize(data).to_array(), dtype=np.int64)
     except (ValueError, IndexError) as error:
-        raise InvalidInputError(f"no Roaring bitmap of changed rows: {error}") from error
+        raise InvalidInputError(
+            f"fragment {fragment.id}: no Roaring bitmap of changed rows: {error}"
+        ) from error
+    if rows.max(initial=-1) >= fragment.physical_rows:
+        raise InvalidInputError(f"changed rows: fragment {fragment.id} has no row {rows.max()}")
+    return rows
 
 
 def _has_moved(fragment: Fragment) -> bool:
@@ -240,4 +247,4 @@ def _with_files(fragment: Fragment, image: Fragment) -> Fragment:
         )
     # Hidden columns, such as spilled row ids, have negative ids too: only -2 says that one is gone.
     files = tuple(file for file in image.files if set(file.fields) != {_TOMBSTONE})
-    return replace(image, files=files)
+    return replace(fragment, files=files)
