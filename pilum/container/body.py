@@ -48,7 +48,8 @@ class FileBody:
         position, size = self.sink.position, memoryview(data).nbytes
         if size:
             self.sink.write(data)
-            self.sink.write(_PAD * (-size % self._alignment))
+        if gap := -size % self._alignment:
+            self.sink.write(_PAD * gap)
         return position, size
 
     def global_buffer(self, data: Any) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import Any
 
 from pilum.parallel import submit_request
 from pilum.storage.base import Sink
@@ -68,13 +67,11 @@ class _LateSink:
     def __init__(self, sink: Sink, finishing: Finishing) -> None:
         self._sink = sink
         self._finishing = finishing
+        self.write = sink.write
 
     @property
     def position(self) -> int:
         return self._sink.position
-
-    def write(self, data: Any) -> None:
-        self._sink.write(data)
 
     def finish(self) -> None:
         self._finishing.start(self._sink)

@@ -108,15 +108,16 @@ def align(incoming: pa.Schema, table: Schema) -> Alignment:
 def _matched(incoming: list[pa.Field], fields: tuple[Field, ...], prefix: str) -> tuple[Field, ...]:
     by_name = {field.name: field for field in fields}
     names = [field.name for field in incoming]
+    present = set(names)
     for name in names:
         if name not in by_name:
             raise SchemaMismatchError(
                 f"the table has no column {prefix + name!r}; it has {[*by_name]}"
             )
-    if len(set(names)) != len(names):
+    if len(present) != len(names):
         raise InvalidInputError(f"columns come twice: {[prefix + name for name in names]}")
     for field in fields:
-        if not field.nullable and field.name not in names:
+        if not field.nullable and field.name not in present:
             raise SchemaMismatchError(
                 f"column {prefix + field.name!r} is missing, and it must not be null"
             )
@@ -124,6 +125,8 @@ def _matched(incoming: list[pa.Field], fields: tuple[Field, ...], prefix: str) -
 
 
 def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
+    if field.is_plain and not incoming.metadata and incoming.type == field.arrow_type:
+        return field  # nearly all; tables may have thousands
     path = prefix + field.name
     arrow = _storage(incoming.type)
     if field.is_json and _may_be_json(incoming, arrow):

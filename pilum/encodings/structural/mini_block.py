@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ from pilum.encodings.page import (
 )
 from pilum.encodings.registry import compressive_of
 from pilum.encodings.structural.chunks import ChunkTable
-from pilum.encodings.structural.level_blocks import level_encodings
+from pilum.encodings.structural.level_blocks import LevelEncoding, level_encodings
 from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
@@ -370,24 +370,55 @@ def encode_mini_block(
         raise UnsupportedTypeError(
             f"no mini-block chunk holds two of the values: {error}; full-zip pages would"
         ) from error
-    layout = pb.MiniBlockLayout(
-        rep_compression=rep.to_proto(),
-        def_compression=def_.to_proto(),
-        value_compression=values.to_proto(),
-        layers=layer_kinds(levels.codes),
-        num_buffers=values.num_buffers,
-        repetition_index_depth=1 if levels.max_rep else 0,
-        num_items=block.num_values,
-        has_large_chunk=version.has_large_chunks,
+    layout = _layout(
+        _Description(
+            values,
+            rep,
+            def_,
+            levels.codes,
+            levels.max_rep > 0,
+            block.num_values,
+            version.has_large_chunks,
+            dictionary.encoding if dictionary else None,
+            dictionary.num_values if dictionary else 0,
+        )
     )
     buffers: list[object] = [words, chunks]
     if dictionary is not None:
-        layout.dictionary.CopyFrom(dictionary.encoding.to_proto())
-        layout.num_dictionary_items = dictionary.num_values
         buffers.append(dictionary.data)
     if levels.max_rep:
         buffers.append(index)
-    return EncodedPage(num_rows, pb.PageLayout(mini_block_layout=layout), tuple(buffers))
+    return EncodedPage(num_rows, layout, tuple(buffers))
+
+
+class _Description(NamedTuple):
+    values: Compressive
+    rep: LevelEncoding
+    def_: LevelEncoding
+    codes: bytes
+    has_lists: bool
+    num_items: int
+    large: bool
+    dictionary: Compressive | None
+    num_dictionary_items: int
+
+
+@lru_cache(maxsize=256)
+def _layout(found: _Description) -> pb.PageLayout:
+    """The message, which many columns share; nobody changes it."""
+    layout = pb.MiniBlockLayout(
+        rep_compression=found.rep.to_proto(),
+        def_compression=found.def_.to_proto(),
+        value_compression=found.values.to_proto(),
+        dictionary=found.dictionary.to_proto() if found.dictionary else None,
+        num_dictionary_items=found.num_dictionary_items,
+        layers=layer_kinds(found.codes),
+        num_buffers=found.values.num_buffers,
+        repetition_index_depth=int(found.has_lists),
+        num_items=found.num_items,
+        has_large_chunk=found.large,
+    )
+    return pb.PageLayout(mini_block_layout=layout)
 
 
 def _chunking(
