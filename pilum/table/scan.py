@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from pilum.expressions import BoundFilter
 from pilum.format.blobs import materialized
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
+from pilum.parallel import submit
 from pilum.table.ahead import opened_ahead
 from pilum.table.blobs import materialize
 from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
@@ -35,6 +37,7 @@ __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
 
 _BATCH_ROWS = 8192
 _FIRST_WINDOW_BATCHES = 4
+_MASK_ROWS = 256 * 1024
 _NOTHING_DELETED = DeletionVector(np.empty(0, dtype=np.uint32))
 
 
@@ -181,7 +184,7 @@ def _matching_rows(
     others_schema = _arrow(snapshot, others)
     for window, pending in read_ahead(_windows(snapshot, options, [*tested, *others]), tested):
         table = pending.table(tested_schema)
-        mask = pa.concat_arrays([filter.mask(batch) for batch in table.to_batches()])
+        mask = _mask(filter, table)
         if mask.true_count == 0:
             continue
         table = _filtered(table, mask)
@@ -190,6 +193,15 @@ def _matching_rows(
             table = _side_by_side(table, rest.table(others_schema))
         found = pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
         yield window.source, found
+
+
+def _mask(filter: BoundFilter, table: pa.Table) -> pa.BooleanArray:
+    """Where the filter is true; threads share large tables."""
+    batches = table.to_batches(max_chunksize=_MASK_ROWS)
+    if len(batches) == 1:
+        return filter.mask(batches[0])
+    futures = [submit(partial(filter.mask, batch)) for batch in batches]
+    return pa.concat_arrays([future.result() for future in futures])
 
 
 def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
