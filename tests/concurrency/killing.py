@@ -116,7 +116,7 @@ def _run(job: dict[str, Any]) -> None:
 
     counted = CountedEffects(job["kill_at"])
     vars(local)["os"] = counted
-    OPERATIONS[job["operation"]].act(job["path"])
+    OPERATIONS[job["operation"]].act(job["path"], None)
     _tell(counted.count)
 
 

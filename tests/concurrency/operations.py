@@ -8,9 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 import pilum
+from pilum.commit import CommitHandler, ExternalManifests, SqliteEntries
 
 OPTIONS = {"sync": "false"}
 """A killed process loses nothing that the kernel has, so nobody has to wait for the device."""
+
+
+Act = Callable[[str, CommitHandler | None], object]
 
 
 @dataclass(frozen=True)
@@ -18,12 +22,14 @@ class Change:
     """One change of a table.
 
     Attributes:
-        act: Does it, given the path of the table.
+        act: Does it, given the path of the table and what decides about versions, if anything.
         needs_table: Whether there is one before.
+        commits: Whether it is a commit.
     """
 
-    act: Callable[[str], object]
+    act: Act
     needs_table: bool = True
+    commits: bool = True
 
 
 def prepare(path: str) -> None:
@@ -40,45 +46,51 @@ def _rows(start: int, stop: int) -> pa.Table:
     return pa.table({"id": ids, "text": [f"row {number}" for number in ids]})
 
 
-def _open(path: str) -> pilum.LanceDataset:
-    return pilum.dataset(path, storage_options=OPTIONS)
+def _on(change: Callable[[pilum.LanceDataset], object]) -> Act:
+    """A change of the newest version."""
 
-
-def _write(mode: str) -> Callable[[str], object]:
-    def act(path: str) -> object:
-        return pilum.write_dataset(
-            _rows(10, 15), path, mode=mode, max_rows_per_file=3, storage_options=OPTIONS
-        )
+    def act(path: str, handler: CommitHandler | None) -> object:
+        return change(pilum.dataset(path, storage_options=OPTIONS, commit_handler=handler))
 
     return act
 
 
-def _keyed_append(path: str) -> None:
-    for _ in range(2):
-        pilum.write_dataset(
-            _rows(10, 15), path, mode="append", storage_options=OPTIONS, idempotency_key="job"
-        )
+def _write(mode: str, times: int = 1, idempotency_key: str | None = None) -> Act:
+    def act(path: str, handler: CommitHandler | None) -> object:
+        for _ in range(times):
+            pilum.write_dataset(
+                _rows(10, 15),
+                path,
+                mode=mode,
+                max_rows_per_file=3,
+                storage_options=OPTIONS,
+                commit_handler=handler,
+                idempotency_key=idempotency_key,
+            )
+        return None
+
+    return act
 
 
-def _through_entries(path: str) -> None:
-    options = {**OPTIONS, "manifest_store": f"sqlite://{path}.db"}
-    pilum.write_dataset(_rows(10, 12), path, mode="append", storage_options=options)
+def _through_entries(path: str, handler: CommitHandler | None) -> object:
+    handler = handler or ExternalManifests(SqliteEntries(f"{path}.db"))
+    return _write("append")(path, handler)
 
 
 OPERATIONS = {
     "create": Change(_write("create"), needs_table=False),
     "append": Change(_write("append")),
     "overwrite": Change(_write("overwrite")),
-    "keyed append": Change(_keyed_append),
+    "keyed append": Change(_write("append", 2, "job")),
     "append through entries": Change(_through_entries),
-    "delete": Change(lambda path: _open(path).delete("id = 4 OR id = 7")),
-    "update": Change(lambda path: _open(path).update({"text": "'new'"}, where="id > 4")),
-    "add columns": Change(lambda path: _open(path).add_columns({"twice": "id * 2"})),
-    "drop columns": Change(lambda path: _open(path).drop_columns(["text"])),
-    "rename": Change(lambda path: _open(path).alter_columns({"path": "text", "name": "words"})),
-    "restore": Change(lambda path: _open(path).checkout_version(1).restore()),
-    "config": Change(lambda path: _open(path).update_config({"key": "other"})),
-    "tag": Change(lambda path: _open(path).tags.create("second", 2)),
-    "move tag": Change(lambda path: _open(path).tags.update("first", 2)),
-    "compact": Change(lambda path: _open(path).optimize.compact_files()),
+    "delete": Change(_on(lambda data: data.delete("id = 4 OR id = 7"))),
+    "update": Change(_on(lambda data: data.update({"text": "'new'"}, where="id > 4"))),
+    "add columns": Change(_on(lambda data: data.add_columns({"twice": "id * 2"}))),
+    "drop columns": Change(_on(lambda data: data.drop_columns(["text"]))),
+    "rename": Change(_on(lambda data: data.alter_columns({"path": "text", "name": "words"}))),
+    "restore": Change(_on(lambda data: data.checkout_version(1).restore())),
+    "config": Change(_on(lambda data: data.update_config({"key": "other"}))),
+    "compact": Change(_on(lambda data: data.optimize.compact_files())),
+    "tag": Change(_on(lambda data: data.tags.create("second", 2)), commits=False),
+    "move tag": Change(_on(lambda data: data.tags.update("first", 2)), commits=False),
 }

@@ -13,14 +13,13 @@ import random
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from concurrency.killing import Killer
 from concurrency.operations import OPERATIONS, OPTIONS, prepare
+from concurrency.seen import seen
 
 import pilum
-from pilum.errors import DatasetNotFoundError
 from pilum.table.names import data_path, transaction_path
 from pilum.table.open import open_table
 from pilum.table.versions import list_manifests, load_named
@@ -34,17 +33,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("prepared") / "t"
     prepare(str(path))
     return path
-
-
-def seen(path: Path) -> Any:
-    """All that users see of the newest version; None if there is no table."""
-    try:
-        data = pilum.dataset(path, storage_options=options_for(path))
-    except DatasetNotFoundError:
-        return None
-    rows = sorted(data.to_table().to_pylist(), key=lambda row: row["id"])
-    tags = {name: tag["version"] for name, tag in data.tags.list().items()}
-    return rows, data.schema.names, tags, data.config()
 
 
 def options_for(path: Path) -> dict[str, str]:
@@ -97,10 +85,10 @@ def test_whenever_a_writer_dies_the_table_is_whole(
             shutil.copytree(prepared, path)
         return path
 
-    before = seen(fresh("before"))
+    before = seen(fresh("before"), OPTIONS)
     whole = fresh("after")
     outcome = victim.run(operation, whole)
-    after = seen(whole)
+    after = seen(whole, options_for(whole))
     assert outcome.survived
     assert outcome.effects > 2
     assert after is not None
@@ -108,7 +96,7 @@ def test_whenever_a_writer_dies_the_table_is_whole(
         path = fresh(moment)
         died = victim.run(operation, path, moment)
         assert not died.survived
-        found = seen(path)
+        found = seen(path, options_for(path))
         assert found in (before, after), f"killed at effect {moment}"
         if found is None:
             assert operation == "create"
