@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -97,6 +98,11 @@ class DatasetBase:
     def snapshot(self) -> Snapshot:
         """The pinned version, for the floors below."""
         return self._snapshot
+
+    def advance(self, snapshot: Snapshot) -> None:
+        """Moves this dataset to a version that it has committed or found, but never back."""
+        if snapshot.manifest.version >= self._snapshot.manifest.version:
+            self._snapshot = replace(snapshot, session=self._snapshot.session)
 
     def pin(self, snapshot: Snapshot) -> None:
         """Moves this dataset to another version, for what is made of several calls."""

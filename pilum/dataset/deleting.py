@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TypedDict
 
 from pilum.dataset.base import DatasetBase
+from pilum.dataset.once import once
 from pilum.dataset.options import Filter
 from pilum.dataset.retrying import Retries
 from pilum.dataset.transactions import publish
 from pilum.expressions import bind
 from pilum.table.delete import delete_rows, matching_rows
+from pilum.table.jobs import JobKey
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
 
@@ -34,6 +36,7 @@ class Deleting(DatasetBase):
         *,
         conflict_retries: int = 10,
         retry_timeout: timedelta = timedelta(seconds=30),
+        idempotency_key: JobKey | None = None,
     ) -> DeleteResult:
         """Deletes rows and moves this dataset to the new version.
 
@@ -46,6 +49,8 @@ class Deleting(DatasetBase):
             conflict_retries: How often to choose the rows anew because others changed the same
                 rows or moved them.
             retry_timeout: No such try begins later than this after the call.
+            idempotency_key: Names the job that this is: if the table has it, nothing happens
+                and the count is 0. As in `pilum.write_dataset`.
 
         Returns:
             A dict with `num_deleted_rows`.
@@ -57,8 +62,12 @@ class Deleting(DatasetBase):
             InvalidInputError: For any other argument that makes no sense.
         """
         retries = Retries(conflict_retries, retry_timeout)
-        snapshot, num_rows = retries.run(self._snapshot, partial(_delete, predicate=predicate))
-        self._snapshot = replace(snapshot, session=self._snapshot.session)
+
+        def change(properties: Mapping[str, str]) -> tuple[Snapshot, int]:
+            delete = partial(_delete, predicate=predicate, properties=properties)
+            return retries.run(self._snapshot, delete)
+
+        num_rows = once(self, idempotency_key, change, 0)
         return DeleteResult(num_deleted_rows=num_rows)
 
     def truncate_table(self) -> None:
@@ -66,8 +75,10 @@ class Deleting(DatasetBase):
         self.delete("true")
 
 
-def _delete(snapshot: Snapshot, predicate: Filter) -> tuple[Snapshot, int]:
+def _delete(
+    snapshot: Snapshot, predicate: Filter, properties: Mapping[str, str]
+) -> tuple[Snapshot, int]:
     rows = matching_rows(snapshot, bind(predicate, snapshot.schema.arrow))
     operation = delete_rows(snapshot, rows, str(predicate))
-    transaction = Transaction(snapshot.manifest.version, operation)
+    transaction = Transaction(snapshot.manifest.version, operation, properties=properties)
     return publish(snapshot.store, transaction), sum(map(len, rows.values()))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.inputs import to_reader
+from pilum.dataset.once import once
 from pilum.dataset.operations import Transaction
 from pilum.dataset.options import Filter
 from pilum.dataset.retrying import Retries
@@ -25,12 +26,14 @@ from pilum.errors import (
 from pilum.expressions import BoundProjection, bind
 from pilum.format.schema import Schema
 from pilum.table import transaction
+from pilum.table.jobs import JobKey
 from pilum.table.merge_rows import SOURCE, TARGET, Clauses, Matched, MergeCounts, merge_rows
 from pilum.table.snapshot import Snapshot
 from pilum.table.spool import Spool
 
 __all__ = ["MergeInsertBuilder", "MergeResult", "Merging"]
 
+_NOTHING = MergeCounts(0, 0, 0)
 _META = [pa.field("_rowid", pa.uint64()), pa.field("_rowaddr", pa.uint64())]
 
 
@@ -97,6 +100,7 @@ class MergeInsertBuilder:
         schema = dataset.snapshot.schema
         self._wanted = _Wanted(tuple(_key(schema, name) for name in _keys(schema, on)))
         self._retries = Retries()
+        self._idempotency_key: JobKey | None = None
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
         """Updates rows that match with all columns that the source has.
@@ -156,6 +160,15 @@ class MergeInsertBuilder:
         self._retries = replace(self._retries, retry_timeout=timeout)
         return self
 
+    def idempotency_key(self, key: JobKey) -> MergeInsertBuilder:
+        """Names the job that this merge is: if the table has it already, nothing happens.
+
+        Args:
+            key: As in `pilum.write_dataset`.
+        """
+        self._idempotency_key = key
+        return self
+
     def use_index(self, use_index: bool) -> MergeInsertBuilder:
         """Whether an index on the key may be used: nothing depends on it, as none is read."""
         if not isinstance(use_index, bool):
@@ -205,15 +218,16 @@ class MergeInsertBuilder:
                 a match is refused, nothing is to be done, or for other arguments that make no
                 sense.
         """
-        with self._opened(data_obj, schema) as spool:
 
-            def change(snapshot: Snapshot) -> tuple[Snapshot, MergeCounts]:
+        def change(properties: Mapping[str, str]) -> tuple[Snapshot, MergeCounts]:
+            def merge(snapshot: Snapshot) -> tuple[Snapshot, MergeCounts]:
                 found, counts = self._merge(snapshot, spool)
-                return publish(snapshot.store, found), counts
+                return publish(snapshot.store, replace(found, properties=properties)), counts
 
-            snapshot, counts = self._retries.run(self._dataset.snapshot, change)
-        self._dataset._snapshot = replace(snapshot, session=self._dataset.session())
-        return _result(counts)
+            with self._opened(data_obj, schema) as spool:
+                return self._retries.run(self._dataset.snapshot, merge)
+
+        return _result(once(self._dataset, self._idempotency_key, change, _NOTHING))
 
     def execute_uncommitted(
         self, data_obj: Any, *, schema: pa.Schema | None = None

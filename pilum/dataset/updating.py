@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TypedDict
@@ -11,12 +10,14 @@ from typing import TypedDict
 import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
+from pilum.dataset.once import once
 from pilum.dataset.options import Filter
 from pilum.dataset.retrying import Retries
 from pilum.dataset.transactions import publish, require_version
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import BoundProjection, bind, bind_assignment
 from pilum.format.schema import Schema
+from pilum.table.jobs import JobKey
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
 from pilum.table.update import update_rows
@@ -40,6 +41,8 @@ class Updating(DatasetBase):
         conflict_retries: int = 10,
         retry_timeout: timedelta = timedelta(seconds=30),
         data_storage_version: str | None = None,
+        *,
+        idempotency_key: JobKey | None = None,
     ) -> UpdateResult:
         """Changes values and moves this dataset to the new version.
 
@@ -56,6 +59,8 @@ class Updating(DatasetBase):
                 rows or moved them.
             retry_timeout: No such try begins later than this after the call.
             data_storage_version: File version of what is written: that of the table.
+            idempotency_key: Names the job that this is: if the table has it, nothing happens
+                and the count is 0. As in `pilum.write_dataset`.
 
         Returns:
             A dict with `num_rows_updated`.
@@ -74,9 +79,12 @@ class Updating(DatasetBase):
             raise InvalidInputError(f"updates: expected a dict of columns and SQL, found {updates}")
         retries = Retries(conflict_retries, retry_timeout)
         require_version(self._snapshot, data_storage_version)
-        change = partial(_update, updates=updates, where=where)
-        snapshot, num_rows = retries.run(self._snapshot, change)
-        self._snapshot = replace(snapshot, session=self._snapshot.session)
+
+        def change(properties: Mapping[str, str]) -> tuple[Snapshot, int]:
+            update = partial(_update, updates=updates, where=where, properties=properties)
+            return retries.run(self._snapshot, update)
+
+        num_rows = once(self, idempotency_key, change, 0)
         return UpdateResult(num_rows_updated=num_rows)
 
 
@@ -109,11 +117,14 @@ def bind_values(
 
 
 def _update(
-    snapshot: Snapshot, updates: Mapping[str, str], where: Filter | None
+    snapshot: Snapshot,
+    updates: Mapping[str, str],
+    where: Filter | None,
+    properties: Mapping[str, str],
 ) -> tuple[Snapshot, int]:
     schema = snapshot.schema
     values = bind_values(updates, schema, schema.arrow)
     filter = None if where is None else bind(where, schema.arrow)
     operation, num_rows = update_rows(snapshot, filter, values)
-    transaction = Transaction(snapshot.manifest.version, operation)
+    transaction = Transaction(snapshot.manifest.version, operation, properties=properties)
     return publish(snapshot.store, transaction), num_rows

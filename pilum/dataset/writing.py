@@ -92,9 +92,7 @@ class Writing(DatasetBase):
         snapshot = snapshot_of_job(store, idempotency_key)
         if snapshot is None:
             snapshot = publish(store, write_transaction(store, data, None, wanted))
-        if snapshot.manifest.version < self._snapshot.manifest.version:
-            return
-        self._snapshot = replace(snapshot, session=self._snapshot.session)
+        self.advance(snapshot)
 
     @classmethod
     def commit(

@@ -159,12 +159,11 @@ _CONDITIONAL_PUT = ConditionalPut()
 
 def handler_of(store: Store) -> CommitHandler:
     """Who decides about the versions of the table in a store."""
-    while not isinstance(store, TableStore):
-        within: Store | None = getattr(store, "own", None)  # of a store around another
-        if within is None:
-            return _CONDITIONAL_PUT
-        store = within
-    return store.handler
+    while isinstance(store, StoreAround):
+        if isinstance(store, TableStore):
+            return store.handler
+        store = store.own
+    return _CONDITIONAL_PUT
 
 
 def open_line(store: Store, uri: str) -> Store:

@@ -49,6 +49,27 @@ def test_a_repeated_write_changes_nothing(tmp_path: Path, key: JobKey) -> None:
     assert pilum.write_dataset({"a": [2]}, root, mode="append", idempotency_key=key).version == 1
 
 
+def test_changes_of_rows_are_made_once(tmp_path: Path) -> None:
+    data = pilum.write_dataset({"a": [1, 2, 3]}, tmp_path / "t")
+
+    def merge() -> Any:
+        builder = data.merge_insert("a").when_not_matched_insert_all()
+        return builder.idempotency_key("merge").execute({"a": [7, 8]})
+
+    changes: list[Callable[[], Any]] = [
+        lambda: data.delete("a = 1", idempotency_key="delete"),
+        lambda: data.update({"a": "a + 10"}, idempotency_key=("updates", 1)),
+        merge,
+    ]
+    for number, change in enumerate(changes):
+        assert sum(change().values()) == (1, 2, 2)[number]
+        rows, version = data.to_table(), data.version
+        for again in changes[: number + 1]:
+            assert not any(again().values())
+        assert (data.to_table(), data.version) == (rows, version)
+    assert sorted(data.to_table()["a"].to_pylist()) == [7, 8, 12, 13]
+
+
 def test_a_repeated_job_of_another_writer_is_found_after_a_lost_race(
     tmp_path: Path, store: LocalStore, make_fragment: MakeFragment
 ) -> None:
