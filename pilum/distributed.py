@@ -35,6 +35,7 @@ from pilum.table.align import new_schema
 from pilum.table.commit import commit
 from pilum.table.commit_handler import TableStore
 from pilum.table.fragment import Fragment
+from pilum.table.jobs import JOB_PROPERTY, Job, JobKey
 from pilum.table.landed import find_commit
 from pilum.table.open import open_table
 from pilum.table.operations.append import Append
@@ -298,12 +299,17 @@ def write_part(
     return PartMessage(partition, attempt, num_rows, texts)
 
 
-def commit_parts(job: WriteJob, messages: Sequence[PartMessage]) -> int:
+def commit_parts(
+    job: WriteJob, messages: Sequence[PartMessage], *, idempotency_key: JobKey | None = None
+) -> int:
     """Publishes what the tasks wrote, all or nothing. Repeating it does no harm.
 
     Args:
         job: The job of the messages.
         messages: One of each task.
+        idempotency_key: As in `pilum.write_dataset`, for jobs that are started again from the
+            beginning, such as `(query_id, batch_id)` of a stream. If the table has it already, the
+            files of this job are deleted.
 
     Returns:
         The version that holds the rows. An append without rows makes no version.
@@ -322,8 +328,12 @@ def commit_parts(job: WriteJob, messages: Sequence[PartMessage]) -> int:
     )
     if job.mode == "append" and not fragments:
         return job.read_version
-    transaction = Transaction(job.read_version, _operation(job, fragments), job.uuid, {})
-    return commit(store, transaction).version
+    key = {} if idempotency_key is None else {JOB_PROPERTY: Job(idempotency_key).property()}
+    transaction = Transaction(job.read_version, _operation(job, fragments), job.uuid, key)
+    manifest = commit(store, transaction)
+    if job.uuid not in manifest.transaction_file:
+        abort_parts(job)
+    return manifest.version
 
 
 def _operation(job: WriteJob, fragments: tuple[Fragment, ...]) -> Operation:

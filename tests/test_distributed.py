@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from pilum.commit import ExternalManifests
 from pilum.distributed import (
     Mode,
     PartMessage,
@@ -33,6 +34,9 @@ from pilum.errors import (
 from pilum.expressions import bind
 from pilum.format.version import FileVersion
 from pilum.storage.open import open_store
+from pilum.table.commit_handler import handler_of
+from pilum.table.names import NamingScheme
+from pilum.table.open import open_table
 from pilum.table.snapshot import Snapshot
 from pilum.table.write import WriteOptions
 
@@ -158,6 +162,27 @@ def test_a_repeated_commit_applies_once(uri: str, mode: Mode) -> None:
     assert commit_parts(job, messages) == version
     assert latest(uri).manifest.version == version + 1
     assert sorted(read(uri)) == sorted([*([0, 1, 2] if mode == "append" else []), 7, 8, 9])
+
+
+def test_a_batch_of_a_stream_that_is_written_again_applies_once(uri: str) -> None:
+    versions = []
+    for batch, value in ((0, 1), (1, 2), (1, 2), (0, 1)):
+        job = start_job(uri, SCHEMA, "append")
+        message = write_part(job, rows(value), partition=0)
+        versions.append(commit_parts(job, [message], idempotency_key=("query", batch)))
+    assert versions == [1, 2, 2, 2]
+    assert read(uri) == [1, 2]
+    assert len(files(uri)) == 2
+
+
+def test_a_job_and_its_parts_know_an_external_manifest_store(uri: str, tmp_path: Path) -> None:
+    options = {"manifest_store": f"sqlite://{tmp_path}/entries.db"}
+    for value in (1, 2):
+        job = start_job(uri, SCHEMA, "append", storage_options=options)
+        commit_parts(pickle.loads(pickle.dumps(job)), [write_part(job, rows(value), partition=0)])
+    handler = handler_of(open_table(uri, options))
+    assert isinstance(handler, ExternalManifests)
+    assert handler.entries.get_latest(uri) == (2, NamingScheme.V2.manifest_path(2))
 
 
 def test_an_abort_after_the_commit_deletes_nothing(uri: str) -> None:
