@@ -19,7 +19,8 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.errors import CorruptFileError
-from pilum.storage.base import Store, write_object
+from pilum.storage.base import Ranges, Store
+from pilum.storage.finishing import Finishing
 from pilum.table.deletion_file import DeletionFile, DeletionFileType
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment
@@ -82,10 +83,18 @@ def store_deletions(
         OSError: If the store failed. Whatever is raised, no file is left.
     """
     written: list[Fragment] = []
+    finishing = Finishing()
     try:
         for fragment, vector in parts:
-            written.append(_store(store, fragment, vector, read_version, as_bitmap=as_bitmap))
+            file_type, data = _encoded(fragment, vector, as_bitmap=as_bitmap)
+            file = DeletionFile(file_type, read_version, secrets.randbits(64), len(vector))
+            written.append(fragment.with_deletions(file))
+            sink = finishing.sink(store.sink(file.path(fragment.id)))
+            sink.write(data)
+            sink.finish()
+        finishing.wait()
     except BaseException:
+        finishing.settle()
         for fragment in written:
             if fragment.deletion_file:
                 with suppress(OSError):
@@ -94,28 +103,25 @@ def store_deletions(
     return tuple(written)
 
 
-def _store(
-    store: Store, fragment: Fragment, vector: DeletionVector, read_version: int, *, as_bitmap: bool
-) -> Fragment:
+def _encoded(
+    fragment: Fragment, vector: DeletionVector, *, as_bitmap: bool
+) -> tuple[DeletionFileType, bytes]:
     old = fragment.deletion_file
     is_bitmap = as_bitmap or len(vector) >= _BITMAP_ROWS
     if is_bitmap or (old and old.file_type is DeletionFileType.BITMAP):
-        file_type, data = DeletionFileType.BITMAP, _to_bitmap(vector)
-    else:
-        file_type, data = DeletionFileType.ARROW, _to_arrow(vector)
-    file = DeletionFile(file_type, read_version, secrets.randbits(64), len(vector))
-    write_object(store, file.path(fragment.id), data)
-    return fragment.with_deletions(file)
+        return DeletionFileType.BITMAP, _to_bitmap(vector)
+    return DeletionFileType.ARROW, _to_arrow(vector)
 
 
 def _read(store: Store, path: str, num_rows: int) -> bytes:
     """The whole file, unless it is larger than any that lists rows of the fragment."""
     source = store.source(path)
-    size_bytes = source.size
-    source.close()
-    if size_bytes > 4 * num_rows + _SPARE_BYTES:
-        raise CorruptFileError(f"{size_bytes} bytes list the deleted rows of {num_rows}")
-    return store.read(path)
+    try:
+        if source.size > 4 * num_rows + _SPARE_BYTES:
+            raise CorruptFileError(f"{source.size} bytes list the deleted rows of {num_rows}")
+        return source.read(Ranges.of((0, source.size)))[0].tobytes()
+    finally:
+        source.close()
 
 
 def _parse(store: Store, path: str, num_rows: int, file: DeletionFile) -> DeletionVector:
