@@ -11,6 +11,9 @@ from pilum.errors import InvalidInputError, NotFoundError, PilumError
 __all__ = ["is_out_of_range", "telling"]
 
 _MAX_TEXT = 800
+_SHORTEST_SECRET = 4
+"""Less would black out words of the message."""
+
 _DETAILS = "\n\nDebug source"
 _SIGNATURE = re.compile(r"(?i)\b(sig|signature|token|x-amz-[a-z-]+|x-goog-[a-z-]+)=[^&\s\"'<>]+")
 _XML = re.compile(r"<\?xml.*", re.DOTALL)
@@ -75,6 +78,7 @@ def _readable(text: str, secrets: Collection[str]) -> str:
         found = [match[1] for match in (_CODE.search(text), _MESSAGE.search(text)) if match]
         text = text[: answer.start()] + ": ".join(found)
     for secret in secrets:
-        text = text.replace(secret, "***")
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "***")
     text = _SIGNATURE.sub(r"\1=***", text)
     return " ".join(text.split())[:_MAX_TEXT]

@@ -263,7 +263,7 @@ def settings_of(service: Service, options: Mapping[str, Any]) -> Settings:
         tuple(sorted((name, value) for name, value in found.items() if name in _CLIENT_NAMES)),
         _number(lower, _MAX_RETRIES, _DEFAULT_RETRIES),
         _number(lower, _RETRY_SECONDS, _DEFAULT_RETRY_SECONDS),
-        frozenset(found[name] for name in service.secrets & found.keys() if found[name]),
+        frozenset(found[name] for name in service.secrets & found.keys()),
     )
 
 

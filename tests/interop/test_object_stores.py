@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from servers.azurite import CONTAINER, azurite_server
 from servers.moto import aws_options, client
 from servers.processes import Server
 from servers.versitygw import versitygw_server
@@ -79,6 +80,32 @@ def test_appends_of_both_at_once_are_all_in(tmp_path: Path) -> None:
             dataset: Any = library.dataset(uri, storage_options=options)
             assert dataset.version == 19
             assert sorted(dataset.to_table()["id"].to_pylist()) == [0, *expected]
+
+
+def test_azure() -> None:
+    """S2.8: the same on the emulator of another service."""
+    with azurite_server() as options:
+        uri = f"az://{CONTAINER}/folder/table"
+        pilum.write_dataset(rows(0, 100), uri, storage_options=options)
+        theirs = {**options, "allow_http": "true"}
+        lance.write_dataset(rows(100, 10), uri, mode="append", storage_options=theirs)
+
+        def append(number: int) -> None:
+            more = rows(1000 + number, 1)
+            pilum.write_dataset(more, uri, mode="append", storage_options=options)
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(append, range(4)))
+        pilum.dataset(uri, storage_options=options).delete("id < 5")
+        ours = pilum.dataset(uri, storage_options=options)
+        assert ours.version == 7
+        assert ours.count_rows() == 109
+        assert ours.to_table().equals(lance.dataset(uri, storage_options=theirs).to_table())
+        store = ours.snapshot.store
+        sink = store.sink("large")
+        sink.write(bytes(25_000_000))
+        sink.finish()
+        assert store.source("large").size == 25_000_000
 
 
 def test_blobs_and_their_sidecars(aws: Server, bucket: str) -> None:

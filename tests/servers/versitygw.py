@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from servers.cache import CACHE
 from servers.moto import KEY
 from servers.processes import Server, free_port, running
 
@@ -38,8 +39,7 @@ def versitygw_server(folder: Path, log: Path | None = None) -> Iterator[Server]:
 
 def _program() -> Path:
     """The program, built once for all checkouts."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    folder = cache / "pilum-tests" / f"versitygw-{_VERSION}"
+    folder = CACHE / f"versitygw-{_VERSION}"
     program = folder / "versitygw"
     if program.exists():
         return program
