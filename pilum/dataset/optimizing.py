@@ -66,8 +66,8 @@ class DatasetOptimizer:
         compaction leaves nothing behind.
 
         Args:
-            target_rows_per_fragment: Fragments with fewer rows are small, and new ones never have
-                more; 1,048,576 by default.
+            target_rows_per_fragment: Fragments with fewer rows are small, and new ones have as many
+                or more, but fewer than twice as many; 1,048,576 by default.
             max_rows_per_group: Rows that files of version 0.1 keep together; 1,024 by default.
             max_bytes_per_file: A new file that has this size gets no further rows; 90 GiB by
                 default. It does not change which fragments are small.

@@ -19,6 +19,7 @@ from threading import Event
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
+from pilum.errors import CorruptFileError
 from pilum.format.version import FileVersion
 from pilum.parallel import num_threads
 from pilum.storage.base import Store
@@ -42,6 +43,7 @@ __all__ = ["TASK_BYTES", "commit_moves", "discard_moves", "rewrite_all", "rewrit
 TASK_BYTES = 256 * 1024 * 1024
 """What a task takes at most, but for single rows that are larger."""
 
+_NO_LIMIT = 1 << 62
 _PAGES_BYTES = 96 * 1024 * 1024
 _PAGE_BYTES = 8 * 1024 * 1024
 
@@ -73,18 +75,15 @@ def rewrite_fragments(
         CorruptFileError: If a file is damaged.
         OSError: If the store failed. Whatever is raised, no file is left.
     """
-
-    def counted() -> Iterator[pa.RecordBatch]:
-        for batch in live_rows(snapshot, fragments, options.batch_size):
-            yield batch
-            on_rows(batch.num_rows)
-
     schema = written_schema(snapshot)
     written = _write_options(snapshot, options, len(schema.fields))
-    new = write_fragments(snapshot.store, schema, counted(), written)
-    move = Move(tuple(fragments), new)
+    rows = _Portions(live_rows(snapshot, fragments, options.batch_size), on_rows)
+    move = Move(tuple(fragments), ())
     try:
-        return replace(move, new=with_lineage(new, lineage_of_fragments(snapshot, fragments)))
+        for size in _sizes(sum(fragment.num_rows for fragment in fragments), options):
+            new = write_fragments(snapshot.store, schema, rows.take(size), written)
+            move = replace(move, new=(*move.new, *new))
+        return replace(move, new=with_lineage(move.new, lineage_of_fragments(snapshot, fragments)))
     except BaseException:
         discard_moves(snapshot.store, [move])
         raise
@@ -165,6 +164,36 @@ def discard_moves(store: Store, moves: Iterable[Move]) -> None:
                 discard_file(store, data_path(file.path))
 
 
+class _Portions:
+    """Rows, given out in the portions that new fragments get."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], on_rows: OnRows) -> None:
+        self._batches = batches
+        self._on_rows = on_rows
+        self._rest: pa.RecordBatch | None = None
+
+    def take(self, num_rows: int) -> Iterator[pa.RecordBatch]:
+        """The next rows."""
+        while num_rows:
+            batch = self._rest if self._rest is not None else next(self._batches, None)
+            if batch is None:
+                raise CorruptFileError(f"{num_rows} rows fewer than the manifest says")
+            part = batch.slice(0, num_rows)
+            self._rest = batch.slice(num_rows) if batch.num_rows > num_rows else None
+            num_rows -= part.num_rows
+            yield part
+            self._on_rows(part.num_rows)
+
+
+def _sizes(num_rows: int, options: CompactionOptions) -> list[int]:
+    """Rows of each new fragment: as many fragments as can be full, and all alike."""
+    if not num_rows:
+        return []
+    count = max(num_rows // options.target_rows_per_fragment, 1)
+    least, more = divmod(num_rows, count)
+    return [least + (number < more) for number in range(count)]
+
+
 def _raise_first(futures: Iterable[Future[Move]]) -> None:
     for future in futures:
         if future.done() and not future.cancelled() and (error := future.exception()):
@@ -187,7 +216,7 @@ def _write_options(
         max_rows_per_group=options.max_rows_per_group,
     )
     return WriteOptions(
-        max_rows_per_file=options.target_rows_per_fragment,
+        max_rows_per_file=_NO_LIMIT,
         max_bytes_per_file=min(options.max_bytes_per_file, options.target_bytes_per_fragment),
         version=version,
         layout=layout,

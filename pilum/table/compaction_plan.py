@@ -34,7 +34,8 @@ class CompactionOptions:
     """What to compact, and how to write it.
 
     Attributes:
-        target_rows_per_fragment: Fragments with fewer rows are small; new ones never have more.
+        target_rows_per_fragment: Fragments with fewer rows are small; new ones have as many or
+            more, but fewer than twice as many.
         target_bytes_per_fragment: A fragment whose data files have this size is not small, however
             few its rows are; new ones get no further rows from there on.
         max_rows_per_group: Rows that files of version 0.1 keep together.

@@ -30,7 +30,6 @@ from pilum.table.names import (
     DELETIONS_FOLDER,
     TRANSACTIONS_FOLDER,
     VERSIONS_FOLDER,
-    data_path,
     index_folder,
     transaction_path,
 )
@@ -38,6 +37,7 @@ from pilum.table.names import (
 __all__ = ["FileKind", "OwnedFile", "References", "index_folder_of", "owned_files", "references"]
 
 _INDICES_FOLDER = "_indices"
+_DATA_PREFIX = f"{DATA_FOLDER}/"
 _TEMPORARY = ".tmp"
 _SIDECAR = re.compile(r"[01]{32}\.blob")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -138,13 +138,14 @@ def owned_files(store: Store) -> Iterator[OwnedFile]:
 
 
 def _keys(message: table_pb2.Manifest, section: table_pb2.IndexSection) -> Iterator[str]:
+    # Tables have many versions of many fragments: as little as possible is done for each.
     if message.transaction_file:
         yield transaction_path(message.transaction_file)
     for fragment in message.fragments:
         for file in fragment.files:
-            yield data_path(file.path)
+            yield _DATA_PREFIX + file.path
         for overlay in fragment.overlays:
-            yield data_path(overlay.data_file.path)
+            yield _DATA_PREFIX + overlay.data_file.path
         if fragment.HasField("deletion_file"):
             yield DeletionFile.from_proto(fragment.deletion_file).path(fragment.id)
     yield from map(index_folder_of, section.indices)
