@@ -30,7 +30,14 @@ from pilum.storage.base import Entry, Store
 from pilum.table.lines import Line
 from pilum.table.manifest import Manifest
 from pilum.table.names import VERSIONS_FOLDER, ManifestName, is_detached_name, manifest_names
-from pilum.table.owned_files import FileKind, OwnedFile, References, owned_files, references
+from pilum.table.owned_files import (
+    FileKind,
+    OwnedFile,
+    References,
+    fragment_keys,
+    owned_files,
+    references,
+)
 from pilum.table.pins import Pin, pinned_versions
 
 __all__ = ["CleanupPlan", "CleanupPolicy", "CleanupResult", "plan_cleanup", "run_cleanup"]
@@ -140,33 +147,31 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
     manifest.require_continuable(f"{store.uri}, version {manifest.version}")
     listed = {entry.name: entry for entry in store.list(VERSIONS_FOLDER)}
     names = manifest_names(listed, f"{store.uri}/{VERSIONS_FOLDER}")
-    found = list(_read_all(store, names))
-    chosen = [one for one in found if _is_chosen(one, found, manifest.version, policy)]
     line = Line.of(store, manifest.branch)
     pins = pinned_versions(line.root, line.branch)
-    pinned = {pin.version for pin in pins}
-    kept_pins = tuple(pin for pin in pins if pin.version in {one.version for one in chosen})
+    chooser = _Chooser(names, manifest.version, policy, {pin.version for pin in pins})
+    kept, dropped = _Uses(), _Uses()
+    for one in _read_all(store, names):
+        (dropped if chooser.drops(one) else kept).add(one)
+    kept_pins = tuple(pin for pin in pins if pin.version in chooser.pinned)
     _refuse_tagged(kept_pins, policy)
-    dropped = [one for one in chosen if one.version not in pinned]
-    gone = {one.version for one in dropped}
-    kept = {key for one in found if one.version not in gone for key in one.keys}
     for path in (f"{VERSIONS_FOLDER}/{name}" for name in listed if is_detached_name(name)):
-        kept |= references(store, path).keys
-    last_use = {key: one.version for one in dropped for key in one.keys if key not in kept}
-    of_version: dict[int, list[OwnedFile]] = {one.version: [] for one in dropped}
+        kept.add(references(store, path))
+    needed = kept.last_uses()
+    last_use = {key: last for key, last in dropped.last_uses().items() if key not in needed}
+    of_version: dict[int, list[OwnedFile]] = {number: [] for number in dropped.versions}
     strays = []
     for file in owned_files(store):
         if file.key in last_use:
             of_version[last_use[file.key]].append(file)
-        elif file.key not in kept and _is_nobodys(file, policy):
+        elif file.key not in needed and _is_nobodys(file, policy):
             strays.append(file)
     by_version = {name.version: name for name in names}
     versions = tuple(
         OldVersion(_manifest_file(by_version[number], listed), number, tuple(of_version[number]))
         for number in sorted(of_version)
     )
-    seen = frozenset(by_version)
-    return CleanupPlan(manifest.version, versions, tuple(strays), kept_pins, seen)
+    return CleanupPlan(manifest.version, versions, tuple(strays), kept_pins, frozenset(by_version))
 
 
 def run_cleanup(
@@ -267,18 +272,54 @@ def _read_all(store: Store, names: list[ManifestName]) -> Iterator[References]:
             yield references(store, name.path)
 
 
-def _is_chosen(
-    one: References, found: list[References], first_kept: int, policy: CleanupPolicy
-) -> bool:
-    if one.version >= first_kept:
-        return False
-    if policy.before is not None and one.timestamp >= policy.before:
-        return False
-    if policy.keep_newest is not None:
-        newest = found[-policy.keep_newest :]
-        if one.version >= newest[0].version:
+class _Chooser:
+    """Decides which versions go; tells which would, but for what pins them."""
+
+    def __init__(
+        self, names: list[ManifestName], first_kept: int, policy: CleanupPolicy, pins: set[int]
+    ) -> None:
+        if policy.keep_newest is not None and names:
+            first_kept = min(first_kept, names[-policy.keep_newest :][0].version)
+        self._first_kept = first_kept
+        self._policy = policy
+        self._pins = pins
+        self.pinned: set[int] = set()
+
+    def drops(self, one: References) -> bool:
+        policy = self._policy
+        if one.version >= self._first_kept:
             return False
-    return policy.versions is None or one.version in policy.versions
+        if policy.before is not None and one.timestamp >= policy.before:
+            return False
+        if policy.versions is not None and one.version not in policy.versions:
+            return False
+        if one.version in self._pins:
+            self.pinned.add(one.version)
+            return False
+        return True
+
+
+class _Uses:
+    """What many versions refer to, and the last one that does."""
+
+    def __init__(self) -> None:
+        self.versions: list[int] = []
+        self._fragments: dict[bytes, int] = {}
+        self._others: dict[str, int] = {}
+
+    def add(self, one: References) -> None:
+        """Counts a version that is newer than those before."""
+        self.versions.append(one.version)
+        self._fragments.update(dict.fromkeys(one.fragments, one.version))
+        self._others.update(dict.fromkeys(one.others, one.version))
+
+    def last_uses(self) -> dict[str, int]:
+        """The last version that refers to each key."""
+        found = dict(self._others)
+        for data, version in self._fragments.items():
+            for key in fragment_keys([data]):
+                found[key] = max(found.get(key, 0), version)
+        return found
 
 
 def _refuse_tagged(pins: tuple[Pin, ...], policy: CleanupPolicy) -> None:

@@ -14,12 +14,13 @@ bytes. Source: docs/format/table.md, "Manifest file".
 from __future__ import annotations
 
 import struct
+from functools import cached_property
 from typing import Self, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from pilum.errors import CorruptFileError
-from pilum.format.pb import table_pb2, transaction_pb2
+from pilum.format.pb import manifest_files_pb2, table_pb2, transaction_pb2
 from pilum.storage.base import Ranges, Source, Store
 from pilum.table.dictionaries import append_dictionaries, load_dictionaries
 from pilum.table.manifest import Manifest
@@ -28,10 +29,10 @@ __all__ = [
     "decode_message",
     "encode_manifest_file",
     "is_inlined",
+    "load_files_and_indices",
     "load_manifest",
     "load_manifest_and_transaction",
     "load_message",
-    "load_message_and_indices",
 ]
 
 _MAGIC = b"LANC"
@@ -92,18 +93,18 @@ def load_message(store: Store, path: str) -> table_pb2.Manifest:
         return file.message
 
 
-def load_message_and_indices(
+def load_files_and_indices(
     store: Store, path: str
-) -> tuple[table_pb2.Manifest, table_pb2.IndexSection]:
-    """Reads the message of a manifest file and the indices, none if it has no section for them.
+) -> tuple[manifest_files_pb2.ManifestFiles, table_pb2.IndexSection]:
+    """Reads what a manifest file says of files, as bytes, and of indices.
 
     Raises:
         NotFoundError: If there is no such file.
         CorruptFileError: If its bytes contradict the format.
     """
     with _ManifestFile(store, path) as file:
-        data = file.index_section()
-        return file.message, decode_message(table_pb2.IndexSection, data, path)
+        files = decode_message(manifest_files_pb2.ManifestFiles, file.data, path)
+        return files, decode_message(table_pb2.IndexSection, file.index_section(files), path)
 
 
 def load_manifest_and_transaction(
@@ -134,7 +135,11 @@ def decode_message(kind: type[_M], data: bytes, where: str) -> _M:
 
 
 class _ManifestFile:
-    """An open manifest file; small ones are read with one request."""
+    """An open manifest file; small ones are read with one request.
+
+    Attributes:
+        data: The message.
+    """
 
     def __init__(self, store: Store, path: str) -> None:
         self._path = path
@@ -144,7 +149,7 @@ class _ManifestFile:
             self._tail_start = max(0, size - _TAIL_BYTES)
             self._tail = self._fetch(self._tail_start, size - self._tail_start)
             self._end = size - _FOOTER.size
-            self.message = decode_message(table_pb2.Manifest, self._manifest_bytes(), path)
+            self.data = self._manifest_bytes()
         except CorruptFileError:
             self._source.close()
             raise
@@ -155,9 +160,14 @@ class _ManifestFile:
     def __exit__(self, *_: object) -> None:
         self._source.close()
 
+    @cached_property
+    def message(self) -> table_pb2.Manifest:
+        """What `data` says."""
+        return decode_message(table_pb2.Manifest, self.data, self._path)
+
     def manifest(self) -> Manifest:
         """The facts."""
-        indices = self.index_section()
+        indices = self.index_section(self.message)
         decode_message(table_pb2.IndexSection, indices, self._path)
         try:
             manifest = Manifest.from_proto(self.message, indices, self._path)
@@ -167,11 +177,13 @@ class _ManifestFile:
         except UnicodeDecodeError as error:
             raise CorruptFileError(f"metadata is not UTF-8: {error}", self._path) from error
 
-    def index_section(self) -> bytes:
+    def index_section(
+        self, message: table_pb2.Manifest | manifest_files_pb2.ManifestFiles
+    ) -> bytes:
         """The bytes of the section, none if there is none."""
-        if not self.message.HasField("index_section"):
+        if not message.HasField("index_section"):
             return b""
-        return self._section(self.message.index_section)
+        return self._section(message.index_section)
 
     def transaction(self) -> transaction_pb2.Transaction | None:
         """The inline transaction, wherever the writer's age put its offset."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -24,20 +24,28 @@ from pilum.format.pb import table_pb2
 from pilum.storage.base import Entry, Store
 from pilum.table.deletion_file import DeletionFile
 from pilum.table.features import require_writable
-from pilum.table.manifest_file import load_message_and_indices
+from pilum.table.manifest_file import decode_message, load_files_and_indices
 from pilum.table.names import (
     DATA_FOLDER,
     DELETIONS_FOLDER,
     TRANSACTIONS_FOLDER,
     VERSIONS_FOLDER,
+    data_path,
     index_folder,
     transaction_path,
 )
 
-__all__ = ["FileKind", "OwnedFile", "References", "index_folder_of", "owned_files", "references"]
+__all__ = [
+    "FileKind",
+    "OwnedFile",
+    "References",
+    "fragment_keys",
+    "index_folder_of",
+    "owned_files",
+    "references",
+]
 
 _INDICES_FOLDER = "_indices"
-_DATA_PREFIX = f"{DATA_FOLDER}/"
 _TEMPORARY = ".tmp"
 _SIDECAR = re.compile(r"[01]{32}\.blob")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -80,12 +88,24 @@ class References:
     Attributes:
         version: Its number.
         timestamp: When it was committed, seconds since 1970.
-        keys: What it refers to.
+        fragments: Their messages. Those of neighbouring versions are mostly the same bytes, so
+            they are compared before anybody looks into them.
+        others: Keys of its transaction and of indices.
     """
 
     version: int
     timestamp: float
-    keys: frozenset[str]
+    fragments: Sequence[bytes]
+    others: Sequence[str]
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of all files.
+
+        Raises:
+            CorruptFileError: If a fragment is damaged.
+        """
+        return {*self.others, *fragment_keys(self.fragments)}
 
 
 def references(store: Store, path: str) -> References:
@@ -98,16 +118,33 @@ def references(store: Store, path: str) -> References:
         CorruptFileError: If it is damaged.
         UnsupportedFeatureError: If it may refer to files in ways that this library does not know.
     """
-    message, section = load_message_and_indices(store, path)
-    require_writable(message.reader_feature_flags, message.writer_feature_flags, path)
-    if message.HasField("fragment_tree"):
+    files, section = load_files_and_indices(store, path)
+    require_writable(files.reader_feature_flags, files.writer_feature_flags, path)
+    if files.HasField("fragment_tree"):
         raise UnsupportedFeatureError(f"{path}: the manifest keeps its fragments in a tree")
-    stamp = message.timestamp
+    others = list(map(index_folder_of, section.indices))
+    if files.transaction_file:
+        others.append(transaction_path(files.transaction_file))
+    stamp = files.timestamp
     return References(
-        message.version,
-        stamp.seconds + stamp.nanos / 1e9,
-        frozenset(_keys(message, section)),
+        files.version, stamp.seconds + stamp.nanos / 1e9, list(files.fragments), others
     )
+
+
+def fragment_keys(fragments: Iterable[bytes]) -> Iterator[str]:
+    """The keys of the files of fragments, given as messages.
+
+    Raises:
+        CorruptFileError: If one is damaged.
+    """
+    for data in fragments:
+        fragment = decode_message(table_pb2.DataFragment, data, "a fragment of a manifest")
+        for file in fragment.files:
+            yield data_path(file.path)
+        for overlay in fragment.overlays:
+            yield data_path(overlay.data_file.path)
+        if fragment.HasField("deletion_file"):
+            yield DeletionFile.from_proto(fragment.deletion_file).path(fragment.id)
 
 
 def index_folder_of(index: table_pb2.IndexMetadata) -> str:
@@ -135,20 +172,6 @@ def owned_files(store: Store) -> Iterator[OwnedFile]:
         if _UUID.fullmatch(name):
             folder = f"{_INDICES_FOLDER}/{name}"
             yield from _below(store, folder, folder)
-
-
-def _keys(message: table_pb2.Manifest, section: table_pb2.IndexSection) -> Iterator[str]:
-    # Tables have many versions of many fragments: as little as possible is done for each.
-    if message.transaction_file:
-        yield transaction_path(message.transaction_file)
-    for fragment in message.fragments:
-        for file in fragment.files:
-            yield _DATA_PREFIX + file.path
-        for overlay in fragment.overlays:
-            yield _DATA_PREFIX + overlay.data_file.path
-        if fragment.HasField("deletion_file"):
-            yield DeletionFile.from_proto(fragment.deletion_file).path(fragment.id)
-    yield from map(index_folder_of, section.indices)
 
 
 def _flat(
