@@ -72,6 +72,7 @@ def _functions() -> list[tuple[str, Callable[..., Any], Callable[..., Any]]]:
         ("blob_array", pilum.blob_array, lance.blob_array),
         ("blob_field", pilum.blob_field, lance.blob_field),
         ("LanceOperation.Delete", pilum.LanceOperation.Delete, lance.LanceOperation.Delete),
+        ("LanceOperation.Update", pilum.LanceOperation.Update, lance.LanceOperation.Update),
         ("DataFile", pilum.fragment.DataFile, lance.fragment.DataFile),
         ("FragmentMetadata", pilum.FragmentMetadata, lance.FragmentMetadata),
         ("Transaction", pilum.Transaction, lance.Transaction),

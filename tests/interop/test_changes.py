@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import tempfile
@@ -189,6 +190,19 @@ def test_one_follows_the_other_in_a_fragment(tmp_path: Path, first: str) -> None
     stale = (lance if first == "pilum" else pilum).dataset(path, version=2)
     stale.update({"v": "v + 1"}, "k = 9 OR k = 8")
     assert sorted(lance.dataset(path).to_table()["v"].to_pylist()[-2:]) == [101, 201]
+
+
+def test_the_builder_is_called_like_that_of_the_reference(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    pilum.write_dataset(TABLE, path)
+    ours, theirs = (type(library.dataset(path).merge_insert("k")) for library in (pilum, lance))
+    names = {name for name in dir(ours) if not name.startswith("_")}
+    assert names - set(dir(theirs)) == {"when_matched_update"}
+    for name in names & set(dir(theirs)):
+        mine, other = (inspect.signature(getattr(one, name)).parameters for one in (ours, theirs))
+        assert [(one.name, one.default, one.kind) for one in mine.values()] == [
+            (one.name, one.default, one.kind) for one in other.values()
+        ], name
 
 
 def test_commits_by_hand(tmp_path: Path) -> None:
