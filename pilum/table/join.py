@@ -56,6 +56,20 @@ class Matches:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @classmethod
+    def concatenate(cls, parts: Iterable[Matches]) -> Matches:
+        """One after the other."""
+        found = list(parts)
+        return cls(
+            np.concatenate([np.empty(0, np.uint64), *(part.addresses for part in found)]),
+            np.concatenate([np.empty(0, np.int64), *(part.rows for part in found)]),
+        )
+
+    def in_order(self) -> Matches:
+        """The same pairs, sorted."""
+        order = np.lexsort((self.rows, self.addresses))
+        return Matches(self.addresses[order], self.rows[order])
+
 
 def require_joinable(schema: pa.Schema) -> None:
     """Checks the types of keys.
@@ -80,11 +94,8 @@ def join_keys(snapshot: Snapshot, names: list[str], source: Iterable[pa.RecordBa
     Raises:
         CorruptFileError: If a file is damaged.
     """
-    found = [pairs for block in _blocks(source) for pairs in _pairs(snapshot, names, block)]
-    addresses = np.concatenate([np.empty(0, np.uint64), *(pairs.addresses for pairs in found)])
-    rows = np.concatenate([np.empty(0, np.int64), *(pairs.rows for pairs in found)])
-    order = np.lexsort((rows, addresses))
-    return Matches(addresses[order], rows[order])
+    parts = [Matches.concatenate(_pairs(snapshot, names, block)) for block in _blocks(source)]
+    return parts[0] if len(parts) == 1 else Matches.concatenate(parts).in_order()
 
 
 def _blocks(source: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -111,7 +122,8 @@ def _pairs(snapshot: Snapshot, names: list[str], block: pa.Table) -> Iterator[Ma
     # Arrow builds the hash table again for each window, so they grow with it.
     for window in _windows(snapshot, names, max(_WINDOW_BYTES, block.nbytes)):
         joined = window.join(block, on, join_type="inner")
-        yield Matches(joined.column(_ADDRESS).to_numpy(), joined.column(_ROW).to_numpy())
+        pairs = Matches(joined.column(_ADDRESS).to_numpy(), joined.column(_ROW).to_numpy())
+        yield pairs.in_order()
 
 
 def _windows(snapshot: Snapshot, names: list[str], full_bytes: int) -> Iterator[pa.Table]:
