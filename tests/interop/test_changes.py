@@ -223,3 +223,30 @@ def test_commits_by_hand(tmp_path: Path) -> None:
         assert getattr(found.operation, name) == getattr(other.operation, name), name
     assert pilum.LanceDataset.commit(mine, found).count_rows() == TABLE.num_rows
     assert len(found.operation.new_fragments) == len(other.operation.new_fragments) == 1
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
+@pytest.mark.parametrize("call", [*MERGES.values(), *UPDATES.values()], ids=[*MERGES, *UPDATES])
+def test_indices_stay_right(tmp_path: Path, call: Call, stable: bool) -> None:
+    """What they cover is what it is after the call of the reference; searches find all rows."""
+    mine, theirs = str(tmp_path / "pilum"), str(tmp_path / "lance")
+    pilum.write_dataset(TABLE, mine, max_rows_per_file=4, enable_stable_row_ids=stable)
+    dataset = lance.dataset(mine)
+    dataset.create_scalar_index("v", "BTREE")
+    dataset.create_scalar_index("s", "BITMAP")
+    dataset.create_scalar_index("k", "ZONEMAP")
+    shutil.copytree(mine, theirs)
+    call(pilum.dataset(mine))
+    call(lance.dataset(theirs))
+    assert coverage(mine) == coverage(theirs)
+    for condition in ("v > 20", "v = 7 OR v = 51", "s = 'b' OR s = 'Z'", "k < 9", "k > 1"):
+        rows = lance.dataset(mine).to_table(filter=condition)
+        without = lance.dataset(mine).scanner(filter=condition, use_scalar_index=False).to_table()
+        assert sorted(map(str, rows.to_pylist())) == sorted(map(str, without.to_pylist()))
+
+
+def coverage(path: str) -> dict[str, set[int]]:
+    """Fragments that exist, by the indices that cover them."""
+    dataset = lance.dataset(path)
+    existing = {one.fragment_id for one in dataset.get_fragments()}
+    return {one["name"]: set(one["fragment_ids"]) & existing for one in dataset.list_indices()}
