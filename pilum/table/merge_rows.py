@@ -7,7 +7,7 @@
 
 Updated rows are written in the order of the table, then those that are inserted. Only the keys of
 the table are read, but for rows that need other columns of it: those that the source does not have,
-or that a condition or expression names. Beside batches, memory holds 16 bytes for each pair.
+or that a condition or expression names. Beside batches, memory holds some 40 bytes for each pair.
 
 Source: docs/format/table.md, "Updates".
 """

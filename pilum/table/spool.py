@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
@@ -23,7 +24,7 @@ from pilum.encodings.dictionary_arrays import join_arrays
 
 __all__ = ["Spool"]
 
-MEMORY_BYTES = 256 << 20
+MEMORY_BYTES = 128 << 20
 """A stream with more goes to a file, all of it."""
 
 
@@ -79,14 +80,14 @@ class Spool:
         return pa.RecordBatch.from_arrays(columns, schema=schema).take(pa.array(back))
 
     def _collected(self, batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
+        held: deque[pa.RecordBatch] = deque()
         size_bytes = 0
         for batch in batches:
             held.append(batch)
             size_bytes += batch.nbytes
             if size_bytes > MEMORY_BYTES:
-                return self._stored(chain(held, batches))
-        return held
+                return self._stored(chain(_taken_from(held), batches))
+        return list(held)
 
     def _stored(self, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
         handle, path = tempfile.mkstemp(suffix=".arrows", prefix="pilum-")
@@ -99,6 +100,11 @@ class Spool:
         finally:
             with suppress(OSError):  # where open files cannot lose their names
                 os.unlink(path)
+
+
+def _taken_from(held: deque[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    while held:
+        yield held.popleft()
 
 
 def _without_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
