@@ -56,7 +56,9 @@ def test_old_names_are_all_looked_at(store: Store) -> None:
     assert newest is not None
     assert (newest.version, newest.scheme) == (10, NamingScheme.V1)
     assert [name.version for name in listed_manifests(store, since=10)] == [2, 9, 10]
-    have(store, 11)
+    have(store, 11)  # as while names are being migrated
+    assert [name.version for name in listed_manifests(store)] == [2, 9, 10, 11]
+    have(store, 1)
     with pytest.raises(CorruptFileError, match="two naming schemes"):
         listed_manifests(store)
 
