@@ -27,6 +27,11 @@ class RowRanges:
         return cls(np.ascontiguousarray(bounds[bounds[:, 0] < bounds[:, 1]]))
 
     @classmethod
+    def one(cls, start: int, stop: int) -> RowRanges:
+        """The one range from `start` to before `stop`, which is not empty."""
+        return cls(np.array([[start, stop]], dtype=np.int64))
+
+    @classmethod
     def of_rows(cls, rows: NDArray[np.int64]) -> RowRanges:
         """Builds ranges from sorted, distinct rows; neighbours become one range."""
         if len(rows) == 0:

@@ -253,6 +253,8 @@ def gather(plans: Sequence[Plan[T]]) -> Plan[list[T]]:
     Returns:
         Their results, in order.
     """
+    if len(plans) == 1:
+        return [(yield from plans[0])]
     results: list[Any] = [None] * len(plans)
     waiting: list[tuple[int, Plan[T], Ranges]] = []
     for index, plan in enumerate(plans):

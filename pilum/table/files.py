@@ -163,7 +163,8 @@ class FragmentReader:
             UnsupportedVersionError: If a data file has a version that is not supported.
             CorruptFileError: If a file contradicts the manifest.
         """
-        return self.fields([field])[0]
+        known = self._fields.get(field.ids)
+        return known if known and known.field is field else self.fields([field])[0]
 
     def fields(self, fields: Iterable[Field]) -> list[FieldReader]:
         """Opens what several fields need; see `field`."""

@@ -26,7 +26,6 @@ from pilum.parallel import submit
 from pilum.table.ahead import opened_ahead
 from pilum.table.blobs import materialize
 from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
-from pilum.table.deletion_vector import DeletionVector
 from pilum.table.files import FragmentReader
 from pilum.table.meta_columns import MetaColumns
 from pilum.table.skip import rows_to_test
@@ -38,7 +37,6 @@ __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
 _BATCH_ROWS = 8192
 _FIRST_WINDOW_BATCHES = 4
 _MASK_ROWS = 256 * 1024
-_NOTHING_DELETED = DeletionVector(np.empty(0, dtype=np.uint32))
 
 
 @dataclass(frozen=True)
@@ -238,9 +236,13 @@ def _windows(
     for fragment, wanted in _wanted_rows(snapshot, options, read):
         fields = fragment.fields(read)
         start = int(wanted.starts[0])
-        # The size of payloads is not known before they are read, that of a batch does not matter.
-        is_one_batch = int(wanted.stops[-1]) - start <= size
-        full = size if options.with_payloads or is_one_batch else rows_of_window(fields, size)
+        if int(wanted.stops[-1]) - start <= size:
+            window = _window(fragment, wanted, meta)
+            if window.num_rows:
+                yield window
+            continue
+        # The size of payloads is not known before they are read.
+        full = size if options.with_payloads else rows_of_window(fields, size)
         # A limit behind a filter may be reached soon; so begin with little and double it.
         impatient = options.filter is not None and options.limit is not None
         rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
@@ -266,7 +268,7 @@ def _wanted_rows(
 ) -> Iterator[tuple[FragmentReader, RowRanges]]:
     """Fragments with the rows that are looked at, if there are any."""
     for fragment, start, stop in _row_ranges(snapshot, options, fields):
-        rows = RowRanges.of((start, stop))
+        rows = RowRanges.one(start, stop)
         if options.filter is not None:
             rows = rows_to_test(fragment, snapshot.described, options.filter, start, stop)
         if len(rows.bounds):
@@ -290,16 +292,18 @@ def _row_ranges(
         if options.row_range is None and skip >= fragment.fragment.num_rows:
             skip -= fragment.fragment.num_rows  # without looking for the deleted ones
             continue
-        deleted = fragment.deletions or _NOTHING_DELETED
-        present = stop - start - deleted.count(start, stop)
+        deleted = fragment.deletions
+        present = stop - start - (deleted.count(start, stop) if deleted else 0)
         skipped = min(skip, present)
         given = min(left, present - skipped)
         skip -= skipped
         left -= given
-        if given:
+        if given and deleted:
             position = deleted.position(start) + skipped
             first, last = deleted.physical(np.array([position, position + given - 1])).tolist()
             yield fragment, first, last + 1
+        elif given:
+            yield fragment, start + skipped, start + skipped + given
         if left == 0:
             return
 

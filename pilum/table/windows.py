@@ -119,6 +119,7 @@ class _Task:
         self.size_bytes = 0.0
         self.segments: list[tuple[Segment, pa.BooleanArray | None]] = []
         self._future: Future[list[pa.Array]] | None = None
+        self._arrays: list[pa.Array] | None = None
 
     @property
     def has_started(self) -> bool:
@@ -130,6 +131,12 @@ class _Task:
             start = submit_waiting if self._is_remote else submit
             self._future = start(partial(_read, self.segments))
         return self._future
+
+    def arrays(self) -> list[pa.Array]:
+        """Waits for the arrays of the segments; once, as each column asks for its own."""
+        if self._arrays is None:
+            self._arrays = self.start().result()
+        return self._arrays
 
     def cancel(self) -> None:
         """Gives up unless it has begun."""
@@ -218,7 +225,7 @@ class Pending:
                 assert self._window.meta is not None
                 own = [self._window.meta(column.name, self._window.wanted())]
             else:
-                own = [column.pick(task.start().result()[place]) for task, place in places]
+                own = [column.pick(task.arrays()[place]) for task, place in places]
             arrays.append(pa.chunked_array(own, column.arrow.type))
         return pa.Table.from_arrays(arrays, schema=schema)
 
