@@ -39,6 +39,7 @@ from pilum.table.owned_files import (
     references,
 )
 from pilum.table.pins import Pin, pinned_versions
+from pilum.table.versions import latest_manifest
 
 __all__ = ["CleanupPlan", "CleanupPolicy", "CleanupResult", "plan_cleanup", "run_cleanup"]
 
@@ -145,6 +146,7 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
         UnsupportedFeatureError: If a manifest has what may refer to files in unknown ways.
     """
     manifest.require_continuable(f"{store.uri}, version {manifest.version}")
+    latest_manifest(store)  # an external store may have decided about one that is not listed yet
     listed = {entry.name: entry for entry in store.list(VERSIONS_FOLDER)}
     names = manifest_names(listed, f"{store.uri}/{VERSIONS_FOLDER}")
     line = Line.of(store, manifest.branch)
@@ -344,6 +346,7 @@ def _manifest_file(name: ManifestName, listed: dict[str, Entry]) -> OwnedFile:
 
 def _needed_by_new_versions(store: Store, plan: CleanupPlan) -> set[str]:
     """What versions refer to that were committed since the plan was made."""
+    latest_manifest(store)
     names = manifest_names(
         (entry.name for entry in store.list(VERSIONS_FOLDER)), f"{store.uri}/{VERSIONS_FOLDER}"
     )

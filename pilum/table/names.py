@@ -42,6 +42,7 @@ __all__ = [
     "data_path",
     "deletion_path",
     "detached_manifest_path",
+    "final_name",
     "index_folder",
     "is_detached",
     "is_detached_name",
@@ -77,6 +78,7 @@ HINT_PATH = f"{VERSIONS_FOLDER}/latest_version_hint.json"
 DETACHED_BIT = 1 << 63
 _MAX_VERSION = 2**64 - 1
 _DETACHED_NAME = re.compile(r"d[0-9]{1,20}\.manifest")
+_STAGED_NAME = re.compile(r"(.+\.manifest)-[0-9a-fA-F-]{36}")
 _ATTACHED_NAME = re.compile(r"([0-9]{1,20})\.manifest")
 _V2_DIGITS = 20
 _OLDEST_NAME = f"{_MAX_VERSION}.manifest"
@@ -150,6 +152,16 @@ def newest_manifest_name(file_names: Iterable[str], where: str) -> ManifestName 
     names = [min(found)] if digits == {_V2_DIGITS} and min(found) <= _OLDEST_NAME else found
     parsed = manifest_names(names, where)
     return parsed[-1] if parsed else None
+
+
+def final_name(staged: str) -> str | None:
+    """The final name, or path, of a manifest that an external store decides about.
+
+    Returns:
+        None if `staged` is no name that such manifests have at first.
+    """
+    match = _STAGED_NAME.fullmatch(staged)
+    return match[1] if match else None
 
 
 def is_detached(version: int) -> bool:

@@ -1,6 +1,7 @@
 """The files of a table by their names, and which of them its manifests refer to.
 
     _versions/.tmp…                                     what a killed writer left
+    _versions/{…}.manifest-{uuid}                       the same, beside {…}.manifest
     _transactions/{…}.txn
     _deletions/{…}.arrow, {…}.bin
     _indices/{uuid}/…                                   referred to by the folder
@@ -31,6 +32,7 @@ from pilum.table.names import (
     TRANSACTIONS_FOLDER,
     VERSIONS_FOLDER,
     data_path,
+    final_name,
     index_folder,
     transaction_path,
 )
@@ -160,8 +162,11 @@ def index_folder_of(index: table_pb2.IndexMetadata) -> str:
 
 def owned_files(store: Store) -> Iterator[OwnedFile]:
     """All files of a table but manifests, notes and names, in no order."""
-    for entry in store.list(VERSIONS_FOLDER):
-        if entry.name.startswith(_TEMPORARY):
+    listed = list(store.list(VERSIONS_FOLDER))
+    names = {entry.name for entry in listed}
+    for entry in listed:
+        # A staged manifest may be that of a version for as long as the final one is not there.
+        if entry.name.startswith(_TEMPORARY) or final_name(entry.name) in names:
             yield _temporary(VERSIONS_FOLDER, entry)
     yield from _flat(store, TRANSACTIONS_FOLDER, (".txn",), FileKind.TRANSACTION)
     yield from _flat(store, DELETIONS_FOLDER, (".arrow", ".bin"), FileKind.DELETION)

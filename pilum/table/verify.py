@@ -43,6 +43,7 @@ from pilum.table.places import data_file_place, own_store, with_bases
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 from pilum.table.tags import list_tags
+from pilum.table.versions import latest_manifest
 
 __all__ = ["Fault", "FaultKind", "Findings", "verify"]
 
@@ -121,6 +122,7 @@ class _Check:
         self._store: Store = own_store(snapshot.store)
         self._session = Session(metadata_cache_size_bytes=_CACHE_BYTES)
         self._found = Findings()
+        latest_manifest(self._store)  # finishes one that an external store has decided about
         self._sizes = {file.path: file.size for file in owned_files(self._store)}
         self._listed = {entry.name: entry for entry in self._store.list(VERSIONS_FOLDER)}
         self._seen: set[object] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pyarrow as pa
 
@@ -77,6 +78,15 @@ def _through_entries(path: str, handler: CommitHandler | None) -> object:
     return _write("append")(path, handler)
 
 
+def _merge(data: pilum.LanceDataset) -> object:
+    builder = data.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    return builder.execute(_rows(4, 12))
+
+
+def _clean_up(data: pilum.LanceDataset) -> object:
+    return data.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
+
+
 OPERATIONS = {
     "create": Change(_write("create"), needs_table=False),
     "append": Change(_write("append")),
@@ -85,12 +95,15 @@ OPERATIONS = {
     "append through entries": Change(_through_entries),
     "delete": Change(_on(lambda data: data.delete("id = 4 OR id = 7"))),
     "update": Change(_on(lambda data: data.update({"text": "'new'"}, where="id > 4"))),
+    "merge": Change(_on(lambda data: _merge(data))),
     "add columns": Change(_on(lambda data: data.add_columns({"twice": "id * 2"}))),
     "drop columns": Change(_on(lambda data: data.drop_columns(["text"]))),
     "rename": Change(_on(lambda data: data.alter_columns({"path": "text", "name": "words"}))),
     "restore": Change(_on(lambda data: data.checkout_version(1).restore())),
     "config": Change(_on(lambda data: data.update_config({"key": "other"}))),
     "compact": Change(_on(lambda data: data.optimize.compact_files())),
+    "branch": Change(_on(lambda data: data.create_branch("dev")), commits=False),
+    "cleanup": Change(_on(lambda data: _clean_up(data)), commits=False),
     "tag": Change(_on(lambda data: data.tags.create("second", 2)), commits=False),
     "move tag": Change(_on(lambda data: data.tags.update("first", 2)), commits=False),
 }

@@ -18,7 +18,6 @@ Source: docs/format/table.md, "External manifest stores".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,13 +28,11 @@ from pilum.errors import CorruptFileError, NotFoundError, PilumError
 from pilum.storage.base import Store, write_object
 from pilum.table.commit_handler import exists
 from pilum.table.listing import listed_manifests, newest_listed
-from pilum.table.names import VERSIONS_FOLDER, ManifestName
+from pilum.table.names import VERSIONS_FOLDER, ManifestName, final_name
 
 __all__ = ["ExternalManifests", "ManifestEntries"]
 
 _T = TypeVar("_T")
-
-_STAGED = re.compile(r"(.+\.manifest)-[0-9a-fA-F-]{36}")
 
 
 class ManifestEntries(Protocol):
@@ -155,8 +152,7 @@ class ExternalManifests:
 
 
 def _final_name(store: Store, version: int, path: str) -> ManifestName:
-    staged = _STAGED.fullmatch(path)
-    final = staged[1] if staged else path
+    final = final_name(path) or path
     name = ManifestName.parse(final.removeprefix(f"{VERSIONS_FOLDER}/"))
     if name is None or name.path != final or name.version != version:
         raise CorruptFileError(f"the entry of version {version} is {path!r}", store.uri)

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -292,6 +294,27 @@ def test_a_lost_answer_of_the_entries_is_not_a_lost_commit(
     assert Snapshot.latest(table).num_rows == 19  # it was in, and nothing had been deleted
     assert commit(table, transaction).version == 4
     assert Snapshot.latest(table).num_rows == 19
+
+
+@pytest.mark.parametrize("check", ["cleanup", "verify"])
+def test_upkeep_sees_a_version_that_is_decided_but_not_finished(
+    tmp_path: Path, entries: MemoryEntries, check: str
+) -> None:
+    handler, path = ExternalManifests(entries), tmp_path / "t"
+    before = pilum.write_dataset({"a": [1, 2]}, path, commit_handler=handler)
+    (tmp_path / "t" / f"{final(1)}-{uuid4()}").write_bytes(b"of a writer that lost")
+    dying = ExternalManifests(Dying(entries, "put_if_absent", before=False))
+    with pytest.raises(Dead):
+        pilum.write_dataset({"a": [3]}, path, mode="append", commit_handler=dying)
+    if check == "verify":
+        report = before.verify()
+        assert not report.missing
+        assert not report.damaged
+        assert [".manifest-" in fault.path for fault in report.orphaned] == [True]
+    else:
+        before.cleanup_old_versions(timedelta(days=1), delete_unverified=True)
+        assert len(versions(LocalStore(str(path)))) == 2
+    assert pilum.dataset(path).to_table()["a"].to_pylist() == [1, 2, 3]
 
 
 def test_a_table_without_entries_is_that_of_the_store(
