@@ -64,6 +64,7 @@ class Model:
             self.rows, self.columns = {}, {"id", "v"}
         if change["do"] in {"append", "overwrite"}:
             assert self.rows.keys().isdisjoint(change["ids"])
+        if change["do"] in {"append", "overwrite", "merge"}:
             self.rows |= {number: {"id": number, "v": 0} for number in change["ids"]}
         if change["do"] == "add column":
             self.columns.add(change["name"])

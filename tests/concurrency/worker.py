@@ -41,6 +41,7 @@ class Worker:
             *[self.append] * 4,
             *[self.delete] * 2,
             *[self.update] * 2,
+            self.merge,
             self.add_column,
             self.tag,
             self.compact,
@@ -74,6 +75,14 @@ class Worker:
             return None
         return {"do": "update", "ids": ids, "version": data.version}
 
+    def merge(self) -> Told:
+        data, ids = self.open(), [number for number in self.some() if number > 0]
+        ids += self.new_ids()
+        builder = data.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        builder.execute(self.rows(ids, data.schema))
+        self.ids = sorted({*self.ids, *ids})
+        return {"do": "merge", "ids": ids, "version": data.version}
+
     def add_column(self) -> Told:
         data, name = self.open(), f"c{self.number}_{self.count}"
         data.add_columns({name: "id * 2"})
@@ -92,14 +101,17 @@ class Worker:
         return self.lance.dataset(self.path, storage_options=self.options)
 
     def write(self, ids: list[int], mode: str) -> int:
-        columns = {"id": pa.array(ids, pa.int64()), "v": pa.array([0] * len(ids), pa.int64())}
-        if mode == "append":
-            for field in self.open().schema:
-                columns.setdefault(field.name, pa.nulls(len(ids), field.type))
+        schema = self.open().schema if mode == "append" else pa.schema([])
         written = self.lance.write_dataset(
-            pa.table(columns), self.path, mode=mode, storage_options=self.options
+            self.rows(ids, schema), self.path, mode=mode, storage_options=self.options
         )
         return int(written.version)
+
+    def rows(self, ids: list[int], schema: pa.Schema) -> pa.Table:
+        columns = {"id": pa.array(ids, pa.int64()), "v": pa.array([0] * len(ids), pa.int64())}
+        for field in schema:
+            columns.setdefault(field.name, pa.nulls(len(ids), field.type))
+        return pa.table(columns)
 
     def new_ids(self) -> list[int]:
         start = self.number * 1_000_000 + self.count * 100
