@@ -95,3 +95,15 @@ def test_what_sources_cite_is_there() -> None:
         if not text or (heading and heading not in titles):
             missing.append(f'{file} cites {page}, "{heading}"')
     assert missing == []
+
+
+def test_tables_are_opened_in_one_place() -> None:
+    """What opens a store past it would not ask who decides about versions."""
+    allowed = {"table/open.py", "file/session.py", "dataset/explain.py"}
+    package = ROOT / "pilum"
+    found = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if "import open_store" in path.read_text() and path.parent.name != "storage"
+    }
+    assert found <= allowed

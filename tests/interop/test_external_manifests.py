@@ -82,6 +82,28 @@ def test_both_write_to_one_table(shared: Shared) -> None:
 
 
 @pytest.mark.checklist("S2.10")
+@pytest.mark.parametrize("creator", ["ours", "theirs"])
+def test_branches_are_tables_of_their_own(shared: Shared, creator: str) -> None:
+    import lance
+
+    pilum.write_dataset({"a": [1]}, shared.uri, storage_options=shared.options)
+    library: Any = pilum if creator == "ours" else lance
+    library.dataset(shared.uri, storage_options=shared.options).create_branch("dev")
+    ours = pilum.dataset(shared.uri, ("dev", None), storage_options=shared.options)
+    ours.insert({"a": [2]})
+    main = lance.dataset(shared.uri, storage_options=shared.options)
+    theirs = main.checkout_version(("dev", None))
+    assert theirs.to_table()["a"].to_pylist() == [1, 2]
+    assert main.count_rows() == 1
+    bases = [(item["base_uri"]["S"], item["version"]["N"]) for item in shared.items()]
+    assert sorted(bases) == [
+        ("some/orders", "1"),
+        ("some/orders/tree/dev", "1"),
+        ("some/orders/tree/dev", "2"),
+    ]
+
+
+@pytest.mark.checklist("S2.10")
 @pytest.mark.parametrize("writer", ["ours", "theirs"])
 @pytest.mark.parametrize("reader", ["ours", "theirs"])
 def test_each_finishes_what_the_other_began(shared: Shared, writer: str, reader: str) -> None:

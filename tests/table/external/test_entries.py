@@ -73,6 +73,25 @@ def test_writers_at_once_lose_nothing(options: dict[str, str], tmp_path: Path) -
     assert pilum.dataset(path).count_rows() == 7  # everything is under its final name
 
 
+def test_branches_and_clones_are_decided_about_in_the_same_way(tmp_path: Path) -> None:
+    entries = SqliteEntries(f"{tmp_path}/entries.db")
+    options = {"manifest_store": f"sqlite://{tmp_path}/entries.db"}
+    main = pilum.write_dataset({"a": [1]}, tmp_path / "t", storage_options=options)
+    branch = main.create_branch("dev/x")
+    branch.insert({"a": [2]})
+    main.insert({"a": [3]})
+    assert entries.get_latest(f"{tmp_path}/t") == (2, NamingScheme.V2.manifest_path(2))
+    assert entries.get_latest(f"{tmp_path}/t/tree/dev/x") == (2, NamingScheme.V2.manifest_path(2))
+    again = pilum.dataset(tmp_path / "t", version=("dev/x", None), storage_options=options)
+    again.delete("a = 1")
+    assert entries.get_latest(f"{tmp_path}/t/tree/dev/x") == (3, NamingScheme.V2.manifest_path(3))
+    assert again.to_table()["a"].to_pylist() == [2]
+    clone = main.shallow_clone(tmp_path / "clone", 2)
+    clone.insert({"a": [4]})
+    assert entries.get_latest(f"{tmp_path}/clone") == (3, NamingScheme.V2.manifest_path(3))
+    assert clone.to_table()["a"].to_pylist() == [1, 3, 4]
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "boto3", "psycopg"])
 def test_a_server_that_is_gone_is_an_os_error(tmp_path: Path, kind: str) -> None:
     nowhere = {**aws_options("http://x"), "dynamodb_endpoint": "http://127.0.0.1:9"}
