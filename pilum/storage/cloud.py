@@ -26,7 +26,7 @@ from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.parallel import submit_request
 from pilum.storage.base import Entry, Fetched, Ranges
 from pilum.storage.cloud_errors import is_out_of_range, telling
-from pilum.storage.cloud_sink import MAX_PARTS_AHEAD, PART_BYTES, CloudSink
+from pilum.storage.cloud_sink import PART_BYTES, PARTS_AT_ONCE, CloudSink
 from pilum.storage.coalesce import lay_out
 from pilum.storage.io_stats import IoCounter
 
@@ -214,7 +214,7 @@ class CloudStore:
                 parts,
                 use_multipart=True,
                 chunk_size=PART_BYTES,
-                max_concurrency=MAX_PARTS_AHEAD,
+                max_concurrency=PARTS_AT_ONCE,
             )
 
     def _telling(self, path: str) -> AbstractContextManager[None]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache, lru_cache, partial
 from importlib import import_module
@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pilum.errors import InvalidInputError, MissingDependencyError
+from pilum.storage.aws_profile import find_profile
 from pilum.storage.cloud import Bucket, CloudStore
 from pilum.storage.cloud_errors import telling
 from pilum.storage.cloud_options import AZURE, GCS, S3, Service, Settings, settings_of
@@ -46,6 +47,16 @@ CLOUD_SCHEMES = frozenset(_SERVICES) | _MEMORY
 _SPECIAL = re.compile("[%?#]")
 _EXPRESS_SUFFIX = "--x-s3"
 _CLIENTS = 64
+_S3_CREDENTIALS = frozenset(
+    {
+        "access_key_id",
+        "container_credentials_full_uri",
+        "container_credentials_relative_uri",
+        "skip_signature",
+        "web_identity_token_file",
+    }
+)
+"""Whoever has one of these needs no profile."""
 
 
 def open_cloud(uri: str, options: Mapping[str, Any] | None = None) -> CloudStore:
@@ -83,15 +94,23 @@ def _bucket(uri: str, service: Service, authority: str, options: dict[str, Any])
         raise InvalidInputError(f"{uri}: expected {uri.partition(':')[0]}://bucket/path")
     if at:
         options = {**options, "azure_storage_account_name": host.partition(".")[0]}
-    settings = settings_of(service, options)
+    settings, obstore, provider = settings_of(service, options), _obstore(), None
+    if service is S3 and not settings.has_any(_S3_CREDENTIALS) and (profile := find_profile()):
+        settings, provider = settings.completed(S3, profile.config), profile.provider
     with telling(uri, settings.secrets):
-        return _client(_obstore(), service.name, container, settings)
+        return _client(obstore, service.name, container, settings, provider)
 
 
 @lru_cache(maxsize=_CLIENTS)
-def _client(obstore: ModuleType, service: str, bucket: str, settings: Settings) -> Bucket:
+def _client(
+    obstore: ModuleType,
+    service: str,
+    bucket: str,
+    settings: Settings,
+    provider: Callable[[], Any] | None,
+) -> Bucket:
     config = dict(settings.config)
-    more = {
+    more: dict[str, Any] = {
         "client_options": dict(settings.client),
         "retry_config": {
             "max_retries": settings.max_retries,
@@ -108,6 +127,8 @@ def _client(obstore: ModuleType, service: str, bucket: str, settings: Settings) 
     if is_express:
         config["s3_express"] = "true"
     config = {f"aws_{name}": value for name, value in config.items()}
+    if provider is not None:
+        more["credential_provider"] = provider
     client = obstore.S3Store(bucket, config=config, **more)
     return Bucket(client, secrets, lists_in_order=not is_express, process=process)
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pilum.errors import InvalidInputError
@@ -238,6 +238,16 @@ class Settings:
     max_retries: int
     retry_seconds: int
     secrets: frozenset[str]
+
+    def has_any(self, names: Collection[str]) -> bool:
+        """Whether it says one of these."""
+        return any(name in names for name, _ in self.config)
+
+    def completed(self, service: Service, more: Mapping[str, str]) -> Settings:
+        """The same with settings of the service that it does not say yet."""
+        config = {**more, **dict(self.config)}
+        secrets = self.secrets | {config[name] for name in service.secrets & config.keys()}
+        return replace(self, config=tuple(sorted(config.items())), secrets=secrets)
 
     def __repr__(self) -> str:
         return f"Settings({', '.join(name for name, _ in self.config)})"

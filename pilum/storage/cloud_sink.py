@@ -16,13 +16,15 @@ from typing import Any
 from pilum.errors import InvalidInputError
 from pilum.storage.io_stats import IoCounter
 
-__all__ = ["MAX_PARTS_AHEAD", "PART_BYTES", "CloudSink"]
+__all__ = ["PARTS_AT_ONCE", "PART_BYTES", "CloudSink"]
 
 PART_BYTES = 10 * 1024 * 1024
 """S3 takes 10,000 parts, so objects may have 97 GiB."""
 
-MAX_PARTS_AHEAD = 4
-"""So many parts are on their way at once; as many again may wait for the network."""
+PARTS_AT_ONCE = 4
+"""So many parts are on their way at once."""
+
+_PARTS_WAITING = 2
 
 _Part = bytearray | None
 
@@ -136,7 +138,7 @@ class _Upload:
 
     def __init__(self, put_parts: Callable[[Iterator[bytearray]], None]) -> None:
         self._put_parts = put_parts
-        self._parts: Queue[_Part] = Queue(MAX_PARTS_AHEAD)
+        self._parts: Queue[_Part] = Queue(_PARTS_WAITING)
         self._is_aborted = self._has_ended = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="pilum-upload", daemon=True)

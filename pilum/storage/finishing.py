@@ -19,12 +19,17 @@ __all__ = ["Finishing"]
 _MOST_RUNNING = 16
 """More at once make nothing faster, and each holds an open file or a piece in memory."""
 
+_MOST_BYTES = 256 * 1024 * 1024
+_MOST_BYTES_OF_ONE = 80 * 1024 * 1024
+"""What a large object may still have in memory: its parts on the way to an object store."""
+
 
 class Finishing:
     """Finishes sinks in threads; `wait` says when all are durable and visible."""
 
     def __init__(self) -> None:
-        self._running: deque[Future[None]] = deque()
+        self._running: deque[tuple[Future[None], int]] = deque()
+        self._held_bytes = 0
 
     def sink(self, sink: Sink) -> Sink:
         """The same sink, whose `finish` returns at once. Its failures are raised by `wait`."""
@@ -36,9 +41,11 @@ class Finishing:
         Raises:
             OSError: If the store failed at one of the sinks before.
         """
-        self._running.append(submit_request(partial(_finish, sink)))
-        while len(self._running) > _MOST_RUNNING:
-            self._running.popleft().result()
+        held_bytes = min(sink.position, _MOST_BYTES_OF_ONE)
+        self._running.append((submit_request(partial(_finish, sink)), held_bytes))
+        self._held_bytes += held_bytes
+        while len(self._running) > _MOST_RUNNING or self._held_bytes > _MOST_BYTES:
+            self._wait_for_oldest()
 
     def wait(self) -> None:
         """Waits until all sinks are finished.
@@ -47,12 +54,18 @@ class Finishing:
             OSError: If the store failed.
         """
         while self._running:
-            self._running.popleft().result()
+            self._wait_for_oldest()
 
     def settle(self) -> None:
         """Waits until no thread is at work any more, whatever came of it."""
-        wait(self._running)
+        wait([future for future, _ in self._running])
         self._running.clear()
+        self._held_bytes = 0
+
+    def _wait_for_oldest(self) -> None:
+        future, held_bytes = self._running.popleft()
+        self._held_bytes -= held_bytes
+        future.result()
 
 
 def _finish(sink: Sink) -> None:

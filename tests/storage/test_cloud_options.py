@@ -7,10 +7,12 @@ import pickle
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
 from pilum.errors import InvalidInputError
+from pilum.storage.aws_profile import find_profile
 from pilum.storage.cloud_open import open_cloud
 from pilum.storage.cloud_options import AZURE, GCS, S3, Service, settings_of
 from pilum.storage.open import open_store
@@ -19,10 +21,12 @@ obstore = pytest.importorskip("obstore", reason="needs obstore: pip install 'pil
 
 
 @pytest.fixture(autouse=True)
-def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in os.environ:
         if name.lower().startswith((*S3.prefixes, *GCS.prefixes, *AZURE.prefixes)):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
 
 def config(service: Service, **options: object) -> dict[str, str]:
@@ -136,6 +140,55 @@ def test_what_came_from_the_environment_does_not_travel(monkeypatch: pytest.Monk
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     store = open_store("s3://bucket/table", {"aws_access_key_id": "k", "region": "r"})
     assert b"hush" not in pickle.dumps(store)
+
+
+def test_keys_of_a_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert find_profile() is None
+    (tmp_path / "config").write_text(
+        "[default]\nregion = eu-west-1\n[profile work]\nsso_session = x\nregion = r\n"
+        "[profile role]\nrole_arn = x\nsource_profile = none\n"
+    )
+    (tmp_path / "credentials").write_text(
+        "[default]\naws_access_key_id = k\naws_secret_access_key = hush %(x)s\n"
+    )
+    profile = find_profile()
+    assert profile is not None
+    assert profile.config == {
+        "region": "eu-west-1",
+        "access_key_id": "k",
+        "secret_access_key": "hush %(x)s",
+    }
+    store = open_cloud("s3://bucket/table", {"endpoint": "http://127.0.0.1:1"})
+    assert store.bucket.client.config["access_key_id"] == "k"
+    assert store.bucket.client.config["region"] == "eu-west-1"
+    assert "hush %(x)s" in store.bucket.secrets
+    assert "hush" not in repr(store) + repr(profile)
+    own = open_cloud("s3://bucket/table", {"access_key_id": "own", "secret_access_key": "s"})
+    assert own.bucket.client.config["access_key_id"] == "own"
+    monkeypatch.setenv("AWS_PROFILE", "missing")
+    with pytest.raises(InvalidInputError, match="no profile 'missing'"):
+        open_cloud("s3://bucket/table")
+    (tmp_path / "credentials").write_text("hush\n")
+    with pytest.raises(InvalidInputError, match=r"credentials: MissingSectionHeaderError$"):
+        open_cloud("s3://bucket/table")
+
+
+def test_a_profile_may_name_a_program_that_has_the_keys(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("boto3")
+    answer = '{"Version": 1, "AccessKeyId": "k", "SecretAccessKey": "s"}'
+    (tmp_path / "answer").write_text(answer)
+    (tmp_path / "config").write_text(
+        f"[profile work]\nregion = r\ncredential_process = cat {tmp_path / 'answer'}\n"
+    )
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    profile = find_profile()
+    assert profile is not None
+    assert profile.provider is not None
+    assert profile.provider()["access_key_id"] == "k"
+    store = open_cloud("s3://bucket/table")
+    assert store.bucket.client.credential_provider is profile.provider
 
 
 @pytest.mark.parametrize(
