@@ -27,10 +27,10 @@ from pilum.storage.cloud import Bucket, CloudStore
 from pilum.storage.cloud_errors import telling
 from pilum.storage.cloud_options import AZURE, GCS, S3, Service, Settings, settings_of
 
-__all__ = ["CLOUD_SCHEMES", "open_cloud"]
+__all__ = ["MEMORY_SCHEMES", "SERVICES", "open_cloud"]
 
-_MEMORY = frozenset({"memory", "shared-memory"})
-_SERVICES = {
+MEMORY_SCHEMES = frozenset({"memory", "shared-memory"})
+SERVICES = {
     "s3": S3,
     "s3a": S3,
     "gs": GCS,
@@ -40,9 +40,6 @@ _SERVICES = {
     "abfs": AZURE,
     "abfss": AZURE,
 }
-
-CLOUD_SCHEMES = frozenset(_SERVICES) | _MEMORY
-"""What `open_cloud` opens."""
 
 _SPECIAL = re.compile("[%?#]")
 _EXPRESS_SUFFIX = "--x-s3"
@@ -63,7 +60,7 @@ def open_cloud(uri: str, options: Mapping[str, Any] | None = None) -> CloudStore
     """Opens the store at a location. Nothing is read or written yet.
 
     Args:
-        uri: With one of `CLOUD_SCHEMES`.
+        uri: With a scheme of `SERVICES` or `MEMORY_SCHEMES`.
         options: Storage options, see `pilum.storage.cloud_options`.
 
     Raises:
@@ -78,10 +75,10 @@ def open_cloud(uri: str, options: Mapping[str, Any] | None = None) -> CloudStore
     root = unquote(path).strip("/")
     if root and {"", ".", ".."} & set(root.split("/")):
         raise InvalidInputError(f"{uri}: expected no empty part, . or .. in the location")
-    if scheme in _MEMORY:
+    if scheme in MEMORY_SCHEMES:
         root, bucket = f"{authority}/{root}".strip("/"), _memory(_obstore())
     else:
-        bucket = _bucket(uri, _SERVICES[scheme], authority, given)
+        bucket = _bucket(uri, SERVICES[scheme], authority, given)
     # Who opens the store by its `uri` again finds the same place.
     plain = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", unquote(path))
     uri = f"{scheme}://{authority}/{plain}".rstrip("/")

@@ -9,12 +9,16 @@ from urllib.parse import unquote
 
 from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.storage.base import Store
-from pilum.storage.cloud_open import CLOUD_SCHEMES, open_cloud
 from pilum.storage.local import LocalStore
 
-__all__ = ["open_beside", "open_object", "open_store"]
+__all__ = ["CLOUD_SCHEMES", "open_beside", "open_object", "open_store"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+CLOUD_SCHEMES = frozenset(
+    {"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "memory", "shared-memory"}
+)
+"""What `pilum.storage.cloud_open` opens."""
+
 _LOCAL_SCHEME = "file"
 _SYNC_OPTION = "sync"
 
@@ -38,6 +42,9 @@ def open_store(
     """
     text = os.fspath(uri)
     if _scheme_of(text) in CLOUD_SCHEMES:
+        # Who has local tables only should not wait for these modules.
+        from pilum.storage.cloud_open import open_cloud
+
         return open_cloud(text, storage_options)
     return LocalStore(_local_path(text), sync=_sync(storage_options or {}))
 

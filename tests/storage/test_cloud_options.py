@@ -13,9 +13,9 @@ import pytest
 
 from pilum.errors import InvalidInputError
 from pilum.storage.aws_profile import find_profile
-from pilum.storage.cloud_open import open_cloud
+from pilum.storage.cloud_open import MEMORY_SCHEMES, SERVICES, open_cloud
 from pilum.storage.cloud_options import AZURE, GCS, S3, Service, settings_of
-from pilum.storage.open import open_store
+from pilum.storage.open import CLOUD_SCHEMES, open_store
 
 obstore = pytest.importorskip("obstore", reason="needs obstore: pip install 'pilum[cloud]'")
 
@@ -220,6 +220,10 @@ def test_malformed_locations(location: str) -> None:
         open_cloud(location)
 
 
+def test_schemes_are_known_without_their_modules() -> None:
+    assert SERVICES.keys() | MEMORY_SCHEMES == CLOUD_SCHEMES
+
+
 def test_directory_buckets_list_in_no_order() -> None:
     assert not open_cloud("s3://name--use1-az4--x-s3/t", {"region": "r"}).lists_in_order
     assert open_cloud("s3://name/t", {"region": "r"}).lists_in_order
@@ -228,7 +232,7 @@ def test_directory_buckets_list_in_no_order() -> None:
 def test_a_process_that_was_forked_off_is_told_so() -> None:
     script = """if True:
         import os
-        from pilum.storage.open import open_store
+        from pilum.storage.open import CLOUD_SCHEMES, open_store
         open_store("memory://x").put("x", b"")
         if os.fork() == 0:
             try:
