@@ -27,6 +27,11 @@ class StoreAround:
         return self.own.uri
 
     @property
+    def identity(self) -> str:
+        """Tells it apart in this process."""
+        return self.own.identity
+
+    @property
     def lists_in_order(self) -> bool:
         """Whether `list` gives names in lexical order."""
         return self.own.lists_in_order

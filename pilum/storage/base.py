@@ -147,6 +147,11 @@ class Store(Protocol):
         ...
 
     @property
+    def identity(self) -> str:
+        """Tells it apart in this process: the same location may be another one elsewhere."""
+        ...
+
+    @property
     def lists_in_order(self) -> bool:
         """Whether `list` gives names in lexical order, and early ones cost less than all."""
         ...

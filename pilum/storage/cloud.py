@@ -11,6 +11,7 @@ loses has to look whose object is there, as commits do.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
@@ -42,6 +43,8 @@ _TAIL_BYTES = 64 * 1024
 _LIST_CHUNK = 1000
 _NOT_PARTIAL = "non-partial response"
 
+_numbers = itertools.count()
+
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
@@ -53,6 +56,7 @@ class Bucket:
         has_suffix_ranges: Whether the end of an object can be read without knowing its size.
         lists_in_order: Whether listings are sorted.
         process: The one that may use the client; None if all may.
+        number: No other bucket of this process has it.
     """
 
     client: Any
@@ -60,6 +64,7 @@ class Bucket:
     has_suffix_ranges: bool = True
     lists_in_order: bool = True
     process: int | None = None
+    number: int = field(default_factory=_numbers.__next__, compare=False)
 
     def telling(self, where: str) -> AbstractContextManager[None]:
         """Raises errors of the client as errors that say where.
@@ -99,6 +104,11 @@ class CloudStore:
 
     def __reduce__(self) -> tuple[partial[CloudStore], tuple[()]]:
         return self.reopen, ()
+
+    @property
+    def identity(self) -> str:
+        """The location, and with which endpoint and credentials."""
+        return f"{self.uri}#{self.bucket.number}"
 
     @property
     def lists_in_order(self) -> bool:

@@ -68,6 +68,11 @@ class LocalStore:
         return self.root
 
     @property
+    def identity(self) -> str:
+        """The absolute path of the root."""
+        return self.root
+
+    @property
     def lists_in_order(self) -> bool:
         """No: folders are read whole, in any order."""
         return False

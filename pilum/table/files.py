@@ -233,7 +233,7 @@ def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:
     )
     if deleted := fragment.deletion_file:
         paths = (*paths, deleted.path(fragment.id))
-    return store.uri, fragment.id, paths
+    return store.identity, fragment.id, paths
 
 
 def _absolute(place: tuple[Store, str]) -> str:

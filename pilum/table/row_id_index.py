@@ -75,7 +75,7 @@ def row_id_index(snapshot: Snapshot) -> RowIdIndex:
         NotFoundError: If a deletion file is missing.
     """
     manifest, cache = snapshot.manifest, snapshot.session.indices
-    key = (RowIdIndex, snapshot.store.uri, manifest.version, manifest.transaction_file)
+    key = (RowIdIndex, snapshot.store.identity, manifest.version, manifest.transaction_file)
     index: RowIdIndex | None = cache.get(key)
     if index is None:
         made = _build(snapshot)

@@ -74,7 +74,7 @@ class Session:
 
     def open_file(self, store: Store, path: str, size: int | None) -> DataFileReader:
         """The reader of a file, shared by all that hold it."""
-        key = f"{store.uri}/{path}:{size}"
+        key = f"{store.identity}/{path}:{size}"
         reader = self._files.get(key)
         if reader is None:
             opened = open_file(store.source(path, size), CachePart(self.metadata, key))

@@ -220,6 +220,14 @@ def test_malformed_locations(location: str) -> None:
         open_cloud(location)
 
 
+def test_one_location_with_other_options_is_another_store() -> None:
+    options = {"region": "r", "access_key_id": "k", "secret_access_key": "s"}
+    here = open_cloud("s3://bucket/table", {**options, "endpoint": "http://127.0.0.1:1"})
+    there = open_cloud("s3://bucket/table", {**options, "endpoint": "http://127.0.0.1:2"})
+    again = open_cloud("s3://bucket/table", here.options)
+    assert here.identity == again.identity != there.identity
+
+
 def test_schemes_are_known_without_their_modules() -> None:
     assert SERVICES.keys() | MEMORY_SCHEMES == CLOUD_SCHEMES
 
