@@ -67,7 +67,7 @@ class _Wanted:
         scope = pa.schema(
             [
                 pa.field(SOURCE, pa.struct(list(source))),
-                pa.field(TARGET, pa.struct([*schema.arrow, *_META])),
+                pa.field(TARGET, pa.struct([*snapshot.described.arrow, *_META])),
             ]
         )
         condition = None if self.condition is None else bind(self.condition, scope)
@@ -213,7 +213,7 @@ class MergeInsertBuilder:
             FilterError: If one does not parse or bind, or fails on a value.
             CommitConflictError: If another commit made the merge meaningless.
             CommitContentionError: If others interfered every time.
-            UnsupportedFeatureError: For tables with blobs.
+            UnsupportedFeatureError: If the source has columns of blobs that would be merged.
             InvalidInputError: If several rows of the source match one row that they are to change,
                 a match is refused, nothing is to be done, or for other arguments that make no
                 sense.

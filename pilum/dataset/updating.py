@@ -16,6 +16,7 @@ from pilum.dataset.retrying import Retries
 from pilum.dataset.transactions import publish, require_version
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import BoundProjection, bind, bind_assignment
+from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.table.jobs import JobKey
 from pilum.table.snapshot import Snapshot
@@ -72,7 +73,7 @@ class Updating(DatasetBase):
             SchemaMismatchError: If a value is null that must not be.
             CommitConflictError: If another commit made the update meaningless.
             CommitContentionError: If others interfered every time.
-            UnsupportedFeatureError: For members of structs, and tables with blobs.
+            UnsupportedFeatureError: For members of structs, and columns of blobs.
             InvalidInputError: For any other argument that makes no sense.
         """
         if not isinstance(updates, Mapping) or not updates:
@@ -112,6 +113,8 @@ def bind_values(
             if "." in name:
                 raise UnsupportedFeatureError(f"{name!r}: members of structs cannot be set alone")
             raise ColumnNotFoundError(f"no column {name!r}; the columns are {schema.names}")
+        if has_blobs(schema.by_name[name]):
+            raise UnsupportedFeatureError(f"{name!r}: columns of blobs cannot be set")
         values[name] = bind_assignment(text, scope, schema.by_name[name].arrow_type)
     return values
 
@@ -123,7 +126,7 @@ def _update(
     properties: Mapping[str, str],
 ) -> tuple[Snapshot, int]:
     schema = snapshot.schema
-    values = bind_values(updates, schema, schema.arrow)
+    values = bind_values(updates, schema, snapshot.described.arrow)
     filter = None if where is None else bind(where, schema.arrow)
     operation, num_rows = update_rows(snapshot, filter, values)
     transaction = Transaction(snapshot.manifest.version, operation, properties=properties)

@@ -28,7 +28,7 @@ from pilum.table.fragment import Fragment
 from pilum.table.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["live_rows", "written_schema"]
+__all__ = ["live_rows", "with_payloads", "written_schema"]
 
 _PAYLOAD_BYTES = 32 * 1024 * 1024
 
@@ -63,16 +63,30 @@ def live_rows(
         options = ScanOptions(batch_size=batch_size, fragment_ids=(int(fragment.id),))
         home = FragmentReader.of(snapshot.session, snapshot.store, fragment)
         for batch in scan(part, options):
-            yield from _with_payloads(home, snapshot.schema, batch)
+            yield from with_payloads(home, snapshot.schema, batch)
 
 
-def _with_payloads(
+def with_payloads(
     home: FragmentReader, schema: Schema, batch: pa.RecordBatch
 ) -> Iterator[pa.RecordBatch]:
+    """The rows with payloads in place of descriptors, a part of them at a time.
+
+    Args:
+        home: The fragment that they are of.
+        schema: Of the table.
+        batch: All columns, as a scan gives them.
+
+    Yields:
+        Batches of `written_schema`.
+
+    Raises:
+        CorruptFileError: If a file is damaged.
+        UnsupportedFeatureError: If blobs refer to a base path.
+    """
     if batch.num_rows > 1 and _payload_bytes(schema, batch) > _PAYLOAD_BYTES:
         half = batch.num_rows // 2
-        yield from _with_payloads(home, schema, batch.slice(0, half))
-        yield from _with_payloads(home, schema, batch.slice(half))
+        yield from with_payloads(home, schema, batch.slice(0, half))
+        yield from with_payloads(home, schema, batch.slice(half))
         return
     columns = [
         map_blobs(field, column, partial(_given, home))

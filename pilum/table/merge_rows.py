@@ -18,16 +18,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from pilum.expressions import BoundFilter, BoundProjection
+from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.table.align import Alignment, align
+from pilum.table.compaction_rows import written_schema
 from pilum.table.delete import matching_rows
 from pilum.table.deletion_vector import DeletionVector, bit_mask
 from pilum.table.files import FragmentReader
@@ -39,6 +41,7 @@ from pilum.table.rewrite import (
     moved,
     require_rewritable,
     rows_by_fragment,
+    with_blobs,
     write_rows,
 )
 from pilum.table.snapshot import Snapshot
@@ -175,6 +178,10 @@ class _Merge:
             present = (one for one in schema.fields if one.name in incoming.names)
             schema = Schema(tuple(present), schema.metadata)
         alignment = align(incoming, schema)
+        if blobs := [one.name for one in alignment.schema.fields if has_blobs(one)]:
+            raise UnsupportedFeatureError(
+                f"columns of blobs cannot be merged: {blobs}; leave them out, or delete and insert"
+            )
         require_joinable(alignment.schema.project(self.keys).arrow)
         if self.clauses.matched is Matched.UPDATED and self.clauses.values is None:
             for one in alignment.schema.fields:
@@ -198,11 +205,10 @@ class _Merge:
     def _updated(self, matches: Matches) -> Iterator[pa.RecordBatch]:
         """Matched rows with their new values, in the form of the table."""
         schema = self.snapshot.schema
-        alignment = align(schema.arrow, schema)
+        alignment = align(written_schema(self.snapshot).arrow, schema)
         last = None
-        for start in range(0, len(matches), self._part_rows):
-            addresses = matches.addresses[start : start + self._part_rows]
-            rows = matches.rows[start : start + self._part_rows]
+        for start, stop in pairwise(self._cuts(matches)):
+            addresses, rows = matches.addresses[start:stop], matches.rows[start:stop]
             pairs = self._pairs(addresses, rows)
             if self.clauses.condition is not None:
                 mask = self.clauses.condition.mask(pairs)
@@ -213,7 +219,15 @@ class _Merge:
             self._require_once(addresses, rows, last)
             last = addresses[-1]
             self.changed.append(addresses)
-            yield alignment.batch(self._values(pairs))
+            values = self._values(pairs)
+            yield from map(alignment.batch, with_blobs(self.snapshot, addresses, values))
+
+    def _cuts(self, matches: Matches) -> list[int]:
+        """Where pairs are cut into parts; with blobs, also where fragments end."""
+        cuts = {*range(0, len(matches), self._part_rows), len(matches)}
+        if self.snapshot.described is not self.snapshot.schema:
+            cuts.update((np.flatnonzero(np.diff(matches.addresses >> np.uint64(32))) + 1).tolist())
+        return sorted(cuts)
 
     @cached_property
     def _part_rows(self) -> int:
@@ -301,7 +315,7 @@ class _Merge:
 
         So nulls of columns that the source does not have are not stored.
         """
-        schema = self.snapshot.schema
+        schema = written_schema(self.snapshot)
         if {one.ids for one in source.schema.fields} == {one.ids for one in schema.fields}:
             inserted = (batch.select(schema.names) for batch in inserted)
             return write_rows(self.snapshot, schema, chain(updated, inserted))

@@ -17,9 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedFeatureError
-from pilum.format.blobs import has_blobs
 from pilum.format.schema import FieldId, Schema
 from pilum.table.columns import ROW_ADDRESS, ROW_ID
+from pilum.table.compaction_rows import with_payloads
 from pilum.table.delete import mark_rows
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment, FragmentId
@@ -30,23 +30,24 @@ from pilum.table.sidecars import discard_file
 from pilum.table.snapshot import Snapshot
 from pilum.table.write import WriteOptions, write_fragments
 
-__all__ = ["discarded_on_failure", "moved", "require_rewritable", "rows_by_fragment", "write_rows"]
+__all__ = [
+    "discarded_on_failure",
+    "moved",
+    "require_rewritable",
+    "rows_by_fragment",
+    "with_blobs",
+    "write_rows",
+]
 
 _SHIFT = np.uint64(32)
 
 
 def require_rewritable(snapshot: Snapshot) -> None:
-    """Checks that rows of a table can be written anew.
+    """Checks that rows of a table can be found again.
 
     Raises:
-        UnsupportedFeatureError: If it has columns of blobs, or one that hides row ids.
+        UnsupportedFeatureError: If it has a column that hides row ids.
     """
-    blobs = [field.name for field in snapshot.schema.fields if has_blobs(field)]
-    if blobs and snapshot.described is not snapshot.schema:
-        raise UnsupportedFeatureError(
-            f"{snapshot.store.uri}: rows with blobs ({', '.join(blobs)}) cannot be written anew; "
-            "delete them and insert others"
-        )
     if own := {ROW_ADDRESS, ROW_ID}.intersection(snapshot.schema.names):
         raise UnsupportedFeatureError(f"a table with a column of its own named {own.pop()}")
 
@@ -59,8 +60,27 @@ def write_rows(
     Raises:
         OSError: If the store failed. Whatever is raised, no file is left.
     """
-    options = WriteOptions(version=snapshot.manifest.data_version)
+    # What refers to places outside of the table did so before.
+    options = WriteOptions(version=snapshot.manifest.data_version, allow_uris=True)
     return write_fragments(snapshot.store, schema, batches, options)
+
+
+def with_blobs(
+    snapshot: Snapshot, addresses: NDArray[np.uint64], batch: pa.RecordBatch
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one fragment with the payloads of their blobs, in the form that is written.
+
+    Args:
+        snapshot: The version.
+        addresses: Of the rows.
+        batch: All columns of the table, as a scan gives them.
+    """
+    if snapshot.described is snapshot.schema:
+        yield batch
+        return
+    number = int(addresses[0] >> _SHIFT)
+    (fragment,) = (one for one in snapshot.manifest.fragments if one.id == number)
+    yield from with_payloads(snapshot.reader(fragment), snapshot.schema, batch)
 
 
 @contextmanager

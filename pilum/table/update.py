@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from pilum.expressions import BoundFilter, BoundProjection
 from pilum.table.align import align
 from pilum.table.columns import ROW_ADDRESS, ROW_ID
+from pilum.table.compaction_rows import written_schema
 from pilum.table.operations.update import Update
-from pilum.table.rewrite import moved, require_rewritable, rows_by_fragment, write_rows
+from pilum.table.rewrite import (
+    moved,
+    require_rewritable,
+    rows_by_fragment,
+    with_blobs,
+    write_rows,
+)
 from pilum.table.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
 
@@ -47,7 +54,9 @@ def update_rows(
     """
     require_rewritable(snapshot)
     found: list[NDArray[np.uint64]] = []
-    fragments = write_rows(snapshot, snapshot.schema, _changed(snapshot, filter, values, found))
+    fragments = write_rows(
+        snapshot, written_schema(snapshot), _changed(snapshot, filter, values, found)
+    )
     addresses = np.concatenate(found) if found else np.empty(0, np.uint64)
     fields = (field for name in values for field in snapshot.schema.by_name[name].walk())
     rows = rows_by_fragment(addresses)
@@ -62,14 +71,16 @@ def _changed(
     found: list[NDArray[np.uint64]],
 ) -> Iterator[pa.RecordBatch]:
     """The rows with their new values; their addresses go to `found`."""
-    alignment = align(snapshot.schema.arrow, snapshot.schema)
+    alignment = align(written_schema(snapshot).arrow, snapshot.schema)
     names = snapshot.schema.names
     needs_ids = any(ROW_ID in value.columns for value in values.values())
     read = (*names, ROW_ADDRESS, *((ROW_ID,) if needs_ids else ()))
     options = ScanOptions(columns=read, filter=filter)
     for batch in scan(snapshot, options):
-        found.append(batch.column(ROW_ADDRESS).to_numpy())
+        addresses = batch.column(ROW_ADDRESS).to_numpy()
+        found.append(addresses)
         columns = [
             values[name].evaluate(batch) if name in values else batch.column(name) for name in names
         ]
-        yield alignment.batch(pa.RecordBatch.from_arrays(columns, names))
+        rows = pa.RecordBatch.from_arrays(columns, names)
+        yield from map(alignment.batch, with_blobs(snapshot, addresses, rows))

@@ -208,17 +208,33 @@ def test_nulls_where_none_may_be(tmp_path: Path) -> None:
     assert files(dataset) == before
 
 
-def test_tables_with_blobs_are_refused(tmp_path: Path) -> None:
-    schema = pa.schema(
-        [
-            ("a", pa.int64()),
-            pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
-        ]
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_blobs_move_with_their_rows(tmp_path: Path, version: str) -> None:
+    field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([("a", pa.int64()), field, ("s", pa.string())])
+    blobs = [None if row == 3 else b"blob %d" % row * (1 + 20_000 * (row % 2)) for row in range(8)]
+    table = pa.table({"a": range(8), "b": blobs, "s": ["x"] * 8}, schema)
+    dataset = pilum.write_dataset(
+        table, tmp_path / "t", data_storage_version=version, max_rows_per_file=3
     )
-    dataset = pilum.write_dataset(pa.table({"a": [1], "b": [b"blob"]}, schema), tmp_path / "t")
+    assert dataset.update({"s": "'y'"}, "a % 2 = 1") == {"num_rows_updated": 4}
+    source = pa.table({"a": [4, 1, 9], "s": ["z"] * 3})
+    dataset.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(
+        source
+    )
+    found = dataset.to_table(blob_handling="all_binary")
+    assert found["a"].to_pylist() == [0, 2, 6, 3, 5, 7, 4, 1, 9]
+    assert found["b"].to_pylist() == [*(blobs[n] for n in (0, 2, 6, 3, 5, 7, 4, 1)), None]
+    assert found["s"].to_pylist() == [*"xxxyyyzzz"]
     before = files(dataset)
-    with pytest.raises(UnsupportedFeatureError, match="rows with blobs"):
-        dataset.update({"a": "2"})
+    with pytest.raises(UnsupportedFeatureError, match="blobs cannot be set"):
+        dataset.update({"b": "NULL"})
+    with pytest.raises(UnsupportedFeatureError, match="blobs cannot be merged"):
+        dataset.merge_insert("a").when_matched_update_all().execute(
+            pa.table({"a": [1], "b": pa.array([b"other"], pa.large_binary())})
+            if version != "2.2"
+            else pa.table([[1], pilum.blob_array([b"other"])], schema=dataset.schema.remove(2))
+        )
     assert files(dataset) == before
 
 

@@ -205,6 +205,22 @@ def test_the_builder_is_called_like_that_of_the_reference(tmp_path: Path) -> Non
         ], name
 
 
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_blobs_move_with_their_rows(tmp_path: Path, version: str) -> None:
+    path = str(tmp_path / "t")
+    field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([("a", pa.int64()), field])
+    blobs = [b"one", None, b"three" * 50_000]
+    table = pa.table({"a": [1, 2, 3], "b": blobs}, schema)
+    pilum.write_dataset(table, path, data_storage_version=version)
+    assert pilum.dataset(path).update({"a": "a + 10"}, "a <> 1") == {"num_rows_updated": 2}
+    assert lance.dataset(path).update({"a": "a + 100"}, "a > 2") == {"num_rows_updated": 2}
+    assert pilum.dataset(path).update({"a": "-a"}, "a = 1") == {"num_rows_updated": 1}
+    for library in (pilum, lance):
+        found = library.dataset(path).to_table(blob_handling="all_binary").to_pydict()
+        assert found == {"a": [112, 113, -1], "b": [*blobs[1:], blobs[0]]}
+
+
 def test_commits_by_hand(tmp_path: Path) -> None:
     """What one library wrote uncommitted has the members that the other has."""
     mine, theirs = str(tmp_path / "pilum"), str(tmp_path / "lance")
