@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,6 +16,9 @@ from pilum.table.snapshot import Snapshot
 __all__ = ["Retries"]
 
 T = TypeVar("T")
+
+_MAX_PAUSE = 8
+"""In times of the work."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Retries:
         """
         end = time.monotonic() + self.retry_timeout.total_seconds()
         for attempt in range(self.conflict_retries + 1):
+            began = time.monotonic()
             try:
                 return change(snapshot)
             except CommitConflictError as error:
@@ -59,6 +64,13 @@ class Retries:
                         f"{snapshot.store.uri}: others changed the same rows, {attempt + 1} "
                         f"times; try again later\n  {error}"
                     ) from error
+            _pause(time.monotonic() - began, attempt, end)
             newest = Snapshot.latest(snapshot.store)
             snapshot = replace(newest, session=snapshot.session)
         raise AssertionError  # the last attempt returns or raises
+
+
+def _pause(work_seconds: float, attempt: int, end: float) -> None:
+    """Sleeps, in proportion to the work and longer each time, so that writers spread out."""
+    longest = work_seconds * min(2**attempt, _MAX_PAUSE)
+    time.sleep(max(0.0, min(random.uniform(0, longest), end - time.monotonic())))

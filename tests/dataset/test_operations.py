@@ -83,3 +83,35 @@ def test_nothing_to_append_to(tmp_path: Path) -> None:
     fragments = write_fragments(TABLE, tmp_path / "t")
     with pytest.raises(DatasetNotFoundError):
         LanceDataset.commit(tmp_path / "t", LanceOperation.Append(fragments), read_version=0)
+
+
+def test_updates_by_hand(tmp_path: Path) -> None:
+    dataset = pilum.write_dataset(TABLE, tmp_path / "t")
+    image = dataset.get_fragments()[0].delete("a = 2")
+    assert image is not None
+    new = write_fragments(pa.table({"a": [20], "s": ["new"]}), dataset)
+    operation = LanceOperation.Update([], [image], new, fields_for_preserving_frag_bitmap=[0, 1])
+    found = LanceDataset.commit(dataset, operation, read_version=1)
+    assert found.to_table()["a"].to_pylist() == [1, 3, 20]
+    with pytest.raises(CommitConflictError) as error:  # it does not know its rows
+        LanceDataset.commit(dataset, operation, read_version=1)
+    assert error.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("operation", "match"),
+    [
+        (LanceOperation.Update([7]), "no fragments"),
+        (LanceOperation.Update(updated_fragments=NO_FRAGMENTS), "expected FragmentMetadata"),
+        (LanceOperation.Update(update_mode="other"), "update_mode"),
+        (LanceOperation.Update(fields_modified=[-1]), "fields_modified"),
+        (LanceOperation.Update([-1]), "removed_fragment_ids"),
+    ],
+)
+def test_updates_that_make_no_sense(
+    tmp_path: Path, operation: LanceOperation.Update, match: str
+) -> None:
+    dataset = pilum.write_dataset(TABLE, tmp_path / "t")
+    with pytest.raises(InvalidInputError, match=match):
+        LanceDataset.commit(dataset, operation, read_version=1)
+    assert pilum.dataset(tmp_path / "t").version == 1

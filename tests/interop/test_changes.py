@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import shutil
 import tempfile
@@ -266,3 +267,27 @@ def coverage(path: str) -> dict[str, set[int]]:
     dataset = lance.dataset(path)
     existing = {one.fragment_id for one in dataset.get_fragments()}
     return {one["name"]: set(one["fragment_ids"]) & existing for one in dataset.list_indices()}
+
+
+def test_columns_that_the_reference_wrote_anew(tmp_path: Path) -> None:
+    """Its files, in a commit of ours: REWRITE_COLUMNS."""
+    path = str(tmp_path / "t")
+    table = pa.table({"a": range(6), "b": ["x"] * 6})
+    pilum.write_dataset(table, path, max_rows_per_file=3, enable_stable_row_ids=True)
+    dataset = lance.dataset(path)
+    dataset.create_scalar_index("b", "BTREE")
+    dataset.create_scalar_index("a", "BTREE")
+    fragment = dataset.get_fragment(0)
+    image, modified = fragment.update_columns(pa.table({"a": [2], "b": ["y"]}), "a", "a")
+    operation = pilum.LanceOperation.Update(
+        updated_fragments=[pilum.FragmentMetadata.from_json(json.dumps(image.to_json()))],
+        fields_modified=list(modified),
+        update_mode="rewrite_columns",
+    )
+    pilum.LanceDataset.commit(path, operation, read_version=dataset.version)
+    for library in (pilum, lance):
+        found = library.dataset(path).to_table(["a", "b", "_rowid"])
+        assert found["b"].to_pylist() == ["x", "x", "y", "x", "x", "x"]
+        assert found["_rowid"].to_pylist() == list(range(6))
+    assert coverage(path) == {"b_idx": {1}, "a_idx": {0, 1}}
+    lance.dataset(path).validate()
