@@ -8,12 +8,11 @@ from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.scanner import LanceScanner
-from pilum.dataset.udf import BatchUDF, batch_udf
+from pilum.dataset.udf import batch_udf
 from pilum.encodings.options import EncodingOptions
 from pilum.table.session import Session
 
 __all__ = [
-    "BatchUDF",
     "Blob",
     "BlobArray",
     "BlobColumn",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -11,17 +11,20 @@ import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.inputs import to_reader
-from pilum.dataset.options import project, require_count
+from pilum.dataset.options import require_count
 from pilum.dataset.transactions import publish
 from pilum.dataset.udf import BatchUDF, Computation
+from pilum.dataset.values import computed
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.table.add_columns import add_columns, add_null_columns
 from pilum.table.cast_columns import cast_columns
 from pilum.table.evolution import Alteration, altered, find_path, without
+from pilum.table.joined import Join
 from pilum.table.operations.base import Operation
 from pilum.table.operations.project import Project
-from pilum.table.scan import ScanOptions, scan, scan_schema
+from pilum.table.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
+from pilum.table.spool import Spool
 from pilum.table.transaction import Transaction
 
 __all__ = ["AlterColumn", "Evolving"]
@@ -146,11 +149,41 @@ class Evolving(DatasetBase):
             self._evolve(add_null_columns(snapshot, columns))
             return
         if isinstance(transforms, Mapping):
-            schema, batches = _computed(snapshot, transforms, batch_size)
+            schema, batches = computed(snapshot, transforms, batch_size)
             self._evolve(add_columns(snapshot, schema, batches))
             return
         reader = to_reader(transforms, reader_schema)
         self._evolve(add_columns(snapshot, reader.schema, reader))
+
+    def merge(
+        self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
+    ) -> None:
+        """Adds the other columns of some data to the rows with the same keys (a left join).
+
+        Moves this dataset to the new version. Rows without a match are null in the new columns; of
+        rows of the data with one key the last counts, and null is the key of none. Files that are
+        there stay as they are.
+
+        Args:
+            data_obj: The keys and the new columns; anything that `write_dataset` takes. What is
+                more than fits into memory is kept in a temporary file.
+            left_on: Key column of the table, or `_rowid` or `_rowaddr`.
+            right_on: Key column of the data, of the same type; None for the same name.
+            schema: What the data is brought to.
+
+        Raises:
+            SchemaMismatchError: If the table has a column of the name, the types of the keys
+                differ, or a column that must not be null gets no value.
+            ColumnNotFoundError: If the table does not have the key column.
+            CommitConflictError: If others changed rows or columns meanwhile.
+            UnsupportedTypeError: If the table's files cannot hold a type.
+            UnsupportedVersionError: For tables of version 0.1.
+            InvalidInputError: For keys that cannot be compared.
+        """
+        snapshot = self._snapshot
+        with Spool(to_reader(data_obj, schema)) as spool:
+            join = Join(snapshot, spool, left_on, left_on if right_on is None else right_on)
+            self._evolve(add_columns(snapshot, join.schema, join.values()))
 
     def _compute(
         self, function: Any, read_columns: list[str] | None, batch_size: int | None
@@ -214,19 +247,3 @@ def _null_columns(transforms: Any) -> pa.Schema | None:
     if is_list and transforms and all(isinstance(item, pa.Field) for item in transforms):
         return pa.schema(transforms)
     return None
-
-
-def _computed(
-    snapshot: Snapshot, expressions: Mapping[Any, Any], batch_size: int | None
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Columns that expressions are for, and their values."""
-    for pair in expressions.items():
-        if not all(isinstance(text, str) for text in pair):
-            raise InvalidInputError(f"expected names and SQL expressions, found {pair!r}")
-    if not expressions:
-        raise InvalidInputError("no columns to add")
-    reads, projection = project(expressions, snapshot.described.arrow)
-    assert projection is not None
-    options = ScanOptions(columns=reads, batch_size=batch_size)
-    schema = projection.schema(scan_schema(snapshot, options))
-    return schema, map(projection.apply, scan(snapshot, options))

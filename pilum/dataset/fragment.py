@@ -11,6 +11,7 @@ import pyarrow as pa
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location, store_of
 from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
+from pilum.dataset.fragment_columns import FragmentColumns
 from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.operations import Transaction
 from pilum.dataset.options import BlobHandling, Columns, Filter, positions, project, request
@@ -32,7 +33,7 @@ _DEFAULTS = WriteOptions()
 _ADDRESS_SHIFT = 32
 
 
-class LanceFragment:
+class LanceFragment(FragmentColumns):
     """One fragment of a version of a table; made by `LanceDataset.get_fragments`."""
 
     def __init__(self, dataset: DatasetBase, fragment_id: int) -> None:

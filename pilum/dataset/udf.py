@@ -81,12 +81,14 @@ class Computation:
         function: What computes the columns.
         reads: The columns that it gets; None for all.
         batch_size: Rows per batch; None for 8,192.
+        only: Only for this fragment; None for all.
     """
 
     snapshot: Snapshot
     function: BatchUDF
     reads: tuple[str, ...] | None = None
     batch_size: int | None = None
+    only: Fragment | None = None
     _first: tuple[Fragment, pa.RecordBatch] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -106,22 +108,21 @@ class Computation:
             OSError: If the store failed. Whatever is raised, also by the function, no file is left
                 but those that the checkpoint refers to.
         """
-        schema, new, alignment = self.columns()
+        schema, new, alignment = self._columns()
         with new_files(self.snapshot.store) as written:
             fragments = [
-                self.grown(fragment, new, alignment, written)
-                for fragment in self.snapshot.manifest.fragments
+                self._grown(fragment, new, alignment, written) for fragment in self._fragments
             ]
         return merge_of(self.snapshot, schema, new, fragments, written)
 
-    def columns(self) -> tuple[Schema, Schema, Alignment]:
+    def _columns(self) -> tuple[Schema, Schema, Alignment]:
         """All columns that there will be, the new ones, and what brings results to them."""
         wanted = self.function.output_schema or self._first_schema()
         schema, new = with_new_columns(self.snapshot.manifest, wanted)
         require_addable(self.snapshot, new)
         return schema, new, align(wanted, new)
 
-    def grown(
+    def _grown(
         self, fragment: Fragment, new: Schema, alignment: Alignment, written: list[str]
     ) -> Fragment:
         """The fragment with one more file, computed now or before."""
@@ -142,11 +143,15 @@ class Computation:
         if self.checkpoint is not None:
             self.checkpoint.remove()
 
+    @property
+    def _fragments(self) -> tuple[Fragment, ...]:
+        return self.snapshot.manifest.fragments if self.only is None else (self.only,)
+
     def _first_schema(self) -> pa.Schema:
         """The columns of the first result; it is computed once."""
         if self.checkpoint is not None and (known := self.checkpoint.schema()) is not None:
             return known
-        for fragment in self.snapshot.manifest.fragments:
+        for fragment in self._fragments:
             first = next(self._results(fragment), None)
             if first is not None:
                 self._first = fragment, first

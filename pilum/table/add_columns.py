@@ -70,16 +70,22 @@ def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
     return Merge(schema, snapshot.manifest.fragments, preserves_nullability=True)
 
 
-def add_columns(snapshot: Snapshot, columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Merge:
+def add_columns(
+    snapshot: Snapshot,
+    columns: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    fragment: Fragment | None = None,
+) -> Merge:
     """Writes new data files; the table does not change before the result is committed.
 
     Args:
         snapshot: The version.
         columns: The new columns.
         batches: Values of the rows that are not deleted, in scan order.
+        fragment: Only for this one; None for all.
 
     Returns:
-        What to commit.
+        What to commit, together with the other fragments.
 
     Raises:
         SchemaMismatchError: If a name is taken, or the values are not of these columns.
@@ -90,11 +96,16 @@ def add_columns(snapshot: Snapshot, columns: pa.Schema, batches: Iterable[pa.Rec
     """
     schema, new = with_new_columns(snapshot.manifest, columns)
     aligned = map(align(columns, new).batch, batches)
-    return write_columns(snapshot, schema, new, in_structs(snapshot, new, aligned))
+    placed = in_structs(snapshot, new, aligned, None if fragment is None else (fragment.id,))
+    return write_columns(snapshot, schema, new, placed, fragment)
 
 
 def write_columns(
-    snapshot: Snapshot, schema: Schema, new: Schema, batches: Iterator[pa.RecordBatch]
+    snapshot: Snapshot,
+    schema: Schema,
+    new: Schema,
+    batches: Iterator[pa.RecordBatch],
+    only: Fragment | None = None,
 ) -> Merge:
     """Writes new data files; see `add_columns`.
 
@@ -103,13 +114,15 @@ def write_columns(
         schema: All columns that there will be.
         new: Those that the files are to hold, with the ids that they have in `schema`.
         batches: Values of the rows that are not deleted, in scan order, of the types of `new`.
+        only: Only for this fragment; None for all.
     """
     require_addable(snapshot, new)
-    feed = _Feed(batches, snapshot.num_rows)
+    wanted = snapshot.manifest.fragments if only is None else (only,)
+    feed = _Feed(batches, sum(fragment.num_rows for fragment in wanted))
     with new_files(snapshot.store) as written:
         fragments = [
             with_values(snapshot, fragment, new, feed.take(fragment.num_rows), written)
-            for fragment in snapshot.manifest.fragments
+            for fragment in wanted
         ]
         feed.require_end()
     return merge_of(snapshot, schema, new, fragments, written)
@@ -185,8 +198,13 @@ def with_values(
     return fragment.with_file(made[0].files[0])
 
 
-def require_addable(snapshot: Snapshot, new: Schema) -> None:
+def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) -> None:
     """Checks that files of the table can have the columns, before values are asked for.
+
+    Args:
+        snapshot: The version.
+        new: What the files are to hold.
+        replaces: Whether they are whole columns that the table has.
 
     Raises:
         UnsupportedTypeError: If they cannot hold one.
@@ -195,7 +213,8 @@ def require_addable(snapshot: Snapshot, new: Schema) -> None:
     """
     _require_not_legacy(snapshot)
     version = snapshot.manifest.data_version
-    if not version.has_mini_blocks and any(map(snapshot.schema.find, (f.id for f in new.fields))):
+    has_members = not replaces and any(map(snapshot.schema.find, (f.id for f in new.fields)))
+    if has_members and not version.has_mini_blocks:
         raise UnsupportedVersionError(
             f"{snapshot.store.uri}: members cannot change alone in a table of version {version}, "
             "where a column and its members are in one file"
@@ -227,9 +246,7 @@ class _Feed:
         while num_rows:
             batch = self._rest if self._rest is not None else next(self._batches, None)
             if batch is None:
-                raise InvalidInputError(
-                    f"values of {self._given} rows; the table has {self._num_rows}"
-                )
+                raise InvalidInputError(f"values of {self._given} rows; there are {self._num_rows}")
             part = batch.slice(0, min(num_rows, _BATCH_ROWS))
             behind = batch.slice(part.num_rows)
             self._rest = behind if behind.num_rows else None
@@ -242,7 +259,7 @@ class _Feed:
         """Refuses further values."""
         rest = [self._rest] if self._rest is not None else []
         if any(batch.num_rows for batch in (*rest, *self._batches)):
-            raise InvalidInputError(f"values of more rows than the table has: {self._num_rows}")
+            raise InvalidInputError(f"values of more rows than there are: {self._num_rows}")
 
 
 def _spread(

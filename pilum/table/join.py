@@ -83,18 +83,25 @@ def require_joinable(schema: pa.Schema) -> None:
             raise InvalidInputError(f"column {field.name!r} of type {values} cannot be a key")
 
 
-def join_keys(snapshot: Snapshot, names: list[str], source: Iterable[pa.RecordBatch]) -> Matches:
+def join_keys(
+    snapshot: Snapshot,
+    names: list[str],
+    source: Iterable[pa.RecordBatch],
+    fragment_ids: tuple[int, ...] | None = None,
+) -> Matches:
     """Finds all pairs.
 
     Args:
         snapshot: The version of the table.
         names: The key columns.
         source: Batches of the key columns, with the types of the table.
+        fragment_ids: Only rows of these fragments; None for all.
 
     Raises:
         CorruptFileError: If a file is damaged.
     """
-    parts = [Matches.concatenate(_pairs(snapshot, names, block)) for block in _blocks(source)]
+    wanted = ScanOptions((*names, ROW_ADDRESS), batch_size=_BATCH_ROWS, fragment_ids=fragment_ids)
+    parts = [Matches.concatenate(_pairs(snapshot, wanted, block)) for block in _blocks(source)]
     return parts[0] if len(parts) == 1 else Matches.concatenate(parts).in_order()
 
 
@@ -117,21 +124,20 @@ def _blocks(source: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _pairs(snapshot: Snapshot, names: list[str], block: pa.Table) -> Iterator[Matches]:
+def _pairs(snapshot: Snapshot, wanted: ScanOptions, block: pa.Table) -> Iterator[Matches]:
     on = block.column_names[:-1]
     # Arrow builds the hash table again for each window, so they grow with it.
-    for window in _windows(snapshot, names, max(_WINDOW_BYTES, block.nbytes)):
+    for window in _windows(snapshot, wanted, max(_WINDOW_BYTES, block.nbytes)):
         joined = window.join(block, on, join_type="inner")
         pairs = Matches(joined.column(_ADDRESS).to_numpy(), joined.column(_ROW).to_numpy())
         yield pairs.in_order()
 
 
-def _windows(snapshot: Snapshot, names: list[str], full_bytes: int) -> Iterator[pa.Table]:
+def _windows(snapshot: Snapshot, wanted: ScanOptions, full_bytes: int) -> Iterator[pa.Table]:
     """Keys of the table that have no nulls, with the addresses of their rows."""
-    options = ScanOptions(columns=(*names, ROW_ADDRESS), batch_size=_BATCH_ROWS)
     held: list[pa.RecordBatch] = []
     size_bytes = 0
-    for batch in scan(snapshot, options):
+    for batch in scan(snapshot, wanted):
         held.append(_keys(batch.columns[:-1], batch.columns[-1], _ADDRESS))
         size_bytes += held[-1].nbytes
         if size_bytes >= full_bytes:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pilum
+from pilum.dataset.udf import BatchUDF
 from pilum.errors import (
     CommitConflictError,
     InvalidInputError,
@@ -49,7 +50,7 @@ def data_files(dataset: pilum.LanceDataset) -> set[str]:
     "function",
     [
         double,
-        pilum.BatchUDF(double),
+        BatchUDF(double),
         pilum.batch_udf()(double),
         pilum.batch_udf(output_schema=OUTPUT)(double),
         lambda batch: double(batch).to_pandas(),
@@ -91,21 +92,17 @@ def test_a_computation_goes_on_where_it_failed(dataset: pilum.LanceDataset, tmp_
     path, calls = tmp_path / "checkpoint", list[int]()
     before = data_files(dataset)
     with pytest.raises(OSError, match="no more memory"):
-        dataset.add_columns(
-            pilum.BatchUDF(failing_at(26, calls), checkpoint_file=path), batch_size=5
-        )
+        dataset.add_columns(BatchUDF(failing_at(26, calls), checkpoint_file=path), batch_size=5)
     assert calls == [1, 6, 10, 17, 20, 25]
     assert len(data_files(dataset) - before) == 2  # of the fragments that were finished
     assert pilum.dataset(dataset.uri).schema.names == ["a", "b"]
     # Somebody appends meanwhile, so that what was computed would be committed for another version.
     pilum.write_dataset(pa.table({"a": [100], "b": ["x"]}), dataset.uri, mode="append")
     with pytest.raises(CommitConflictError):
-        dataset.add_columns(
-            pilum.BatchUDF(failing_at(-1, calls), checkpoint_file=path), batch_size=5
-        )
+        dataset.add_columns(BatchUDF(failing_at(-1, calls), checkpoint_file=path), batch_size=5)
     assert calls[6:] == [25]
     dataset.checkout_latest()
-    dataset.add_columns(pilum.BatchUDF(failing_at(-1, calls), checkpoint_file=path), batch_size=5)
+    dataset.add_columns(BatchUDF(failing_at(-1, calls), checkpoint_file=path), batch_size=5)
     assert calls[7:] == [100]
     assert not path.exists()
     found = dataset.to_table(["a", "double"]).to_pydict()
@@ -118,9 +115,7 @@ def test_what_was_computed_from_something_else_is_computed_anew(
 ) -> None:
     path, calls = tmp_path / "checkpoint", list[int]()
     with pytest.raises(OSError, match="no more memory"):
-        dataset.add_columns(
-            pilum.BatchUDF(failing_at(29, calls), checkpoint_file=path), batch_size=5
-        )
+        dataset.add_columns(BatchUDF(failing_at(29, calls), checkpoint_file=path), batch_size=5)
     del calls[:]
     sizes, reads, first = 5, None, 25
     if change == "delete":
@@ -136,7 +131,7 @@ def test_what_was_computed_from_something_else_is_computed_anew(
         database.close()
         Path(dataset.uri, "data", json.loads(text)["path"]).unlink()
         first = 10
-    function = pilum.BatchUDF(failing_at(-1, calls), checkpoint_file=path)
+    function = BatchUDF(failing_at(-1, calls), checkpoint_file=path)
     dataset.add_columns(function, read_columns=reads, batch_size=sizes)
     assert calls[0] == first
     found = dataset.to_table(["a", "double"]).to_pydict()
@@ -185,7 +180,7 @@ def test_a_killed_computation_goes_on_in_another_process(
         (lambda batch: double(batch.slice(1)), InvalidInputError, "3 rows for 4"),
         (lambda batch: batch.select(["a"]), SchemaMismatchError, "column 'a' already"),
         (
-            pilum.BatchUDF(double, pa.schema([("double", pa.int8())])),
+            BatchUDF(double, pa.schema([("double", pa.int8())])),
             SchemaMismatchError,
             "returned the columns",
         ),
@@ -210,11 +205,11 @@ def test_what_cannot_be_computed_is_said_before(tmp_path: Path) -> None:
     empty = pilum.write_dataset(pa.schema([("a", pa.int64())]).empty_table(), tmp_path / "e")
     with pytest.raises(InvalidInputError, match="output_schema: needed"):
         empty.add_columns(double)
-    empty.add_columns(pilum.BatchUDF(double, OUTPUT))
+    empty.add_columns(BatchUDF(double, OUTPUT))
     assert empty.schema.names == ["a", "double"]
     legacy = pilum.write_dataset(pa.table({"a": [1]}), tmp_path / "l", data_storage_version="0.1")
     with pytest.raises(UnsupportedVersionError, match="0\\.1"):
-        legacy.add_columns(pilum.BatchUDF(double, OUTPUT))
+        legacy.add_columns(BatchUDF(double, OUTPUT))
     with pytest.raises(InvalidInputError, match="read_columns"):
         empty.add_columns({"c": "a"}, read_columns=["a"])
 
@@ -231,6 +226,6 @@ def test_a_file_that_is_no_checkpoint_is_left_alone(
     for path in (text, other, tmp_path / "no" / "folder"):
         before = path.read_bytes() if path.exists() else None
         with pytest.raises(InvalidInputError, match="cannot be used"):
-            dataset.add_columns(pilum.BatchUDF(double, checkpoint_file=path))
+            dataset.add_columns(BatchUDF(double, checkpoint_file=path))
         assert path != text or path.read_bytes() == before
     assert pilum.dataset(dataset.uri).version == dataset.version

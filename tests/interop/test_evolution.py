@@ -270,3 +270,35 @@ def test_new_members_are_read_alike(tmp_path: Path) -> None:
         None,
         {"x": None, "z": None, "w": None, "v": 3},
     ]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_columns_change_in_place_as_with_the_reference(tmp_path: Path, version: str) -> None:
+    """Joined, and written anew for some rows: the same files, ids, rows and values (S2.9)."""
+    other = pa.table({"a": [3, 3, 7, 99], "s": [{"x": row, "y": "new"} for row in range(4)]})
+    found = []
+    for library in (pilum, lance):
+        uri = str(tmp_path / library.__name__)
+        dataset = library.write_dataset(
+            TABLE, uri, max_rows_per_file=20, data_storage_version=version
+        )
+        dataset.delete("a in (2, 45)")
+        dataset.merge(pa.table({"a": [5, 1, 5], "w": ["five", "one", "last"]}), "a")
+        parts = [
+            one.update_columns(other, "a", with_offsets=True) for one in dataset.get_fragments()
+        ]
+        operation = library.LanceOperation.Update(
+            updated_fragments=[part[0] for part in parts],
+            fields_modified=parts[0][1],
+            update_mode="rewrite_columns",
+        )
+        after = library.LanceDataset.commit(uri, operation, read_version=dataset.version)
+        after.delete("a = 20")
+        last = lance.dataset(uri)
+        last.validate()
+        assert_same(pilum.dataset(uri).to_table(), last.to_table())
+        files = [file.fields for one in last.get_fragments() for file in one.data_files()]
+        found.append((last.to_table(), files, [part[1:] for part in parts]))
+    ours, theirs = found
+    assert_same(ours[0], theirs[0])
+    assert ours[1:] == theirs[1:]

@@ -1,0 +1,190 @@
+"""Columns of one fragment: new ones and new values, written on many machines, committed by one.
+
+grown = [fragment.merge_columns(function) for fragment in dataset.get_fragments()]
+operation = LanceOperation.Merge([metadata for metadata, _ in grown], grown[0][1])
+LanceDataset.commit(uri, operation, read_version=dataset.version)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, overload
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from pilum.dataset.inputs import to_reader
+from pilum.dataset.metadata import FragmentMetadata
+from pilum.dataset.options import require_count
+from pilum.dataset.udf import BatchUDF, Computation, Function
+from pilum.dataset.values import computed
+from pilum.errors import InvalidInputError
+from pilum.format.schema import Schema
+from pilum.table.add_columns import add_columns
+from pilum.table.fragment import Fragment
+from pilum.table.joined import Join, updated_columns
+from pilum.table.operations.merge import Merge
+from pilum.table.snapshot import Snapshot
+from pilum.table.spool import Spool
+
+__all__ = ["FragmentColumns"]
+
+
+class FragmentColumns:
+    """Chapter of `LanceFragment`: its columns."""
+
+    _snapshot: Snapshot
+    _fragment: Fragment
+
+    def merge_columns(
+        self,
+        value_func: Mapping[str, str] | BatchUDF | Function | Any,
+        columns: list[str] | None = None,
+        batch_size: int | None = None,
+        reader_schema: pa.Schema | None = None,
+    ) -> tuple[FragmentMetadata, Schema]:
+        """Writes new columns. The table stays as it is before `LanceOperation.Merge`.
+
+        Args:
+            value_func: What the columns are, as in `LanceDataset.add_columns`, but not without
+                values: expressions, a function, or values for the rows of the fragment.
+            columns: The columns that a function gets; None for all columns.
+            batch_size: Rows per batch, where expressions or functions are evaluated.
+            reader_schema: What values are brought to.
+
+        Returns:
+            The fragment with one more file, and all columns of the table to come.
+
+        Raises:
+            SchemaMismatchError: If the table has a column of the name, or values do not fit.
+            FilterError: If an expression does not parse or bind, or fails on a value.
+            UnsupportedTypeError: If the table's files cannot hold a type.
+            UnsupportedVersionError: For tables of version 0.1, and for values of members in tables
+                of version 2.0.
+            InvalidInputError: If there are not as many values as rows, or for other arguments that
+                make no sense.
+        """
+        if batch_size is not None:
+            require_count("batch_size", batch_size, 1)
+        if callable(value_func):
+            return self._compute(value_func, columns, batch_size)
+        if columns is not None and not isinstance(value_func, Mapping):
+            raise InvalidInputError("columns: only for functions")
+        if isinstance(value_func, Mapping):
+            ids = (self._fragment.id,)
+            schema, batches = computed(self._snapshot, value_func, batch_size, ids)
+            return self._with_columns(schema, batches)
+        reader = to_reader(value_func, reader_schema)
+        return self._with_columns(reader.schema, reader)
+
+    def merge(
+        self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
+    ) -> tuple[FragmentMetadata, Schema]:
+        """Writes new columns with the values that rows of other data have for the same keys.
+
+        The table stays as it is before `LanceOperation.Merge`; see `LanceDataset.merge`.
+
+        Args:
+            data_obj: The keys and the new columns; anything that `write_dataset` takes.
+            left_on: Key column of the table, or `_rowid` or `_rowaddr`.
+            right_on: Key column of the data; None for the same name.
+            schema: What the data is brought to.
+
+        Returns:
+            The fragment with one more file, and all columns of the table to come.
+
+        Raises:
+            SchemaMismatchError: If the table has a column of the name, or the data does not fit.
+            ColumnNotFoundError: If the table does not have the key column.
+            UnsupportedTypeError: If the table's files cannot hold a type.
+            UnsupportedVersionError: For tables of version 0.1.
+            InvalidInputError: For keys that cannot be compared.
+        """
+        with Spool(to_reader(data_obj, schema)) as spool:
+            join = self._join(spool, left_on, right_on)
+            return self._with_columns(join.schema, join.values())
+
+    @overload
+    def update_columns(
+        self,
+        data_obj: Any,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: Literal[False] = False,
+    ) -> tuple[FragmentMetadata, list[int]]: ...
+
+    @overload
+    def update_columns(
+        self,
+        data_obj: Any,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: Literal[True],
+    ) -> tuple[FragmentMetadata, list[int], bytes]: ...
+
+    def update_columns(
+        self,
+        data_obj: Any,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: bool = False,
+    ) -> tuple[FragmentMetadata, list[int]] | tuple[FragmentMetadata, list[int], bytes]:
+        """Writes columns anew, with other values in the rows for which the data has the keys.
+
+        Rows stay where they are, and other columns as they are. The table stays as it is before
+        `LanceOperation.Update` with `update_mode="rewrite_columns"`.
+
+        Args:
+            data_obj: The keys, and columns of the table; of rows with one key the last counts.
+            left_on: Key column of the table, or `_rowid` or `_rowaddr`.
+            right_on: Key column of the data; None for the same name.
+            schema: What the data is brought to.
+            with_offsets: Whether to return the rows that changed too.
+
+        Returns:
+            The fragment with another file for these columns, and the ids of their fields; with
+            `with_offsets` also the physical rows with other values, as a Roaring bitmap.
+
+        Raises:
+            ColumnNotFoundError: If the table does not have a column of the data.
+            SchemaMismatchError: If the data does not fit.
+            UnsupportedTypeError: For columns of blobs.
+            UnsupportedVersionError: For tables of version 0.1.
+            InvalidInputError: For keys that cannot be compared.
+        """
+        with Spool(to_reader(data_obj, schema)) as spool:
+            updated = updated_columns(self._join(spool, left_on, right_on), self._fragment)
+        metadata = FragmentMetadata.from_table(updated.fragment)
+        fields = list(map(int, updated.fields))
+        if not with_offsets:
+            return metadata, fields
+        return metadata, fields, BitMap(updated.offsets.astype("uint32")).serialize()
+
+    def _join(self, spool: Spool, left_on: str, right_on: str | None) -> Join:
+        for name in (left_on, right_on):
+            if not isinstance(name, str | None):
+                raise InvalidInputError(f"expected the name of a key column, found {name!r}")
+        return Join(self._snapshot, spool, left_on, right_on or left_on, (self._fragment.id,))
+
+    def _compute(
+        self, function: Any, columns: list[str] | None, batch_size: int | None
+    ) -> tuple[FragmentMetadata, Schema]:
+        udf = function if isinstance(function, BatchUDF) else BatchUDF(function)
+        reads = None if columns is None else tuple(columns)
+        return _grown(Computation(self._snapshot, udf, reads, batch_size, self._fragment).merge())
+
+    def _with_columns(
+        self, columns: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> tuple[FragmentMetadata, Schema]:
+        return _grown(add_columns(self._snapshot, columns, batches, self._fragment))
+
+
+def _grown(merge: Merge) -> tuple[FragmentMetadata, Schema]:
+    (fragment,) = merge.fragments
+    return FragmentMetadata.from_table(fragment), merge.schema

@@ -1,0 +1,46 @@
+"""Values of new columns by SQL expressions, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from pilum.dataset.options import project
+from pilum.errors import InvalidInputError
+from pilum.table.scan import ScanOptions, scan, scan_schema
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["computed"]
+
+
+def computed(
+    snapshot: Snapshot,
+    expressions: Mapping[Any, Any],
+    batch_size: int | None,
+    fragment_ids: tuple[int, ...] | None = None,
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Columns that expressions are for, and their values for the rows that are not deleted.
+
+    Args:
+        snapshot: The version.
+        expressions: Names and SQL expressions over the columns of the table.
+        batch_size: Rows per batch; None for 8,192.
+        fragment_ids: Only of these fragments; None for all.
+
+    Raises:
+        FilterError: If an expression does not parse or bind.
+        ColumnNotFoundError: If it names a column that does not exist.
+        InvalidInputError: For anything but a dict of texts.
+    """
+    for pair in expressions.items():
+        if not all(isinstance(text, str) for text in pair):
+            raise InvalidInputError(f"expected names and SQL expressions, found {pair!r}")
+    if not expressions:
+        raise InvalidInputError("no columns to add")
+    reads, projection = project(expressions, snapshot.described.arrow)
+    assert projection is not None
+    options = ScanOptions(columns=reads, batch_size=batch_size, fragment_ids=fragment_ids)
+    schema = projection.schema(scan_schema(snapshot, options))
+    return schema, map(projection.apply, scan(snapshot, options))
