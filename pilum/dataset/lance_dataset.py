@@ -144,6 +144,7 @@ def write_dataset(
     schema: pa.Schema | None = None,
     mode: str = "create",
     *,
+    schema_mode: Literal["merge"] | None = None,
     max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
     max_rows_per_group: int = _DEFAULTS.layout.max_rows_per_group,
     max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
@@ -179,6 +180,8 @@ def write_dataset(
         schema: What the data is brought to. Needed for an iterable that may be empty.
         mode: "create" demands that there is no table; "append" adds rows, "overwrite" replaces
             schema and rows, and both create the table if there is none.
+        schema_mode: "merge" adds columns and members of structs that the table lacks to it, in the
+            same commit as the rows: they are null for all rows that are there. None refuses them.
         max_rows_per_file: A file never has more rows.
         max_rows_per_group: Rows that files of version 0.1 keep together; no others have groups.
         max_bytes_per_file: A file that has grown to this size gets no further batch.
@@ -243,6 +246,7 @@ def write_dataset(
         stable_row_ids=bool(enable_stable_row_ids),
         bases=BaseRequest.of(initial_bases, target_bases, target_all_bases),
         config=auto_cleanup_settings(auto_cleanup_options) if auto_cleanup_options else {},
+        schema_mode=schema_mode,
     )
     snapshot = snapshot_of_job(store, idempotency_key)
     if snapshot is None:

@@ -26,15 +26,21 @@ from pilum.errors import (
     PilumError,
     UnsupportedFormatError,
 )
+from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
+from pilum.table.add_columns import require_not_legacy
 from pilum.table.align import align, new_schema
 from pilum.table.blob_inputs import ingested_batches, with_blobs_v2
 from pilum.table.commit import commit
+from pilum.table.evolution import with_missing_columns
+from pilum.table.fragment import Fragment
 from pilum.table.jobs import JOB_PROPERTY, Job, JobKey
 from pilum.table.landed import find_job
 from pilum.table.names import NamingScheme
 from pilum.table.operations.append import Append
+from pilum.table.operations.base import Operation
+from pilum.table.operations.merge import Merge, appended_to
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.places import data_file_place, with_bases
 from pilum.table.sidecars import delete_with_sidecars, discard_file
@@ -105,6 +111,8 @@ class WriteRequest:
         stable_row_ids: Whether rows of a new table keep their ids when they move.
         config: Settings of a new table.
         bases: Which base paths to write to.
+        schema_mode: What to do with columns that the table lacks: None refuses them, "merge" adds
+            them.
     """
 
     mode: str
@@ -117,6 +125,13 @@ class WriteRequest:
     stable_row_ids: bool = False
     config: Mapping[str, str] = field(default_factory=dict)
     bases: BaseRequest = field(default_factory=BaseRequest)
+    schema_mode: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.schema_mode not in {None, "merge"}:
+            raise InvalidInputError(f"schema_mode: expected merge, found {self.schema_mode!r}")
+        if self.schema_mode and self.mode != "append":
+            raise InvalidInputError("schema_mode: only with mode='append'")
 
 
 def properties_of(
@@ -172,7 +187,11 @@ def write_transaction(
     if version.has_blobs_v2:
         reader = with_blobs_v2(reader)
     appends = request.mode == "append" and snapshot is not None
-    table_schema = snapshot.schema if snapshot and appends else new_schema(reader.schema)
+    table_schema = (
+        _schema_to_append_to(snapshot, reader.schema, request)
+        if snapshot and appends
+        else new_schema(reader.schema)
+    )
     require_storable(table_schema, version, has_sidecars=True)
     alignment = align(reader.schema, table_schema)
     batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
@@ -180,8 +199,8 @@ def write_transaction(
         batches = ingested_batches(alignment.schema, batches)
     fragments = write_fragments(store, alignment.schema, batches, options)
     operation = (
-        Append(fragments)
-        if appends
+        _append(snapshot, table_schema, fragments)
+        if snapshot and appends
         else Overwrite(
             table_schema,
             fragments,
@@ -193,6 +212,32 @@ def write_transaction(
     )
     read_version = snapshot.manifest.version if snapshot else 0
     return Transaction(read_version, operation, properties=request.properties)
+
+
+def _schema_to_append_to(snapshot: Snapshot, incoming: pa.Schema, request: WriteRequest) -> Schema:
+    """The columns that the table will have."""
+    if request.schema_mode is None:
+        return snapshot.schema
+    schema = with_missing_columns(snapshot.manifest, incoming)
+    if schema != snapshot.schema:
+        require_not_legacy(snapshot)
+    return schema
+
+
+def _append(snapshot: Snapshot, schema: Schema, fragments: tuple[Fragment, ...]) -> Operation:
+    """More rows, together with more columns if there are some."""
+    if schema == snapshot.schema:
+        return Append(fragments)
+    return Merge(
+        schema,
+        appended_to(snapshot.manifest, fragments),
+        preserves_nullability=True,
+        written=tuple(
+            file.path for fragment in fragments for file in fragment.files if file.base_id is None
+        ),
+        appended=fragments,
+        read_schema=snapshot.schema,
+    )
 
 
 def publish(
@@ -267,12 +312,13 @@ def _discard(store: Store, transaction: Transaction) -> None:
     operation = transaction.operation
     for path in operation.new_files():
         discard_file(store, path)
-    if isinstance(operation, Append | Overwrite):
+    if isinstance(operation, Append | Overwrite | Merge):
         _discard_in_bases(store, operation)
 
 
-def _discard_in_bases(store: Store, operation: Append | Overwrite) -> None:
-    files = [file for fragment in operation.fragments for file in fragment.files]
+def _discard_in_bases(store: Store, operation: Append | Overwrite | Merge) -> None:
+    new = operation.appended if isinstance(operation, Merge) else operation.fragments
+    files = [file for fragment in new for file in fragment.files]
     if all(file.base_id is None for file in files):
         return
     bases = operation.bases if isinstance(operation, Overwrite) else ()

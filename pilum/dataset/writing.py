@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, Self, TypedDict, TypeVar
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar
 
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location, options_of, store_of
@@ -57,6 +57,7 @@ class Writing(DatasetBase):
         data: Any,
         *,
         mode: str = "append",
+        schema_mode: Literal["merge"] | None = None,
         max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
         max_rows_per_group: int = _DEFAULTS.layout.max_rows_per_group,
         max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
@@ -87,6 +88,7 @@ class Writing(DatasetBase):
             properties=properties,
             layout=layout,
             bases=BaseRequest.of(None, target_bases, target_all_bases),
+            schema_mode=schema_mode,
         )
         store = self._snapshot.store
         snapshot = snapshot_of_job(store, idempotency_key)

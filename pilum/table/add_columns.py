@@ -44,6 +44,7 @@ __all__ = [
     "merge_of",
     "new_files",
     "require_addable",
+    "require_not_legacy",
     "with_values",
     "write_columns",
 ]
@@ -65,7 +66,7 @@ def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
     added = [field for field in new.walk() if snapshot.schema.find(field.id) is None]
     if needy := [schema.path(field.id) for field in added if not field.nullable]:
         raise InvalidInputError(f"columns without values must be nullable: {needy}")
-    _require_not_legacy(snapshot)
+    require_not_legacy(snapshot)
     require_storable(new, snapshot.manifest.data_version, has_sidecars=True)
     return Merge(schema, snapshot.manifest.fragments, preserves_nullability=True)
 
@@ -211,7 +212,7 @@ def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) 
         UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and there is a member of
             a column that it has.
     """
-    _require_not_legacy(snapshot)
+    require_not_legacy(snapshot)
     version = snapshot.manifest.data_version
     has_members = not replaces and any(map(snapshot.schema.find, (f.id for f in new.fields)))
     if has_members and not version.has_mini_blocks:
@@ -224,7 +225,12 @@ def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) 
         raise UnsupportedTypeError("columns of blobs cannot be added to a table that has rows")
 
 
-def _require_not_legacy(snapshot: Snapshot) -> None:
+def require_not_legacy(snapshot: Snapshot) -> None:
+    """Refuses tables whose columns cannot become more.
+
+    Raises:
+        UnsupportedVersionError: If the table is of version 0.1.
+    """
     if snapshot.manifest.data_version is FileVersion.LEGACY:
         raise UnsupportedVersionError(
             f"{snapshot.store.uri}: columns cannot be added to a table of version 0.1; write it "

@@ -245,7 +245,7 @@ class _Committer:
                 version=other.version,
                 fragment_ids=fragment_ids_of(clash),
             )
-            if worst is not Verdict.MERGEABLE:
+            if worst is not Verdict.MERGEABLE and not (again and mine.can_follow_more):
                 raise error
             self.conflict = error
 

@@ -32,6 +32,7 @@ __all__ = [
     "altered",
     "find_path",
     "first_free_id",
+    "with_missing_columns",
     "with_new_columns",
     "without",
 ]
@@ -265,6 +266,41 @@ def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Sc
     ids = iter(range(first_free_id(manifest), 2**31))
     fields, new = _grown(old.fields, list(columns), ids, "")
     return Schema(fields, old.metadata), Schema(new)
+
+
+def with_missing_columns(manifest: Manifest, incoming: pa.Schema) -> Schema:
+    """The schema of the table with the columns and members that incoming rows have beside them.
+
+    Returns:
+        The same one if there are none.
+
+    Raises:
+        InvalidInputError: If a new column must not be null, as it is for the rows that are there;
+            for names that are reserved, repeated or contain a dot.
+        UnsupportedTypeError: For a type that the format has no name for.
+    """
+    old = manifest.schema
+    more = [*filter(None, (_missing(field, old.by_name.get(field.name)) for field in incoming))]
+    if not more:
+        return old
+    schema, new = with_new_columns(manifest, pa.schema(more))
+    added = [field for field in new.walk() if old.find(field.id) is None]
+    if needy := [schema.path(field.id) for field in added if not field.nullable]:
+        raise InvalidInputError(
+            f"new columns must be nullable, as rows that are there have no values: {needy}"
+        )
+    return schema
+
+
+def _missing(field: pa.Field, known: Field | None) -> pa.Field | None:
+    """What a table lacks of an incoming column; None if nothing."""
+    if known is None:
+        return field
+    if not known.is_struct or known.is_leaf or not pa.types.is_struct(field.type):
+        return None
+    members = {child.name: child for child in known.children}
+    more = [*filter(None, (_missing(one, members.get(one.name)) for one in field.type))]
+    return pa.field(field.name, pa.struct(more)) if more else None
 
 
 def _grown(

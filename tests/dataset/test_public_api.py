@@ -24,6 +24,7 @@ OWN_PARAMETERS = {
     "commit_handler",  # there only for what it knows itself
     "encoding_options",
     "idempotency_key",
+    "schema_mode",
 }
 OWN_NAMES = {
     ("LanceDataset", "last_commit"),

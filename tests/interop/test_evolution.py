@@ -302,3 +302,18 @@ def test_columns_change_in_place_as_with_the_reference(tmp_path: Path, version: 
     ours, theirs = found
     assert_same(ours[0], theirs[0])
     assert ours[1:] == theirs[1:]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_rows_with_more_columns_are_read_alike(tmp_path: Path, version: str) -> None:
+    uri = str(tmp_path / "t")
+    pilum.write_dataset(TABLE, uri, data_storage_version=version)
+    more = pa.table({"n": [1.5], "s": [{"x": 1, "z": ["a"]}], "a": [99]})
+    dataset = pilum.write_dataset(more, uri, mode="append", schema_mode="merge")
+    theirs = lance.dataset(uri)
+    theirs.validate()
+    assert_same(theirs.to_table(), dataset.to_table())
+    theirs.insert(theirs.to_table(filter="a = 99"))
+    theirs.delete("a = 98")
+    theirs.optimize.compact_files()
+    assert_same(pilum.dataset(uri).to_table(), theirs.to_table())

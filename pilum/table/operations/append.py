@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pilum.errors import InvalidInputError, UnsupportedVersionError
+from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
-from pilum.table.features import Feature
 from pilum.table.footprint import Footprint, Kind
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import (
-    data_format_of,
     data_paths,
     numbered,
     require_fits,
+    require_version,
 )
 
 __all__ = ["Append"]
@@ -63,20 +62,10 @@ class Append(Operation):
             InvalidInputError: If a fragment has an id that is taken.
         """
         require_fits(self.fragments, manifest.schema)
-        _require_version(self.fragments, manifest)
+        require_version(self.fragments, manifest)
         new = numbered(self.fragments, manifest.highest_fragment_id)
         fragments = sorted((*manifest.fragments, *new), key=lambda fragment: fragment.id)
         if len({fragment.id for fragment in fragments}) != len(fragments):
             ids = sorted(fragment.id for fragment in self.fragments if fragment.id)
             raise InvalidInputError(f"new fragments have ids that are taken: among {ids}")
         return replace(manifest, fragments=tuple(fragments))
-
-
-def _require_version(fragments: tuple[Fragment, ...], manifest: Manifest) -> None:
-    if manifest.writer_flags & Feature.MIXED_DATA_FILE_VERSIONS:
-        return
-    if other := data_format_of(fragments) - {manifest.data_format}:
-        raise UnsupportedVersionError(
-            f"the table has data files of version {manifest.data_format}; "
-            f"files of version {', '.join(sorted(other))} cannot be added"
-        )

@@ -69,6 +69,11 @@ class Operation(ABC):
         """Paths of the files that were written for it: of no use if it is not committed."""
         return ()
 
+    @property
+    def can_follow_more(self) -> bool:
+        """Whether `rebase` is to be asked too after what has to be tried again otherwise."""
+        return False
+
     def rebase(self, store: Store, manifest: Manifest) -> Self | None:
         """The same change for a version in which others made changes that it can be merged with.
 

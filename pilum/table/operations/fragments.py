@@ -8,11 +8,20 @@ from dataclasses import replace
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVersionError
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
+from pilum.table.features import Feature
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.manifest import Manifest
 from pilum.table.names import data_path
 from pilum.table.stored_sequence import HIDDEN_IDS
 
-__all__ = ["data_format_of", "data_paths", "numbered", "require_fits", "with_needed_files"]
+__all__ = [
+    "data_format_of",
+    "data_paths",
+    "numbered",
+    "require_fits",
+    "require_version",
+    "with_needed_files",
+]
 
 
 def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, ...]:
@@ -99,3 +108,18 @@ def _missing(fields: Iterable[Field], found: set[FieldId], prefix: str = "") -> 
                 yield path
         elif field.id not in found:  # else a packed struct, whose members have no columns
             yield from _missing(field.children, found, f"{path}.")
+
+
+def require_version(fragments: Iterable[Fragment], manifest: Manifest) -> None:
+    """Checks the file versions of new fragments.
+
+    Raises:
+        UnsupportedVersionError: If one is not that of the table, which does not mix them.
+    """
+    if manifest.writer_flags & Feature.MIXED_DATA_FILE_VERSIONS:
+        return
+    if other := data_format_of(fragments) - {manifest.data_format}:
+        raise UnsupportedVersionError(
+            f"the table has data files of version {manifest.data_format}; "
+            f"files of version {', '.join(sorted(other))} cannot be added"
+        )

@@ -3,26 +3,35 @@
 fragment 0     f: 0, 1                 f: 0, 1    h: 2
 fragment 1     g: 0, 1        ──▶      g: 0, 1    i: 2
 
-A file that has none of the columns any more goes, as after a `Project`.
+A file that has none of the columns any more goes, as after a `Project`. There may also be new
+fragments, which makes it an append of rows that have more columns; whatever became of the other
+rows meanwhile, it can follow as long as the columns are the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
+from pilum.storage.base import Store
 from pilum.table.footprint import Footprint, Kind
-from pilum.table.fragment import Fragment
+from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.lineage import with_changed_rows
 from pilum.table.manifest import Manifest
 from pilum.table.names import data_path
 from pilum.table.operations.base import Operation
-from pilum.table.operations.fragments import with_needed_files
+from pilum.table.operations.fragments import (
+    numbered,
+    require_fits,
+    require_version,
+    with_needed_files,
+)
 from pilum.table.operations.indices import retained_indices
 
-__all__ = ["Merge"]
+__all__ = ["Merge", "appended_to"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,9 @@ class Merge(Operation):
         preserves_nullability: Whether rows that lack the new columns are fine.
         written: Paths of the data files that are of no use if it is not committed; not part of the
             transaction.
+        appended: The new fragments among `fragments`, if nothing else of them is new; not part of
+            the transaction.
+        read_schema: The columns that the table had then, if there are `appended` ones.
     """
 
     arm = "merge"
@@ -42,6 +54,8 @@ class Merge(Operation):
     fragments: tuple[Fragment, ...]
     preserves_nullability: bool = False
     written: tuple[str, ...] = field(default=(), compare=False)
+    appended: tuple[Fragment, ...] = field(default=(), compare=False)
+    read_schema: Schema | None = field(default=None, compare=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Merge) -> Merge:
@@ -87,9 +101,10 @@ class Merge(Operation):
             InvalidInputError: If something else of the fragments changed than what is new.
             SchemaMismatchError: If a new file has fields that the schema does not have.
         """
-        theirs = {fragment.id: fragment for fragment in self.fragments}
         ours = {fragment.id: fragment for fragment in manifest.fragments}
-        if theirs.keys() != ours.keys() or len(theirs) != len(self.fragments):
+        theirs = {one.id: one for one in self.fragments if one.id in ours}
+        new = tuple(one for one in self.fragments if one.id not in ours)
+        if theirs.keys() != ours.keys() or len(theirs) + len(new) != len(self.fragments):
             raise InvalidInputError(
                 f"a merge of the fragments {[one.id for one in self.fragments]}; "
                 f"the table has {[*ours]}"
@@ -98,15 +113,49 @@ class Merge(Operation):
             _require_grown(ours[number], fragment, self.schema)
         ids = {field.id for field in self.schema.walk()}
         version = manifest.version + 1
-        fragments = tuple(
+        kept = (
             with_needed_files(_grown(ours[number], theirs[number], version), ids) for number in ours
         )
+        fragments = (*kept, *self._numbered(new, manifest))
         return replace(
             manifest,
             schema=self.schema,
             fragments=fragments,
             index_section=retained_indices(manifest.index_section, self.schema, fragments),
         )
+
+    @property
+    def can_follow_more(self) -> bool:
+        """Whether it only appends: then the fragments are the same, with others beside them."""
+        return bool(self.appended)
+
+    def rebase(self, store: Store, manifest: Manifest) -> Self | None:
+        """The same rows behind those that the table has now.
+
+        Returns:
+            None if the table has other columns now.
+        """
+        del store
+        if not self.appended or manifest.schema != self.read_schema:
+            return None
+        known = {field.id for field in manifest.schema.walk()}
+        added = {field.id for field in self.schema.walk()} - known
+        in_files = (file for one in manifest.fragments for file in one.files)
+        if any(not added.isdisjoint(file.fields) for file in in_files):
+            return None
+        return replace(self, fragments=appended_to(manifest, self.appended))
+
+    def _numbered(self, new: tuple[Fragment, ...], manifest: Manifest) -> tuple[Fragment, ...]:
+        """New fragments, whose ids others may have reserved meanwhile."""
+        require_fits(new, self.schema)
+        require_version(new, manifest)
+        return appended_to(manifest, new)[len(manifest.fragments) :]
+
+
+def appended_to(manifest: Manifest, new: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
+    """All fragments, with new ones behind those of a version."""
+    unassigned = (replace(fragment, id=FragmentId(0)) for fragment in new)
+    return (*manifest.fragments, *numbered(unassigned, manifest.highest_fragment_id))
 
 
 def _grown(old: Fragment, new: Fragment, version: int) -> Fragment:
