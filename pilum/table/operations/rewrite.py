@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from pilum.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
+from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
 from pilum.table.features import Feature
@@ -101,8 +101,7 @@ class Rewrite(Operation):
 
         Raises:
             CommitConflictError: If an index covers only some of the fragments of a group.
-            UnsupportedFeatureError: If an index does not tell what it covers, or if the moves of
-                rows with stable ids are to be written down.
+            UnsupportedFeatureError: If an index does not tell what it covers.
             CorruptFileError: If the indices or deletion files are damaged.
         """
         for path in self.written:  # for a version that somebody else has taken
@@ -139,11 +138,6 @@ class Rewrite(Operation):
 
     def _indices_of_ids(self, manifest: Manifest) -> bytes:
         """The indices of a table whose rows keep their ids: they need no record of moves."""
-        if self.records_moves:
-            raise UnsupportedFeatureError(
-                "the moves of rows with stable ids are not written down: indices of ids need no "
-                "remap; compact without defer_index_remap"
-            )
         groups = [([one.id for one in m.old], [one.id for one in m.new]) for m in self.moves]
         try:
             return with_rewritten_fragments(manifest.index_section, groups, stable_row_ids=True)
