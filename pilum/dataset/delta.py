@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from pilum.dataset.base import DatasetBase
+from pilum.dataset.operations import Transaction
 from pilum.dataset.options import request, require_count
 from pilum.dataset.scanner import LanceScanner
+from pilum.dataset.transaction_history import TransactionHistory
 from pilum.errors import InvalidInputError
 from pilum.table.delta import deleted_row_ids
 from pilum.table.snapshot import Snapshot
@@ -28,10 +29,25 @@ class DatasetDelta:
     counts for that later version only.
     """
 
-    def __init__(self, snapshot: Snapshot, begin: int, end: int) -> None:
-        self._snapshot = snapshot
+    def __init__(self, history: TransactionHistory, begin: int, end: int) -> None:
+        self._history = history
+        self._snapshot = history.snapshot
         self._begin = begin
         self._end = end
+
+    def list_transactions(self) -> list[Transaction | None]:
+        """The transactions of the versions, oldest first.
+
+        Returns:
+            None for those that were not kept.
+
+        Raises:
+            VersionNotFoundError: If one of the versions is not there (any more).
+            UnsupportedFeatureError: If nobody here knows an operation.
+            CorruptFileError: If one is damaged.
+        """
+        versions = range(self._begin + 1, self._end + 1)
+        return [self._history.read_transaction(version) for version in versions]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
         """Reads the rows that were added.
@@ -98,7 +114,7 @@ class DatasetDelta:
         return LanceScanner(self._snapshot, wanted).to_reader()
 
 
-class Deltas(DatasetBase):
+class Deltas(TransactionHistory):
     """Chapter of `LanceDataset`: changes between versions."""
 
     def delta(
@@ -127,9 +143,9 @@ class Deltas(DatasetBase):
             raise InvalidInputError("pass either compared_against or begin_version and end_version")
         if compared_against is not None:
             begin, end = compared_against, self._snapshot.manifest.version
-            return DatasetDelta(self._snapshot, require_count("compared_against", begin), end)
+            return DatasetDelta(self, require_count("compared_against", begin), end)
         return DatasetDelta(
-            self._snapshot,
+            self,
             require_count("begin_version", begin_version),
             require_count("end_version", end_version),
         )

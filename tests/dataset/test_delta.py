@@ -63,3 +63,16 @@ def test_without_stable_ids_nobody_can_tell(tmp_path: Path) -> None:
     for read in (delta.get_inserted_rows, delta.get_updated_rows):
         with pytest.raises(InvalidInputError, match="no stable row ids"):
             read()
+
+
+def test_transactions_tell_how(dataset: pilum.LanceDataset) -> None:
+    found = dataset.delta(begin_version=0, end_version=3).list_transactions()
+    assert [type(one.operation).__name__ for one in found if one] == [
+        "Overwrite",
+        "Delete",
+        "Append",
+    ]
+    assert [one.read_version for one in dataset.delta(2).list_transactions() if one] == [2]
+    assert dataset.delta(begin_version=2, end_version=1).list_transactions() == []
+    with pytest.raises(VersionNotFoundError):
+        dataset.delta(begin_version=2, end_version=9).list_transactions()
