@@ -31,6 +31,7 @@ OWN_NAMES = {
     ("LanceDataset", "pin"),
     ("LanceDataset", "pinned"),  # how the floors of the front make one
     ("LanceDataset", "snapshot"),  # what the front reads from
+    ("LanceDataset", "take_rows"),  # there it is private
     ("LanceScanner", "schema"),  # as pyarrow's readers have it
     ("Session", "index_cache_stats"),  # the reference has them, but not in Python
     ("Session", "metadata_cache_stats"),
