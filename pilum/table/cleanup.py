@@ -39,7 +39,7 @@ from pilum.table.owned_files import (
     references,
 )
 from pilum.table.pins import Pin, pinned_versions
-from pilum.table.versions import latest_manifest
+from pilum.table.versions import latest_manifest, list_manifests
 
 __all__ = ["CleanupPlan", "CleanupPolicy", "CleanupResult", "plan_cleanup", "run_cleanup"]
 
@@ -148,7 +148,7 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
     manifest.require_continuable(f"{store.uri}, version {manifest.version}")
     latest_manifest(store)  # an external store may have decided about one that is not listed yet
     listed = {entry.name: entry for entry in store.list(VERSIONS_FOLDER)}
-    names = manifest_names(listed, f"{store.uri}/{VERSIONS_FOLDER}")
+    names = manifest_names(listed, f"{store.uri}/{VERSIONS_FOLDER}") or list_manifests(store)
     line = Line.of(store, manifest.branch)
     pins = pinned_versions(line.root, line.branch)
     chooser = _Chooser(names, manifest.version, policy, {pin.version for pin in pins})

@@ -46,6 +46,7 @@ from pilum.table.footprint import Verdict, fragment_ids_of, verdict
 from pilum.table.index_segments import has_doubtful_coverage
 from pilum.table.jobs import Job
 from pilum.table.landed import find_job, uuid_at
+from pilum.table.latest_file import keep_version, replace_copies
 from pilum.table.manifest import THIS_WRITER, Manifest
 from pilum.table.manifest_file import (
     encode_manifest_file,
@@ -184,9 +185,13 @@ class _Committer:
             if landed := self._check(names):
                 return load_named(self.store, landed)
             manifest = self._build(names)
-            scheme = names[-1].scheme if names else scheme
+            if names:
+                scheme = names[-1].scheme
+                keep_version(self.store, names[-1])
             if self._publish(manifest, scheme.manifest_name(manifest.version)):
                 self._leave_hint(manifest.version)
+                if scheme is NamingScheme.V1:
+                    self._replace_copies()
                 clean_up_if_due(self.store, manifest)
                 return manifest
             if attempt + 1 < attempts and not pause.take():
@@ -367,6 +372,14 @@ class _Committer:
             self.store.put(transaction_path(self.transaction.file_name), self.data)
             return
         write_object(self.store, transaction_path(self.transaction.file_name), self.data)
+
+    def _replace_copies(self) -> None:
+        """For the oldest readers: the version exists without it, and the next commit mends it."""
+        written = None
+        with suppress(OSError):
+            while (name := latest_manifest(self.store)) and name != written:
+                replace_copies(self.store, name.path)  # again, if somebody was faster
+                written = name
 
     def _leave_hint(self, version: int) -> None:
         if self.store.lists_in_order:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pilum.storage.base import Store
+from pilum.table.latest_file import latest_file
 from pilum.table.names import (
     VERSIONS_FOLDER,
     ManifestName,
@@ -39,7 +40,10 @@ def listed_manifests(store: Store, since: int = 0) -> list[ManifestName]:
     names: Iterable[str] = store.names(VERSIONS_FOLDER)
     if store.lists_in_order:
         names = _until(names, since)
-    return manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}")
+    found = manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}")
+    if not found and (latest := latest_file(store)):
+        found = [latest]
+    return found
 
 
 def newest_listed(store: Store) -> ManifestName | None:
@@ -51,9 +55,10 @@ def newest_listed(store: Store) -> ManifestName | None:
     if store.lists_in_order:
         parsed = map(ManifestName.parse, store.names(VERSIONS_FOLDER))
         first = next(filter(None, parsed), None)
-        if first is None or first.scheme is NamingScheme.V2:
+        if first is not None and first.scheme is NamingScheme.V2:
             return first
-    return newest_manifest_name(store.names(VERSIONS_FOLDER), f"{store.uri}/{VERSIONS_FOLDER}")
+    names = store.names(VERSIONS_FOLDER)
+    return newest_manifest_name(names, f"{store.uri}/{VERSIONS_FOLDER}") or latest_file(store)
 
 
 def _until(names: Iterable[str], version: int) -> Iterator[str]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from pilum.errors import DatasetNotFoundError
 from pilum.storage.base import Store, write_object
+from pilum.table.latest_file import keep_version, remove_copies
 from pilum.table.names import VERSIONS_FOLDER, ManifestName, NamingScheme
-from pilum.table.versions import list_manifests
+from pilum.table.versions import latest_manifest
 
 __all__ = ["migrate_to_v2_names"]
 
@@ -20,16 +21,20 @@ __all__ = ["migrate_to_v2_names"]
 def migrate_to_v2_names(store: Store) -> None:
     """Renames all manifests; a table that has the newer names stays as it is.
 
-    Nobody may write to the table meanwhile.
+    Nobody may write to the table meanwhile. Copies of the newest manifest at the root go: who needs
+    them cannot read the newer names.
 
     Raises:
         DatasetNotFoundError: If there is no table.
         OSError: If the store failed.
     """
-    if not list_manifests(store):
+    name = latest_manifest(store)
+    if name is None:
         raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+    keep_version(store, name)
     parsed = (ManifestName.parse(entry.name) for entry in store.list(VERSIONS_FOLDER))
     old = {name for name in parsed if name and name.scheme is NamingScheme.V1}
     for name in sorted(old, key=lambda name: name.version, reverse=True):
         write_object(store, NamingScheme.V2.manifest_path(name.version), store.read(name.path))
         store.delete(name.path)
+    remove_copies(store)

@@ -31,6 +31,7 @@ __all__ = [
     "DELETIONS_FOLDER",
     "DETACHED_BIT",
     "HINT_PATH",
+    "LATEST_PATHS",
     "TABLE_FOLDERS",
     "TAGS_FOLDER",
     "TRANSACTIONS_FOLDER",
@@ -72,6 +73,9 @@ TABLE_FOLDERS = (
     INDICES_FOLDER,
 )
 """Folders with the files of one line of history."""
+
+LATEST_PATHS = ("_latest.manifest", "latest.manifest")
+"""Where the oldest writers keep a copy of the newest manifest."""
 
 HINT_PATH = f"{VERSIONS_FOLDER}/latest_version_hint.json"
 

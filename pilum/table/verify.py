@@ -43,7 +43,7 @@ from pilum.table.places import data_file_place, own_store, with_bases
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 from pilum.table.tags import list_tags
-from pilum.table.versions import latest_manifest
+from pilum.table.versions import latest_manifest, list_manifests
 
 __all__ = ["Fault", "FaultKind", "Findings", "verify"]
 
@@ -144,7 +144,7 @@ class _Check:
 
     def _names(self) -> list[ManifestName]:
         try:
-            return manifest_names(self._listed, VERSIONS_FOLDER)
+            return manifest_names(self._listed, VERSIONS_FOLDER) or list_manifests(self._store)
         except CorruptFileError as error:
             self._fault(FaultKind.DAMAGED, VERSIONS_FOLDER, None, str(error))
             parsed = map(ManifestName.parse, self._listed)
@@ -239,19 +239,25 @@ class _Check:
 
     def _look_for_orphans(self) -> None:
         keys: set[str] = set()
-        for name in self._listed:
-            is_manifest = ManifestName.parse(name) is not None or is_detached_name(name)
-            if is_manifest:
-                try:
-                    keys |= references(self._store, f"{VERSIONS_FOLDER}/{name}").keys
-                except (PilumError, OSError):
-                    return  # nobody can tell what it refers to
+        try:
+            for path in self._manifest_paths():
+                keys |= references(self._store, path).keys
+        except (PilumError, OSError):
+            return  # nobody can tell what it refers to
         for file in owned_files(self._store):
             if file.key not in keys:
                 what = "no version refers to it"
                 self._found.faults.append(
                     Fault(FaultKind.ORPHANED, file.path, file.size, None, what)
                 )
+
+    def _manifest_paths(self) -> list[str]:
+        names = (name for name in self._listed if ManifestName.parse(name) is not None)
+        attached = [f"{VERSIONS_FOLDER}/{name}" for name in names]
+        if not attached:
+            attached = [name.path for name in list_manifests(self._store)]
+        detached = filter(is_detached_name, self._listed)
+        return [*attached, *(f"{VERSIONS_FOLDER}/{name}" for name in detached)]
 
     def _require(self, path: str, size: int | None, version: int) -> bool:
         """Whether a file is there, with its size."""
@@ -281,7 +287,9 @@ class _Check:
         self._found.faults.append(Fault(kind, path, size, version, what))
 
     def _entry(self, name: ManifestName) -> Entry:
-        return self._listed[name.path.rpartition("/")[2]]
+        file_name = name.path.rpartition("/")[2]
+        found = self._listed.get(file_name)
+        return found or next(one for one in self._store.list("") if one.name == file_name)
 
 
 def _check_end(store: Store, fragment: Fragment, file: DataFile, size: int | None) -> None:

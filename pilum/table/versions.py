@@ -166,6 +166,10 @@ def _found(store: Store, version: int, load: Callable[[str], _T]) -> _T:
     if candidates and (settled := handler_of(store).settle(store, version)):
         with suppress(NotFoundError):
             return load(settled)
+    latest = latest_manifest(store)
+    if latest is not None and latest.version == version and latest.path not in candidates:
+        with suppress(NotFoundError):
+            return load(latest.path)
     raise _no_version(store, version)
 
 

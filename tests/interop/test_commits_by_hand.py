@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
+import pilum.fragment
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 
@@ -122,3 +124,22 @@ def test_migrated_names_are_read_alike(tmp_path: Path, first: Any) -> None:
         assert dataset.to_table()["a"].to_pylist() == [1, 2, 3]
         assert len(dataset.versions()) == 3
     assert not list(Path(path, "_versions").glob("?.manifest"))
+
+
+@pytest.mark.checklist("S3.1")
+def test_the_reference_goes_on_with_a_table_that_had_only_a_copy(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    lance.write_dataset(pa.table({"a": [1]}), path, enable_v2_manifest_paths=False)
+    (path / "_versions" / "1.manifest").rename(path / "_latest.manifest")
+    shutil.rmtree(path / "_versions")
+    with pytest.raises(ValueError, match="not found"):
+        lance.dataset(path)
+    pilum.dataset(path).insert({"a": [2]})
+    lance.dataset(path).insert(pa.table({"a": [3]}))
+    pilum.dataset(path).insert({"a": [4]})
+    for library in (pilum, lance):
+        dataset = library.dataset(str(path))
+        assert dataset.to_table()["a"].to_pylist() == [1, 2, 3, 4]
+        assert [entry["version"] for entry in dataset.versions()] == [1, 2, 3, 4]
+    newest = (path / "_versions" / "4.manifest").read_bytes()
+    assert (path / "_latest.manifest").read_bytes() == newest

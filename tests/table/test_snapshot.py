@@ -98,7 +98,7 @@ def test_what_is_no_table(tmp_path: Path, kind: str) -> None:
         Path(store.root, "_versions").mkdir(parents=True)
     if kind == "other files":
         store.put("_versions/latest_version_hint.json", b'{"version":1}')
-        store.put("_latest.manifest", b"")
+        store.put("_latest.manifest.tmp", b"")
     for open_it in (Snapshot.latest, list_versions, lambda store: Snapshot.at(store, 1)):
         with pytest.raises(DatasetNotFoundError, match="no Lance table at"):
             open_it(store)
