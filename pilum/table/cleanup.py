@@ -29,7 +29,7 @@ from pilum.errors import InvalidInputError, NotFoundError
 from pilum.storage.base import Entry, Store
 from pilum.table.lines import Line
 from pilum.table.manifest import Manifest
-from pilum.table.names import VERSIONS_FOLDER, ManifestName, is_detached_name, manifest_names
+from pilum.table.names import VERSIONS_FOLDER, ManifestName, is_detached_name
 from pilum.table.owned_files import (
     FileKind,
     OwnedFile,
@@ -39,7 +39,7 @@ from pilum.table.owned_files import (
     references,
 )
 from pilum.table.pins import Pin, pinned_versions
-from pilum.table.versions import latest_manifest, list_manifests
+from pilum.table.versions import list_manifests
 
 __all__ = ["CleanupPlan", "CleanupPolicy", "CleanupResult", "plan_cleanup", "run_cleanup"]
 
@@ -146,9 +146,8 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
         UnsupportedFeatureError: If a manifest has what may refer to files in unknown ways.
     """
     manifest.require_continuable(f"{store.uri}, version {manifest.version}")
-    latest_manifest(store)  # an external store may have decided about one that is not listed yet
+    names = list_manifests(store)  # before the folder is looked at: it may finish a commit
     listed = {entry.name: entry for entry in store.list(VERSIONS_FOLDER)}
-    names = manifest_names(listed, f"{store.uri}/{VERSIONS_FOLDER}") or list_manifests(store)
     line = Line.of(store, manifest.branch)
     pins = pinned_versions(line.root, line.branch)
     chooser = _Chooser(names, manifest.version, policy, {pin.version for pin in pins})
@@ -340,15 +339,12 @@ def _is_nobodys(file: OwnedFile, policy: CleanupPolicy) -> bool:
 
 
 def _manifest_file(name: ManifestName, listed: dict[str, Entry]) -> OwnedFile:
-    entry = listed[name.path.rpartition("/")[2]]
+    entry = listed.get(name.path.rpartition("/")[2], Entry("", 0))
     return OwnedFile(name.path, FileKind.MANIFEST, "", entry.size, entry.modified)
 
 
 def _needed_by_new_versions(store: Store, plan: CleanupPlan) -> set[str]:
     """What versions refer to that were committed since the plan was made."""
-    latest_manifest(store)
-    names = manifest_names(
-        (entry.name for entry in store.list(VERSIONS_FOLDER)), f"{store.uri}/{VERSIONS_FOLDER}"
-    )
+    names = list_manifests(store)
     new = [name for name in names if name.version not in plan.seen]
     return {key for one in _read_all(store, new) for key in one.keys}
