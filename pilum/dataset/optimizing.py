@@ -92,7 +92,7 @@ class DatasetOptimizer:
                 however few their rows are, and new ones get no further rows from there on; 90 GiB
                 by default. Files beside data files, which hold blobs, do not count.
             memory_limit: Bytes that all tasks at a time may take; 1 GiB by default, and a task
-                takes up to 256 MiB. One task always runs.
+                takes up to 320 MiB. One task always runs.
 
         Raises:
             CommitConflictError: If others changed all of the fragments, or overwrote the table.

@@ -40,7 +40,7 @@ from pilum.table.write import WriteOptions, write_fragments
 
 __all__ = ["TASK_BYTES", "commit_moves", "discard_moves", "rewrite_all", "rewrite_fragments"]
 
-TASK_BYTES = 256 * 1024 * 1024
+TASK_BYTES = 320 * 1024 * 1024
 """What a task takes at most, but for single rows that are larger."""
 
 _NO_LIMIT = 1 << 62

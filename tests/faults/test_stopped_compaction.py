@@ -59,12 +59,12 @@ def test_a_stopped_compaction_loses_nothing(
     with monkeypatch.context() as patch:
         stop_after(patch, effects)
         with suppress(_Killed):
-            dataset.optimize.compact_files(target_rows_per_fragment=20)
+            dataset.optimize.compact_files(target_rows_per_fragment=15)
     after = pilum.dataset(uri)
     assert sorted(after.to_table()["a"].to_pylist()) == [n for n in range(40) if n != 25]
     assert after.verify(deep=True).is_valid
     # Another one does the work, and what the first has left goes by its age.
-    after.optimize.compact_files(target_rows_per_fragment=20)
+    after.optimize.compact_files(target_rows_per_fragment=15)
     assert len(after.get_fragments()) == 2
     for path in (tmp_path / "table").rglob("*"):
         stamp = time.time() - 8 * 24 * 3600
