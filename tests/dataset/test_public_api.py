@@ -21,17 +21,20 @@ OWN_EXPORTS = {
 }
 OWN_PARAMETERS = {
     "buffer_alignment",  # of all that writes, as above
+    "dry_run",  # of what deletes
     "commit_handler",  # there only for what it knows itself
     "encoding_options",
     "idempotency_key",
     "schema_mode",
 }
 OWN_NAMES = {
+    ("LanceDataset", "advance"),  # how chapters and floors above move one on
     ("LanceDataset", "last_commit"),
     ("LanceDataset", "pin"),
     ("LanceDataset", "pinned"),  # how the floors of the front make one
     ("LanceDataset", "snapshot"),  # what the front reads from
     ("LanceDataset", "take_rows"),  # there it is private
+    ("LanceDataset", "verify"),  # there it is `validate`, and says less
     ("LanceScanner", "schema"),  # as pyarrow's readers have it
     ("Session", "index_cache_stats"),  # the reference has them, but not in Python
     ("Session", "metadata_cache_stats"),

@@ -37,7 +37,8 @@ def test_columns_and_rows(
 
 
 def test_columns_by_position_read_everything() -> None:
-    assert bind(pc.field(0) > 1, BATCH.schema).columns == ("a", "b", "st", "_rowid", "_rowaddr")
+    columns = bind(pc.field(0) > 1, BATCH.schema).columns
+    assert columns[:5] == ("a", "b", "st", "_rowid", "_rowaddr")
 
 
 def test_large_batches_keep_their_order() -> None:
