@@ -15,7 +15,7 @@ threads, small ones several at a time, and written in order. Source: docs/format
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -223,9 +223,10 @@ class FileWriter:
         for column in columns:
             for chain in column.waiting.flush():
                 self._encode(column, chain)
-        if self._bundle:
-            self._hand_out()
-        self._write_pages(keep=0)
+        # Nothing else is left to do meanwhile, so no other thread need be woken.
+        last = _encoded(self._bundle, self._version)
+        self._write_waiting(keep=0)
+        self._write_pages([column for column, _ in self._bundle], last)
         metadata = [pack_column(column.entries) for column in columns]
         self._body.end(in_files(self._schema), self._num_rows, metadata, self._version)
         self._sink.finish()
@@ -253,14 +254,17 @@ class FileWriter:
         bundle, self._bundle, self._bundle_bytes = self._bundle, [], 0
         future = submit(partial(_encoded, bundle, self._version))
         self._encoding.append(([column for column, _ in bundle], future))
-        self._write_pages(keep=num_threads())
+        self._write_waiting(keep=num_threads())
 
-    def _write_pages(self, keep: int) -> None:
+    def _write_waiting(self, keep: int) -> None:
         while len(self._encoding) > keep:
             columns, future = self._encoding.popleft()
-            for column, pages in zip(columns, future.result(), strict=True):
-                for page in pages:
-                    self._write_page(column, page)
+            self._write_pages(columns, future.result())
+
+    def _write_pages(self, columns: Iterable[_ColumnWriter], pages_of_each: _Pages) -> None:
+        for column, pages in zip(columns, pages_of_each, strict=True):
+            for page in pages:
+                self._write_page(column, page)
 
     def _write_page(self, column: _ColumnWriter, page: EncodedPage) -> None:
         buffers = tuple(self._body.buffer(buffer) for buffer in page.buffers)

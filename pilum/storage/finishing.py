@@ -30,6 +30,7 @@ class Finishing:
     def __init__(self) -> None:
         self._running: deque[tuple[Future[None], int]] = deque()
         self._held_bytes = 0
+        self._is_last = False
 
     def sink(self, sink: Sink) -> Sink:
         """The same sink, whose `finish` returns at once. Its failures are raised by `wait`."""
@@ -41,11 +42,18 @@ class Finishing:
         Raises:
             OSError: If the store failed at one of the sinks before.
         """
+        if self._is_last:
+            _finish(sink)
+            return
         held_bytes = min(sink.position, _MOST_BYTES_OF_ONE)
         self._running.append((submit_request(partial(_finish, sink)), held_bytes))
         self._held_bytes += held_bytes
         while len(self._running) > _MOST_RUNNING or self._held_bytes > _MOST_BYTES:
             self._wait_for_oldest()
+
+    def begin_last(self) -> None:
+        """Says that one sink is left: its `finish` is waited for, so no thread need be woken."""
+        self._is_last = True
 
     def wait(self) -> None:
         """Waits until all sinks are finished.

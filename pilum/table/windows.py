@@ -123,7 +123,7 @@ class _Task:
 
     @property
     def has_started(self) -> bool:
-        return self._future is not None
+        return self._future is not None or self._arrays is not None
 
     def start(self) -> Future[list[pa.Array]]:
         """Hands it out, unless it is; no segment may follow."""
@@ -135,7 +135,9 @@ class _Task:
     def arrays(self) -> list[pa.Array]:
         """Waits for the arrays of the segments; once, as each column asks for its own."""
         if self._arrays is None:
-            self._arrays = self.start().result()
+            # Who waits can as well read what no other thread has begun.
+            is_mine = self._future is None and not self._is_remote
+            self._arrays = _read(self.segments) if is_mine else self.start().result()
         return self._arrays
 
     def cancel(self) -> None:
@@ -153,6 +155,7 @@ class _Tasks:
     def __init__(self, is_remote: bool) -> None:
         self._is_remote = is_remote
         self._last = _Task(is_remote)
+        self._has_others = False
 
     def add(
         self, segment: Segment, kept: pa.BooleanArray | None, size_bytes: float
@@ -160,6 +163,7 @@ class _Tasks:
         """Returns the task of a segment, and the place of its array in the result."""
         if self._last.has_started:
             self._last = _Task(self._is_remote)
+            self._has_others = True
         task = self._last
         task.segments.append((segment, kept))
         task.size_bytes += size_bytes
@@ -168,8 +172,9 @@ class _Tasks:
         return task, len(task.segments) - 1
 
     def flush(self) -> None:
-        """Hands out what is left."""
-        if self._last.segments:
+        """Hands out what is left, unless it is all there is and waiting for it would be as long."""
+        is_worth_it = self._has_others or self._is_remote
+        if self._last.segments and not self._last.has_started and is_worth_it:
             self._last.start()
 
 

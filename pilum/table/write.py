@@ -136,6 +136,7 @@ class _RollingWriter:
 
     def finish(self) -> tuple[Fragment, ...]:
         """Finishes the last file, and waits until all are durable."""
+        self._finishing.begin_last()
         if self._file:
             self._close(self._file)
         self._finishing.wait()
