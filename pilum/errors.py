@@ -193,7 +193,7 @@ class CommitConflictError(CommitError):
 
     def __init__(
         self,
-        message: str,
+        message: str = "",
         *,
         retryable: bool = False,
         operation: str | None = None,

@@ -18,7 +18,6 @@ Source: docs/format/table.md, "Commit protocol".
 
 from __future__ import annotations
 
-import random
 import secrets
 import time
 from contextlib import suppress
@@ -39,6 +38,7 @@ from pilum.format.schema import Schema
 from pilum.storage.base import Store, write_object
 from pilum.table.assignment import with_assigned_rows
 from pilum.table.auto_cleanup import clean_up_if_due
+from pilum.table.backoff import Backoff
 from pilum.table.commit_handler import handler_of
 from pilum.table.counted import with_counted_rows
 from pilum.table.dictionaries import with_dictionaries_of_files
@@ -70,9 +70,6 @@ from pilum.table.versions import latest_manifest, list_manifests, load_named, lo
 __all__ = ["commit", "commit_detached"]
 
 _ATTEMPTS = 20
-_BUDGET_SECONDS = 30.0
-_FIRST_SLOTS = 4
-_MAX_SLOTS = 256
 _OUTCOME_PAUSES_SECONDS = (0.0, 0.05, 0.2)
 
 
@@ -175,7 +172,7 @@ class _Committer:
             discard_file(store, path)
 
     def run(self, attempts: int, scheme: NamingScheme) -> Manifest:
-        pause = _Pause()
+        pause = Backoff()
         for attempt in range(attempts):
             if self.job and (found := find_job(self.store, self.job)):
                 if self.transaction.uuid not in found.transaction_file:
@@ -386,24 +383,3 @@ class _Committer:
             return  # the first name of a listing says it
         with suppress(OSError):  # advice for others; the version exists with or without it
             self.store.put(HINT_PATH, f'{{"version":{version}}}'.encode())
-
-
-class _Pause:
-    """Random pauses that grow with every loss, so that writers spread out."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._unit: float | None = None
-        self._slots = _FIRST_SLOTS
-
-    def take(self) -> bool:
-        """Sleeps; False if the time for all attempts is used up."""
-        elapsed = time.monotonic() - self._start
-        if self._unit is None:
-            self._unit = elapsed  # the first attempt tells how long a commit takes here
-        seconds = random.randrange(self._slots) * self._unit
-        self._slots = min(2 * self._slots, _MAX_SLOTS)
-        if elapsed + seconds > _BUDGET_SECONDS:
-            return False
-        time.sleep(seconds)
-        return True

@@ -14,6 +14,7 @@ Source: docs/format/table.md, "Commit protocol".
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -39,6 +40,13 @@ __all__ = [
 
 CommitLock = Callable[[int], AbstractContextManager[object]]
 """Given the number of a version, a context in which nobody else writes that version."""
+
+
+_REFUSALS = frozenset(
+    {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EPERM}
+    | {errno.EROFS}
+)
+"""What a file system says at once: nothing is under way that could still arrive."""
 
 
 class CommitHandler(Protocol):
@@ -82,8 +90,20 @@ class ConditionalPut:
     """The store itself lets exactly one writer create a name."""
 
     def publish(self, store: Store, name: ManifestName, data: bytes) -> bool:
-        """Creates the manifest unless there is one of its name."""
-        return store.put_if_absent(name.path, data)
+        """Creates the manifest unless there is one of its name.
+
+        Raises:
+            CommitError: If the file system refused, and there is no such version afterwards.
+            OSError: If the store failed otherwise.
+        """
+        try:
+            return store.put_if_absent(name.path, data)
+        except OSError as error:
+            if error.errno in _REFUSALS and not store.is_remote and not exists(store, name.path):
+                raise CommitError(
+                    f"{store.uri}: version {name.version} could not be written: {error}"
+                ) from error
+            raise
 
     def names(self, store: Store, since: int = 0) -> list[ManifestName]:
         """What the folder of versions holds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -186,6 +187,27 @@ def test_an_unknown_outcome_is_told_and_nothing_deleted(
     assert store.read(f"_transactions/{transaction.file_name}") == transaction.to_bytes()
     assert commit(store, transaction).version == 3  # the same transaction is safe to repeat
     assert Snapshot.latest(store).num_rows == 12
+
+
+@dataclass(frozen=True, slots=True)
+class FullDisk(LocalStore):
+    """A store without room for manifests; `late` after they have their names."""
+
+    late: bool = False
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        if self.late:
+            LocalStore.put_if_absent(self, path, data)
+        raise OSError(errno.ENOSPC, "no space left on device", path)
+
+
+def test_a_full_disk_is_no_unknown_outcome(store: LocalStore, make_fragment: MakeFragment) -> None:
+    before = set(Path(store.root).rglob("*"))
+    transaction = Transaction(2, Append((make_fragment(4),)))
+    with pytest.raises(CommitError, match=r"version 3 could not be written: .*no space left"):
+        commit(FullDisk(store.root, sync=False), transaction)
+    assert set(Path(store.root).rglob("*")) == before
+    assert commit(FullDisk(store.root, sync=False, late=True), transaction).version == 3
 
 
 def test_no_answer_and_another_version_there_means_that_it_lost(

@@ -1,0 +1,40 @@
+"""Pauses between attempts to commit: random, longer with every loss, in proportion to the work.
+
+    lost    1       2       3       4       …      the n-th pause is a random number of slots,
+    slots   0..3    0..7    0..15   0..31   …      each as long as the first attempt took
+
+Writers that lost together draw different slots, and with every round there are twice as many.
+Source: docs/format/table.md, "Commit protocol".
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+__all__ = ["Backoff"]
+
+_BUDGET_SECONDS = 30.0
+_FIRST_SLOTS = 4
+_MAX_SLOTS = 256
+
+
+class Backoff:
+    """The pauses of one commit; made when its first attempt begins."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._unit: float | None = None
+        self._slots = _FIRST_SLOTS
+
+    def take(self) -> bool:
+        """Sleeps; False, and no sleep, if the time for all attempts is used up."""
+        elapsed = time.monotonic() - self._start
+        if self._unit is None:
+            self._unit = elapsed  # the first attempt tells how long a commit takes here
+        seconds = random.randrange(self._slots) * self._unit
+        self._slots = min(2 * self._slots, _MAX_SLOTS)
+        if elapsed + seconds > _BUDGET_SECONDS:
+            return False
+        time.sleep(seconds)
+        return True
