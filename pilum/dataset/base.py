@@ -15,13 +15,12 @@ from pilum.storage.io_stats import IOStats
 from pilum.table.commit_handler import (
     CommitHandler,
     CommitLock,
-    ConditionalPut,
     handler_of,
 )
 from pilum.table.features import Feature
 from pilum.table.json_columns import given_schema
 from pilum.table.lines import Line, uri_of_line
-from pilum.table.open import open_table
+from pilum.table.open import handler_named, open_table
 from pilum.table.references import Reference, locate
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
@@ -98,6 +97,13 @@ class DatasetBase:
     def snapshot(self) -> Snapshot:
         """The pinned version, for the floors below."""
         return self._snapshot
+
+    @property
+    def given_handler(self) -> CommitHandler | None:
+        """Who decides about versions, if neither location nor storage options name it."""
+        handler = handler_of(self._snapshot.store)
+        named = handler_named(self._uri, self._storage_options)
+        return None if handler == named else handler
 
     def advance(self, snapshot: Snapshot) -> None:
         """Moves this dataset to a version that it has committed or found, but never back."""
@@ -178,9 +184,7 @@ class DatasetBase:
 
     def __reduce__(self) -> tuple[Any, ...]:
         version = self._snapshot.manifest.version
-        handler = handler_of(self._snapshot.store)
-        same = handler == handler_of(open_table(self._uri, self._storage_options))
-        given = None if same else handler
+        given = self.given_handler
         return _reopen, (type(self), self._uri, version, self._storage_options, given)
 
 
@@ -199,13 +203,14 @@ def store_of(
         return open_table(
             uri, storage_options, commit_lock=commit_lock, commit_handler=commit_handler
         )
-    store = uri.snapshot.store
-    if storage_options is None and commit_lock is None and commit_handler is None:
-        return store
-    if commit_lock is None and commit_handler is None and handler_of(store) != ConditionalPut():
-        commit_handler = handler_of(store)
+    is_same = commit_lock is None and commit_handler is None
+    if is_same and storage_options is None:
+        return uri.snapshot.store
     return open_table(
-        uri.uri, storage_options, commit_lock=commit_lock, commit_handler=commit_handler
+        uri.uri,
+        options_of(uri, storage_options),
+        commit_lock=commit_lock,
+        commit_handler=uri.given_handler if is_same else commit_handler,
     )
 
 

@@ -14,19 +14,25 @@ Source: docs/guide/concurrency.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qsl, unquote
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
 from pilum.storage.open import open_store
-from pilum.table.commit_handler import CommitHandler, CommitLock, LockedPut, TableStore
+from pilum.table.commit_handler import (
+    CommitHandler,
+    CommitLock,
+    ConditionalPut,
+    LockedPut,
+    TableStore,
+)
 from pilum.table.external.dynamodb import DynamoEntries
 from pilum.table.external.handler import ExternalManifests, ManifestEntries
 from pilum.table.external.postgresql import PostgresEntries
 from pilum.table.external.sqlite import SqliteEntries
 
-__all__ = ["open_table"]
+__all__ = ["handler_named", "open_table"]
 
 _DYNAMO_SCHEME = "s3+ddb://"
 _TABLE_PARAMETER = "ddbTableName"
@@ -55,11 +61,9 @@ def open_table(
             decide.
     """
     options = dict(storage_options or {})
-    option = options.pop(_OPTION, None)
-    location, dynamo = _without_parameter(os.fspath(uri))
+    location, _ = _without_parameter(os.fspath(uri))
     deciders: list[CommitHandler] = [
-        *([ExternalManifests(DynamoEntries.of(dynamo, options))] if dynamo else []),
-        *([ExternalManifests(_entries(option, options))] if option is not None else []),
+        *_named(uri, options),
         *([LockedPut(commit_lock)] if commit_lock else []),
         *([commit_handler] if commit_handler else []),
     ]
@@ -68,9 +72,30 @@ def open_table(
             f"{location}: only one may decide about versions: an s3+ddb:// location, the storage "
             f"option {_OPTION!r}, commit_lock or commit_handler"
         )
-    of_store = {key: value for key, value in options.items() if key.lower() != _ENDPOINT_OPTION}
+    ours = {_OPTION, _ENDPOINT_OPTION}
+    of_store = {key: value for key, value in options.items() if key.lower() not in ours}
     store = open_store(location, of_store)
     return TableStore(store, deciders[0]) if deciders else store
+
+
+def handler_named(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> CommitHandler:
+    """Who decides about the versions of a table that is opened without a lock or handler.
+
+    Raises:
+        InvalidInputError: For a location or option that is malformed.
+    """
+    return next(_named(uri, storage_options or {}), ConditionalPut())
+
+
+def _named(uri: str | os.PathLike[str], options: Mapping[str, str]) -> Iterator[CommitHandler]:
+    """What the location and the options name, each."""
+    _, dynamo = _without_parameter(os.fspath(uri))
+    if dynamo:
+        yield ExternalManifests(DynamoEntries.of(dynamo, options))
+    if (option := options.get(_OPTION)) is not None:
+        yield ExternalManifests(_entries(option, options))
 
 
 def _without_parameter(uri: str) -> tuple[str, str | None]:

@@ -1,8 +1,8 @@
 """A process that changes a table again and again, and says what was acknowledged.
 
-Arguments: library, path, number of the worker, changes. It prints "ready", waits for a line, and
-then prints one JSON text for each change that succeeded, with the version that it became. Of
-changes that failed it prints the error; they must have had no effect.
+Arguments: library, path, number of the worker, changes, storage options (JSON). It prints "ready",
+waits for a line, and then prints one JSON text for each change that succeeded, with the version
+that it became. Of changes that failed it prints the error; they must have had no effect.
 
 Each worker deletes and updates only rows that it has appended itself, so that what a change does
 follows from the order of the versions alone.
@@ -25,11 +25,10 @@ Told = dict[str, Any] | None
 class Worker:
     """What one process remembers."""
 
-    def __init__(self, library: Any, path: str, number: int) -> None:
+    def __init__(self, library: Any, path: str, number: int, options: dict[str, str]) -> None:
         self.lance = library
         self.path = path
-        # A process that is not killed by the machine loses nothing: nobody waits for the device.
-        self.options = {"sync": "false"} if library.__name__ == "pilum" else {}
+        self.options = options
         self.number = number
         self.random = random.Random(number)
         self.ids: list[int] = []
@@ -128,8 +127,8 @@ def in_list(ids: list[int]) -> str:
 
 def main() -> None:
     """Runs the worker."""
-    library, path, number, changes = sys.argv[1:]
-    worker = Worker(import_module(library), path, int(number))
+    library, path, number, changes, options = sys.argv[1:]
+    worker = Worker(import_module(library), path, int(number), json.loads(options))
     print("ready", flush=True)
     sys.stdin.readline()
     for _ in range(int(changes)):
