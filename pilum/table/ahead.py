@@ -1,4 +1,4 @@
-"""What waits for a store that is far away is begun early, and several at once.
+"""Fragments of a store that is far away are opened before they are read, several at once.
 
 On a local disk the next file is opened when the last one is read: waiting is short, and threads
 cost more. At a store that answers after 30 ms, a thousand fragments one after the other would be
@@ -8,33 +8,17 @@ half a minute of nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import TypeVar
 
 from pilum.format.schema import Field
 from pilum.parallel import submit_waiting
-from pilum.storage.base import Store
 from pilum.table.files import FragmentReader
 
-__all__ = ["at_once", "opened_ahead"]
-
-T = TypeVar("T")
+__all__ = ["opened_ahead"]
 
 _MOST_AHEAD = 31
-
-
-def at_once(store: Store, tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Results of tasks that wait for a store, in order; side by side if it is far away."""
-    if not store.is_remote or len(tasks) < 2:
-        return [task() for task in tasks]
-    futures = [submit_waiting(task) for task in tasks]
-    try:
-        return [future.result() for future in futures]
-    finally:
-        for future in futures:
-            future.cancel()
 
 
 def opened_ahead(

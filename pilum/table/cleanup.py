@@ -22,10 +22,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Self
 
 from pilum.errors import InvalidInputError, NotFoundError
+from pilum.storage.ahead import in_turn
 from pilum.storage.base import Entry, Store
 from pilum.table.lines import Line
 from pilum.table.manifest import Manifest
@@ -268,9 +270,14 @@ class _Remover:
 
 
 def _read_all(store: Store, names: list[ManifestName]) -> Iterator[References]:
-    for name in names:
-        with suppress(NotFoundError):  # another cleanup is at work
-            yield references(store, name.path)
+    tasks = (partial(_references, store, name.path) for name in names)
+    yield from filter(None, in_turn(store, tasks))
+
+
+def _references(store: Store, path: str) -> References | None:
+    with suppress(NotFoundError):  # another cleanup is at work
+        return references(store, path)
+    return None
 
 
 class _Chooser:

@@ -19,7 +19,7 @@ from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
-from pilum.table.ahead import at_once
+from pilum.storage.ahead import at_once
 from pilum.table.columns import META_COLUMNS
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.files import FragmentReader

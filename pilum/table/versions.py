@@ -6,10 +6,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from pilum.errors import CorruptFileError, DatasetNotFoundError, NotFoundError, VersionNotFoundError
 from pilum.format.pb import table_pb2
+from pilum.storage.ahead import at_once
 from pilum.storage.base import Store
 from pilum.table.commit_handler import handler_of
 from pilum.table.manifest import Manifest
@@ -147,7 +149,7 @@ def list_versions(store: Store) -> list[VersionInfo]:
     names = list_manifests(store)
     if not names:
         raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
-    return [_describe(load_message(store, name.path)) for name in names]
+    return at_once(store, [partial(_described, store, name.path) for name in names])
 
 
 def _load(store: Store, path: str, version: int) -> Manifest:
@@ -188,6 +190,10 @@ def _candidates(version: int) -> list[str]:
     if is_detached(version):
         return [detached_manifest_path(version)]
     return [scheme.manifest_path(version) for scheme in (NamingScheme.V2, NamingScheme.V1)]
+
+
+def _described(store: Store, path: str) -> VersionInfo:
+    return _describe(load_message(store, path))
 
 
 def _describe(message: table_pb2.Manifest) -> VersionInfo:
