@@ -12,8 +12,10 @@ made. Source: docs/format/table.md, "Files".
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 from pilum.errors import NotFoundError
+from pilum.storage.ahead import in_turn
 from pilum.storage.base import Store, write_object
 from pilum.table.manifest_file import load_message
 from pilum.table.names import LATEST_PATHS, ManifestName, NamingScheme
@@ -27,9 +29,13 @@ def latest_file(store: Store) -> ManifestName | None:
     Raises:
         CorruptFileError: If its bytes contradict the format.
     """
-    for path in LATEST_PATHS:
-        with suppress(NotFoundError):
-            return ManifestName(load_message(store, path).version, path, NamingScheme.V1)
+    tasks = [partial(_copy, store, path) for path in LATEST_PATHS]
+    return next(filter(None, in_turn(store, tasks)), None)
+
+
+def _copy(store: Store, path: str) -> ManifestName | None:
+    with suppress(NotFoundError):
+        return ManifestName(load_message(store, path).version, path, NamingScheme.V1)
     return None
 
 

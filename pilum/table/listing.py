@@ -55,7 +55,9 @@ def newest_listed(store: Store) -> ManifestName | None:
     if store.lists_in_order:
         parsed = map(ManifestName.parse, store.names(VERSIONS_FOLDER))
         first = next(filter(None, parsed), None)
-        if first is not None and first.scheme is NamingScheme.V2:
+        if first is None:
+            return latest_file(store)
+        if first.scheme is NamingScheme.V2:
             return first
     names = store.names(VERSIONS_FOLDER)
     return newest_manifest_name(names, f"{store.uri}/{VERSIONS_FOLDER}") or latest_file(store)

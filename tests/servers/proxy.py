@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -32,10 +32,12 @@ class Proxy:
     Attributes:
         url: What clients are told.
         requests: Method and path of all requests so far.
+        before: Called with each request, by the thread that serves it.
     """
 
     url: str
     requests: list[tuple[str, str]] = field(default_factory=list)
+    before: Callable[[], object] = int
     _plans: list[tuple[str, str, Fault]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -88,6 +90,7 @@ def _handler(port: int) -> type[BaseHTTPRequestHandler]:
         def _forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             proxy: Proxy = self.server.proxy  # type: ignore[attr-defined]
+            proxy.before()
             fault = proxy.fault_of(self.command, self.path)
             if fault is Fault.REFUSED:
                 self._answer(503, [], b"")
