@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from interop.comparison import as_stored, assert_same
+from interop.strategies import tables
 
 import pilum
 from pilum.errors import UnsupportedFeatureError
@@ -34,7 +36,7 @@ def append(uri: str, first: int, rows: int, **more: Any) -> None:
     pilum.write_dataset(table, uri, mode="append", **more)
 
 
-@settings(max_examples=25, suppress_health_check=_SHARED_FOLDER, deadline=None)
+@settings(max_examples=20, suppress_health_check=_SHARED_FOLDER, deadline=None)
 @given(
     fragments=st.lists(st.tuples(st.integers(1, 30), st.integers(0, 8)), min_size=1, max_size=9),
     indexed=st.integers(0, 9),
@@ -98,6 +100,36 @@ def test_the_reference_reads_what_was_compacted(tmp_path: Path, version: str) ->
     assert lance.dataset(uri).to_table() == expected
     assert dataset.version == lance.dataset(uri).version
     lance.dataset(uri).validate()
+
+
+@settings(max_examples=20, suppress_health_check=_SHARED_FOLDER, deadline=None)
+@given(
+    table=tables(max_columns=2),
+    version=st.sampled_from(["2.1", "2.2"]),
+    parts=st.integers(2, 4),
+    deleted=st.sampled_from(["a_key < 0", "a_key % 3 = 1", "a_key % 50 <> 7"]),
+    batch_size=st.sampled_from([None, 7, 100]),
+)
+def test_every_bit_is_kept(
+    tmp_path: Path,
+    table: pa.Table,
+    version: str,
+    parts: int,
+    deleted: str,
+    batch_size: int | None,
+) -> None:
+    uri = str(tmp_path / str(next(_NUMBERS)))
+    table = table.append_column("a_key", pa.array(range(table.num_rows), pa.int64()))
+    rows_per_file = max(-(-table.num_rows // parts), 1)
+    dataset = pilum.write_dataset(
+        table, uri, max_rows_per_file=rows_per_file, data_storage_version=version
+    )
+    dataset.delete(deleted)
+    expected = dataset.to_table()
+    dataset.optimize.compact_files(batch_size=batch_size, materialize_deletions_threshold=0)
+    assert_same(dataset.to_table(), expected)
+    assert_same(lance.dataset(uri).to_table(), as_stored(expected))
+    assert len(dataset.get_fragments()) <= 1
 
 
 def test_files_of_another_version_take_the_place_of_some(tmp_path: Path) -> None:
