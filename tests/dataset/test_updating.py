@@ -121,6 +121,7 @@ def test_rows_by_their_ids(dataset: pilum.LanceDataset) -> None:
     assert column(dataset, "a") == [0, 1, 2, 4, 7, 8, 9, -1, -1]
 
 
+@pytest.mark.checklist("S2.7", "S2.9")
 def test_two_writers_change_other_rows_of_a_fragment(dataset: pilum.LanceDataset) -> None:
     other = pilum.dataset(dataset.uri)
     third = pilum.dataset(dataset.uri)

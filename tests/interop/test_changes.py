@@ -116,6 +116,7 @@ def operation(path: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.checklist("S2.12")
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
 @pytest.mark.parametrize("call", [*MERGES.values(), *UPDATES.values()], ids=[*MERGES, *UPDATES])
 def test_the_same_call_does_the_same(tmp_path: Path, call: Call, stable: bool) -> None:
@@ -198,7 +199,7 @@ def test_the_builder_is_called_like_that_of_the_reference(tmp_path: Path) -> Non
     pilum.write_dataset(TABLE, path)
     ours, theirs = (type(library.dataset(path).merge_insert("k")) for library in (pilum, lance))
     names = {name for name in dir(ours) if not name.startswith("_")}
-    assert names - set(dir(theirs)) == {"when_matched_update"}
+    assert names - set(dir(theirs)) == {"idempotency_key", "when_matched_update"}
     for name in names & set(dir(theirs)):
         mine, other = (inspect.signature(getattr(one, name)).parameters for one in (ours, theirs))
         assert [(one.name, one.default, one.kind) for one in mine.values()] == [
