@@ -24,6 +24,7 @@ from pilum.errors import (
     UnsupportedFeatureError,
 )
 from pilum.expressions import BoundProjection, bind
+from pilum.format.extension import storage_type
 from pilum.format.schema import Schema
 from pilum.table import transaction
 from pilum.table.jobs import JobKey
@@ -66,7 +67,7 @@ class _Wanted:
         schema = snapshot.schema
         scope = pa.schema(
             [
-                pa.field(SOURCE, pa.struct(list(source))),
+                pa.field(SOURCE, pa.struct(self._source_fields(snapshot, source))),
                 pa.field(TARGET, pa.struct([*snapshot.described.arrow, *_META])),
             ]
         )
@@ -86,6 +87,17 @@ class _Wanted:
             others,
             inserts_primary_keys=self.inserts and frozenset(self.on) == primary,
         )
+
+    def _source_fields(self, snapshot: Snapshot, source: pa.Schema) -> list[pa.Field]:
+        """Columns of the source: as the table has them, if they become columns of it."""
+        known = snapshot.described.arrow
+        becomes = self.inserts or (self.matched is Matched.UPDATED and self.values is None)
+        return [
+            known.field(field.name)
+            if becomes and field.name in known.names
+            else pa.field(field.name, storage_type(field.type))
+            for field in source
+        ]
 
 
 class MergeInsertBuilder:

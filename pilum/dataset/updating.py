@@ -15,10 +15,11 @@ from pilum.dataset.options import Filter
 from pilum.dataset.retrying import Retries
 from pilum.dataset.transactions import publish, require_version
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
-from pilum.expressions import BoundProjection, bind, bind_assignment
+from pilum.expressions import BoundProjection, bind, bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs
-from pilum.format.schema import Schema
+from pilum.format.schema import Field, Schema
 from pilum.table.jobs import JobKey
+from pilum.table.json_columns import is_json_field
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
 from pilum.table.update import update_rows
@@ -115,8 +116,16 @@ def bind_values(
             raise ColumnNotFoundError(f"no column {name!r}; the columns are {schema.names}")
         if has_blobs(schema.by_name[name]):
             raise UnsupportedFeatureError(f"{name!r}: columns of blobs cannot be set")
-        values[name] = bind_assignment(text, scope, schema.by_name[name].arrow_type)
+        values[name] = _bound(text, schema.by_name[name], scope)
     return values
+
+
+def _bound(text: str, field: Field, scope: pa.Schema) -> BoundProjection:
+    if not field.is_json:
+        return bind_assignment(text, scope, field.arrow_type)
+    found = bind_projection(text, scope)
+    is_binary = is_json_field(found.field)  # else it is text, to be parsed as it is written
+    return found if is_binary else bind_assignment(text, scope, pa.string())
 
 
 def _update(

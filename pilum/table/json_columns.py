@@ -148,8 +148,13 @@ def _has_json(schema: pa.Schema) -> bool:
     return any(map(_is_marked, schema))
 
 
+def is_json_field(field: pa.Field) -> bool:
+    """Whether an Arrow field is binary JSON, as it is stored."""
+    return bool(field.metadata and field.metadata.get(EXTENSION_NAME.encode()) == _MARK)
+
+
 def _is_marked(field: pa.Field) -> bool:
-    if field.metadata and field.metadata.get(EXTENSION_NAME.encode()) == _MARK:
+    if is_json_field(field):
         return True
     kind = field.type
     return pt.is_nested(kind) and any(_is_marked(kind.field(i)) for i in range(kind.num_fields))

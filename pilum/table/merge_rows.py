@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from pilum.expressions import BoundFilter, BoundProjection
 from pilum.format.blobs import has_blobs
+from pilum.format.extension import storage_type
+from pilum.format.retype import retyped
 from pilum.format.schema import Schema
 from pilum.table.align import Alignment, align
 from pilum.table.compaction_rows import written_schema
@@ -255,7 +257,10 @@ class _Merge:
         source = self.spool.take(rows, of_source)
         if self.clauses.takes_all:
             source = self._aligned(of_source).batch(source)
-        columns = {f"{SOURCE}.{name}": column for name, column in _items(source)}
+        columns = {
+            f"{SOURCE}.{name}": retyped(column, storage_type(column.type))
+            for name, column in _items(source)
+        }
         if of_target:
             table = take_addresses(self.snapshot, addresses, of_target)
             (target,) = batches([table], len(addresses))

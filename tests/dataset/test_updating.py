@@ -276,3 +276,27 @@ def test_conditions_on_ids_read_only_these_rows(tmp_path: Path, stable: bool) ->
     assert dataset.update({"a": "-1"}, where)["num_rows_updated"] == 10
     # Only ids that are stable stay with the rows.
     assert dataset.delete(where) == {"num_deleted_rows": 10 if stable else 0}
+
+
+def test_json_is_set_as_text(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "a": [1, 2, 3],
+            "j": pa.array(['{"x":1}', "[1,2]", None], pa.json_()),
+            "s": ['"text"', None, "5"],
+        }
+    )
+    dataset = pilum.write_dataset(table, tmp_path / "t", data_storage_version="2.2")
+    dataset.update({"j": "'{\"z\": 2}'"}, "a = 1")
+    dataset.update({"j": "s"}, "a = 3")
+    dataset.update({"j": "j", "s": "'same'"}, "a <> 3")
+    assert column(dataset, "j") == ["5", "[1,2]", '{"z":2}']
+    dataset.update({"j": "NULL"}, "a = 3")
+    source = pa.table({"a": [1, 4], "j": pa.array(['{"y":1}', "[4]"], pa.json_())})
+    dataset.merge_insert("a").when_matched_update({"j": "source.j"}).execute(source)
+    dataset.merge_insert("a").when_not_matched_insert_all().execute(source)
+    assert column(dataset, "j") == ["[1,2]", None, '{"y":1}', "[4]"]
+    before = files(dataset)
+    with pytest.raises(InvalidInputError, match="JSON"):
+        dataset.update({"j": "'{bad'"})
+    assert files(dataset) == before

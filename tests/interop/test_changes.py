@@ -11,10 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from interop.comparison import as_stored, assert_same
+from interop.strategies import tables
 
 import pilum
 from pilum.table.transaction import load_transaction
@@ -175,6 +178,33 @@ def test_both_take_turns(steps: list[tuple[bool, str]], stable: bool) -> None:
         rows = contents(lance.dataset(both), stable=stable)
         assert contents(pilum.dataset(both), stable=stable) == rows
         lance.dataset(both).validate()
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(table=tables(max_columns=2), version=st.sampled_from(["2.1", "2.2"]), stable=st.booleans())
+def test_values_of_all_types_move_unchanged(table: pa.Table, version: str, stable: bool) -> None:
+    keys = np.arange(table.num_rows)
+    table = as_stored(table.append_column("the key", pa.array(keys)))
+    with tempfile.TemporaryDirectory() as path:
+        dataset = pilum.write_dataset(
+            table,
+            path,
+            mode="append",
+            data_storage_version=version,
+            max_rows_per_file=4096,
+            enable_stable_row_ids=stable,
+        )
+        dataset.update({"the key": "`the key`"}, "`the key` % 3 = 1")
+        order = np.concatenate([keys[keys % 3 != 1], keys[keys % 3 == 1]])
+        source = table.take(pa.array(keys[keys % 2 == 1]))
+        dataset.merge_insert("the key").when_matched_update_all().execute(source)
+        few = table.select(["the key"]).take(pa.array(keys[keys % 5 == 1]))
+        dataset.merge_insert("the key").when_matched_update_all().execute(few)
+        order = np.concatenate([order[order % 2 != 1], order[order % 2 == 1]])
+        order = np.concatenate([order[order % 5 != 1], order[order % 5 == 1]])
+        expected = as_stored(table.take(pa.array(order)))
+        assert_same(as_stored(pilum.dataset(path).to_table()), expected)
+        assert_same(as_stored(lance.dataset(path).to_table()), expected)
 
 
 @pytest.mark.parametrize("first", ["pilum", "lance"])
