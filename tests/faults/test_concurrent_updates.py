@@ -31,7 +31,7 @@ for number in range(rounds):
     builder.execute(own)
 """
 BY_EXPRESSION = 'builder.when_matched_update({"count": "target.count + source.count"})'
-ROUNDS = 4
+ROUNDS = 3
 
 
 def test_no_change_is_lost_or_made_twice(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ STEPS: dict[str, Call] = {
 }
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 @given(
     st.lists(st.tuples(st.booleans(), st.sampled_from([*STEPS])), min_size=2, max_size=6),
     st.booleans(),
