@@ -15,9 +15,15 @@ from pilum.table.operations.restore import Restore
 from pilum.table.references import Reference, locate
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
-from pilum.table.versions import VersionInfo, describe_version, latest_manifest, list_versions
+from pilum.table.versions import (
+    VersionInfo,
+    describe_version,
+    latest_manifest,
+    list_manifests,
+    list_versions,
+)
 
-__all__ = ["Version", "Versions", "moment"]
+__all__ = ["Version", "VersionRef", "Versions", "moment"]
 
 
 class Version(TypedDict):
@@ -26,6 +32,12 @@ class Version(TypedDict):
     version: int
     timestamp: datetime
     metadata: dict[str, str]
+
+
+class VersionRef(TypedDict):
+    """The number of a version, without what only its manifest tells."""
+
+    version: int
 
 
 class Versions(DatasetBase):
@@ -59,6 +71,11 @@ class Versions(DatasetBase):
     def versions(self) -> list[Version]:
         """Describes all versions, oldest first."""
         return list(map(_shown, list_versions(self._snapshot.store)))
+
+    def version_refs(self) -> list[VersionRef]:
+        """Numbers of all versions, oldest first; no manifest is read for it."""
+        names = list_manifests(self._snapshot.store)
+        return [VersionRef(version=name.version) for name in names]
 
     def get_version(self) -> Version:
         """Describes the pinned version."""

@@ -112,3 +112,10 @@ def test_versions_of_datasets_from_the_reference(tmp_path: Path) -> None:
         assert abs(apart) <= datetime.timedelta(microseconds=1)
         assert {**mine, "timestamp": None} == {**other, "timestamp": None}
     assert ours.to_table().equals(theirs.to_table())
+
+
+def test_numbers_of_versions_are_told_without_reading_manifests(tmp_path: Path) -> None:
+    for value in (1, 2, 3):
+        dataset = pilum.write_dataset({"a": [value]}, tmp_path / "t", mode="append")
+    assert dataset.version_refs() == [{"version": number} for number in (1, 2, 3)]
+    assert dataset.create_branch("dev", 2).version_refs() == [{"version": 2}]
