@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pilum.dataset.base_paths import DatasetBasePath
 from pilum.dataset.index_metadata import Index
-from pilum.dataset.metadata import FragmentMetadata
+from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.format.schema import Schema
 
 __all__ = ["LanceOperation"]
@@ -204,6 +204,28 @@ class LanceOperation:
 
         new_indices: list[Index]
         removed_indices: list[Index]
+
+    @dataclass
+    class DataReplacementGroup:
+        """A new file of a fragment.
+
+        Attributes:
+            fragment_id: Of the fragment.
+            new_file: With as many rows as the fragment has, deleted ones included.
+        """
+
+        fragment_id: int
+        new_file: DataFile
+
+    @dataclass
+    class DataReplacement(BaseOperation):
+        """Gives columns of fragments other values, by files that are there.
+
+        Attributes:
+            replacements: One file for each fragment, all with the same fields.
+        """
+
+        replacements: list[LanceOperation.DataReplacementGroup]
 
     @dataclass
     class Clone(BaseOperation):

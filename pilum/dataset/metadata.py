@@ -40,6 +40,19 @@ class DataFile:
         """The same as `fields`."""
         return self.fields
 
+    @classmethod
+    def from_table(cls, file: table.DataFile) -> DataFile:
+        """The form for users of what the manifest holds."""
+        return cls(**file.to_json())
+
+    def to_table(self) -> table.DataFile:
+        """What the manifest will hold.
+
+        Raises:
+            InvalidInputError: If a value is not of its kind.
+        """
+        return table.DataFile.from_json(vars(self))
+
 
 @dataclass
 class DeletionFile:

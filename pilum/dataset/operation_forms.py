@@ -10,7 +10,7 @@ import pyarrow as pa
 from pilum.dataset.base_paths import DatasetBasePath, bases_to_commit
 from pilum.dataset.index_metadata import Index
 from pilum.dataset.lance_operation import LanceOperation
-from pilum.dataset.metadata import FragmentMetadata
+from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.options import map_update, require_count
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.schema import FieldId, Schema
@@ -20,6 +20,7 @@ from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.clone import Clone
 from pilum.table.operations.create_index import CreateIndex
+from pilum.table.operations.data_replacement import DataReplacement, Replacement
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import ForeignOperation
 from pilum.table.operations.merge import Merge
@@ -172,6 +173,27 @@ def _to_create_index(wanted: LanceOperation.CreateIndex) -> CreateIndex:
     return CreateIndex(new, tuple(index.to_table() for index in wanted.removed_indices))
 
 
+def _data_replacement(found: DataReplacement) -> LanceOperation.DataReplacement:
+    return LanceOperation.DataReplacement(
+        [
+            LanceOperation.DataReplacementGroup(int(one.fragment_id), DataFile.from_table(one.file))
+            for one in found.replacements
+        ]
+    )
+
+
+def _to_data_replacement(wanted: LanceOperation.DataReplacement) -> DataReplacement:
+    found = []
+    for group in wanted.replacements:
+        if not isinstance(group, LanceOperation.DataReplacementGroup) or not isinstance(
+            group.new_file, DataFile
+        ):
+            raise InvalidInputError(f"replacements: expected groups with a DataFile: {group!r}")
+        number = FragmentId(require_count("fragment_id", group.fragment_id))
+        found.append(Replacement(number, group.new_file.to_table()))
+    return DataReplacement(tuple(found))
+
+
 def _restore(found: Restore) -> LanceOperation.Restore:
     return LanceOperation.Restore(found.version)
 
@@ -216,6 +238,7 @@ _FOR_USERS: Mapping[type, Callable[[Any], LanceOperation.BaseOperation]] = {
     Append: _append,
     Clone: _clone,
     CreateIndex: _create_index,
+    DataReplacement: _data_replacement,
     Delete: _delete,
     Merge: _merge,
     Overwrite: _overwrite,
@@ -229,6 +252,7 @@ _TO_COMMIT: Mapping[type, Callable[[Any], Operation]] = {
     LanceOperation.Append: _to_append,
     LanceOperation.Clone: _to_clone,
     LanceOperation.CreateIndex: _to_create_index,
+    LanceOperation.DataReplacement: _to_data_replacement,
     LanceOperation.Delete: _to_delete,
     LanceOperation.Merge: _to_merge,
     LanceOperation.Overwrite: _to_overwrite,

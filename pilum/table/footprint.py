@@ -29,6 +29,10 @@ After a change of the write-ahead log all but a Config are I. After an overlay, 
 projection that asks for values are R. After all else, none conflicts. Config is `UpdateConfig`;
 Replace is `DataReplacement`, and an `Update` that writes columns anew.
 
+A `DataReplacement` is I after a delete or update of all rows of one of its fragments, an overwrite
+or a restore. It is R after what moved rows of one, after other new values for a field of one, after
+a merge, after a new index on one of its fields, and as n after a projection.
+
 A `CreateIndex` is I after an overwrite or a restore. It is R after another that adds an index of
 the name, or removes one that it adds to; after a rewrite of a fragment that it covers (of any, if
 nobody knows what it covers); and after new files with values of a field that it indexes.
@@ -44,7 +48,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-__all__ = ["Footprint", "Kind", "Resource", "Verdict", "fragment_ids_of", "fragments_of", "verdict"]
+__all__ = [
+    "Footprint",
+    "Kind",
+    "Resource",
+    "Verdict",
+    "cells_of",
+    "fragment_ids_of",
+    "fragments_of",
+    "verdict",
+]
 
 
 class Verdict(IntEnum):
@@ -90,6 +103,9 @@ class Kind(Enum):
     INDEXED_FRAGMENT = "the index of fragment"
     ROW_ADDRESSES = "where the rows are of fragment"
     REPLACED_FIELD = "the values of field"
+    WHOLE_FRAGMENT = "fragment"
+    PLACES = "the places of the rows of fragment"
+    CELLS = "the values of fragment and field"
 
 
 _VERDICTS = {
@@ -120,6 +136,9 @@ _VERDICTS = {
     Kind.INDEXED_FRAGMENT: Verdict.RETRYABLE,
     Kind.ROW_ADDRESSES: Verdict.RETRYABLE,
     Kind.REPLACED_FIELD: Verdict.RETRYABLE,
+    Kind.WHOLE_FRAGMENT: Verdict.INCOMPATIBLE,
+    Kind.PLACES: Verdict.RETRYABLE,
+    Kind.CELLS: Verdict.RETRYABLE,
 }
 
 
@@ -156,6 +175,15 @@ def fragment_ids_of(things: Iterable[Resource]) -> tuple[int, ...]:
     """The fragments that resources are about, ascending."""
     kinds = (Kind.FRAGMENT, Kind.DELETED_ROWS)
     return tuple(sorted({int(thing.key) for thing in things if thing.kind in kinds}))
+
+
+def cells_of(fragments: Iterable[tuple[int, Iterable[int]]]) -> frozenset[Resource]:
+    """One resource for each field of each fragment."""
+    return frozenset(
+        Resource(Kind.CELLS, f"{number}, {field}")
+        for number, fields in fragments
+        for field in fields
+    )
 
 
 def verdict(first: Footprint, second: Footprint) -> tuple[Verdict, list[Resource]]:

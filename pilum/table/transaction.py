@@ -23,6 +23,7 @@ from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.clone import Clone
 from pilum.table.operations.create_index import CreateIndex
+from pilum.table.operations.data_replacement import DataReplacement
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS, ForeignOperation
 from pilum.table.operations.merge import Merge
@@ -42,6 +43,7 @@ OPERATIONS: Mapping[str, type[Operation]] = {
     for operation in (
         Append,
         CreateIndex,
+        DataReplacement,
         Clone,
         Delete,
         Merge,

@@ -170,3 +170,31 @@ def test_only_what_is_there_can_be_dropped_and_nothing_made(copies: tuple[str, s
     with pytest.raises(UnsupportedFeatureError, match="cannot be made yet"):
         dataset.create_scalar_index("number", "BTREE")
     assert pilum.dataset(copies[0]).version == version
+
+
+def test_new_values_leave_the_indices_on_them(copies: tuple[str, str]) -> None:
+    """Files that replace columns, by both operations and both libraries (S2.9, S14.2)."""
+    ours, theirs = copies
+    for library, uri in ((pilum, ours), (lance, theirs)):
+        dataset = library.dataset(uri)
+        other = pa.table({"number": pa.array([4, 250]), "group": pa.array([3, 3])})
+        parts = [one.update_columns(other, "number") for one in dataset.get_fragments()[:1]]
+        operation = library.LanceOperation.Update(
+            updated_fragments=[part[0] for part in parts],
+            fields_modified=parts[0][1],
+            update_mode="rewrite_columns",
+        )
+        dataset = library.LanceDataset.commit(uri, operation, read_version=dataset.version)
+        image, _ = dataset.get_fragments()[2].update_columns(other, "number")
+        group = library.LanceOperation.DataReplacementGroup(2, image.files[-1])
+        operation = library.LanceOperation.DataReplacement([group])
+        library.LanceDataset.commit(uri, operation, read_version=dataset.version)
+    assert coverage(ours) == coverage(theirs)
+    files = [
+        [[file.fields for file in one.data_files()] for one in lance.dataset(uri).get_fragments()]
+        for uri in copies
+    ]
+    assert files[0] == files[1]
+    found = answers(ours, use_scalar_index=True)
+    assert found == answers(ours, use_scalar_index=False)
+    assert found == answers(theirs, use_scalar_index=True)

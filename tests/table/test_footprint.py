@@ -12,14 +12,16 @@ import pytest
 from pyroaring import BitMap
 
 from pilum.format.pb import transaction_pb2
-from pilum.format.pb.table_pb2 import DataFile, DataFragment, IndexMetadata
+from pilum.format.pb.table_pb2 import DataFile as MessageFile
+from pilum.format.pb.table_pb2 import DataFragment, IndexMetadata
 from pilum.format.schema import FieldId, Schema
 from pilum.table.footprint import Verdict, verdict
-from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.fragment import DataFile, Fragment, FragmentId
 from pilum.table.index_segments import IndexSegment
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.create_index import CreateIndex
+from pilum.table.operations.data_replacement import DataReplacement, Replacement
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.foreign import FOREIGN_OPERATIONS
 from pilum.table.operations.merge import Merge
@@ -88,10 +90,14 @@ OTHERS: dict[str, Any] = {
     "update_config, same key, old form": T.UpdateConfig(upsert_values={"key": "x"}),
     "update_config, same key removed, old form": T.UpdateConfig(delete_keys=["key"]),
     "data_replacement": T.DataReplacement(
-        replacements=[T.DataReplacement.Replacement(fragment_id=0, new_file=DataFile(fields=[7]))]
+        replacements=[
+            T.DataReplacement.Replacement(fragment_id=0, new_file=MessageFile(fields=[7]))
+        ]
     ),
     "data_replacement, elsewhere": T.DataReplacement(
-        replacements=[T.DataReplacement.Replacement(fragment_id=1)]
+        replacements=[
+            T.DataReplacement.Replacement(fragment_id=1, new_file=MessageFile(fields=[7]))
+        ]
     ),
     "data_overlay": T.DataOverlay(),
     "update_mem_wal_state": T.UpdateMemWalState(),
@@ -302,11 +308,53 @@ update_config, same key removed            .     .     .
 update_config, same key, old form          .     .     .
 update_config, same key removed, old form  .     .     .
 data_replacement                           .     R     .
-data_replacement, elsewhere                .     .     .
+data_replacement, elsewhere                .     R     .
 data_overlay                               .     .     .
 update_mem_wal_state                       .     .     .
 clone                                      .     .     .
 update_bases                               .     .     .
+"""
+
+GOLDEN_REPLACEMENT = """
+                                           same  else
+append                                     .     .
+delete                                     I     I
+delete, rows of it                         .     .
+delete, elsewhere                          .     .
+overwrite                                  I     I
+overwrite, same key                        I     I
+create_index                               .     .
+rewrite                                    R     R
+rewrite, old form                          R     R
+rewrite, elsewhere                         .     .
+merge                                      R     R
+merge, nulls as before                     R     R
+project                                    R     R
+project, nulls as before                   .     .
+restore                                    I     I
+reserve_fragments                          .     .
+update                                     I     I
+update, rows of it                         R     R
+update, columns of it                      .     .
+update, elsewhere                          .     .
+update, with keys                          .     .
+update_config                              .     .
+update_config, of the schema               .     .
+update_config, of a field                  .     .
+update_config, of the schema, old form     .     .
+update_config, of a field, old form        .     .
+update_config, of another field            .     .
+update_config, of a note                   .     .
+update_config, same key                    .     .
+update_config, same key removed            .     .
+update_config, same key, old form          .     .
+update_config, same key removed, old form  .     .
+data_replacement                           R     .
+data_replacement, elsewhere                .     .
+data_overlay                               .     .
+update_mem_wal_state                       I     I
+clone                                      .     .
+update_bases                               .     .
 """
 
 # "must" is a projection after which a column must not have nulls, "drop" any other.
@@ -352,6 +400,20 @@ INDEX: dict[str, Operation] = {
     "any": CreateIndex((segment("any", 7),)),
     "gone": CreateIndex((), (segment("index", 0, BitMap([0])),)),
 }
+
+
+def replaced(fragment: int, *fields: int) -> Replacement:
+    columns = tuple(range(len(fields)))
+    return Replacement(
+        FragmentId(fragment), DataFile("f", tuple(map(FieldId, fields)), columns, 2, 1)
+    )
+
+
+# "same" has the field that others replace too, "else" does not.
+REPLACEMENT: dict[str, Operation] = {
+    "same": DataReplacement((replaced(0, 7),)),
+    "else": DataReplacement((replaced(0, 3),)),
+}
 CONFIGS = [name for name in OTHERS if name.startswith("update_config")]
 SIGNS = {
     Verdict.COMPATIBLE: ".",
@@ -387,6 +449,7 @@ def verdicts(mine: dict[str, Operation]) -> str:
         (FRAGMENTS, GOLDEN_FRAGMENTS),
         (UPDATE, GOLDEN_UPDATE),
         (INDEX, GOLDEN_INDEX),
+        (REPLACEMENT, GOLDEN_REPLACEMENT),
     ],
 )
 def test_the_verdicts_are_those_of_the_reference(mine: dict[str, Operation], golden: str) -> None:
@@ -422,6 +485,7 @@ def test_every_operation_of_the_message_is_known() -> None:
         "update, columns of it",
         "update, elsewhere",
         "update, with keys",
+        "data_replacement, elsewhere",
         *CONFIGS,
     ],
 )

@@ -8,7 +8,7 @@ from typing import Self
 
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
-from pilum.table.footprint import Footprint, Kind
+from pilum.table.footprint import Footprint, Kind, fragments_of
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
@@ -59,7 +59,8 @@ class Delete(Operation):
             relies_on=(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST), changes=(Kind.ROWS,)
         )
         rows = self._rows
-        return Footprint(plain.relies_on | rows.touched, plain.changes | rows.changed)
+        gone = fragments_of(Kind.WHOLE_FRAGMENT, self.removed)
+        return Footprint(plain.relies_on | rows.touched, plain.changes | rows.changed | gone)
 
     def apply(self, manifest: Manifest) -> Manifest:
         """The manifest with the other deletion files and without the removed fragments.

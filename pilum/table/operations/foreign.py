@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilum.format.pb import transaction_pb2
-from pilum.table.footprint import Footprint, Kind, Resource, fragments_of
+from pilum.table.footprint import Footprint, Kind, Resource
 
 __all__ = ["FOREIGN_OPERATIONS", "ForeignOperation"]
 
@@ -34,16 +34,6 @@ def _nothing_of_ours(_: Any) -> Footprint:
 _NEW_VALUES = frozenset({Resource(Kind.ROWS), Resource(Kind.WRITTEN_VALUES)})
 
 
-def _data_replacement(message: transaction_pb2.Transaction.DataReplacement) -> Footprint:
-    ids = (replacement.fragment_id for replacement in message.replacements)
-    fields = {
-        Resource(Kind.REPLACED_FIELD, str(number))
-        for replacement in message.replacements
-        for number in replacement.new_file.fields
-    }
-    return Footprint(changes=_NEW_VALUES | fragments_of(Kind.FRAGMENT, ids) | fields)
-
-
 def _data_overlay(_: transaction_pb2.Transaction.DataOverlay) -> Footprint:
     return Footprint(changes=_NEW_VALUES)
 
@@ -53,7 +43,6 @@ def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
 
 
 FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
-    "data_replacement": _data_replacement,
     "update_mem_wal_state": _mem_wal,
     "data_overlay": _data_overlay,
 }

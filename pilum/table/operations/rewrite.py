@@ -89,7 +89,7 @@ class Rewrite(Operation):
         addresses = fragments_of(Kind.ROW_ADDRESSES, ids) | {Resource(Kind.ROW_ADDRESSES)}
         return Footprint(
             plain.relies_on | files | fragments_of(Kind.DELETED_ROWS, ids),
-            plain.changes | files | addresses,
+            plain.changes | files | addresses | fragments_of(Kind.PLACES, ids),
         )
 
     def new_files(self) -> tuple[str, ...]:

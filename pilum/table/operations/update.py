@@ -27,7 +27,7 @@ from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.storage.base import Store
-from pilum.table.footprint import Footprint, Kind, fragments_of
+from pilum.table.footprint import Footprint, Kind, cells_of, fragments_of
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.lineage import with_changed_rows
 from pilum.table.manifest import Manifest
@@ -138,10 +138,12 @@ class Update(Operation):
             ),
             changes=(Kind.ROWS, Kind.WRITTEN_VALUES, Kind.NEW_ROWS),
         )
-        changed = self._rows.changed
+        updated = [fragment.id for fragment in self.updated]
+        changed = self._rows.changed | fragments_of(Kind.PLACES, updated)
         if self.mode is UpdateMode.COLUMNS:
-            ids = (*(fragment.id for fragment in self.updated), *self.removed)
-            changed = fragments_of(Kind.FRAGMENT, ids)
+            cells = cells_of((number, self.fields_modified) for number in updated)
+            changed = fragments_of(Kind.FRAGMENT, (*updated, *self.removed)) | cells
+        changed |= fragments_of(Kind.WHOLE_FRAGMENT, self.removed)
         return Footprint(plain.relies_on | self._rows.touched, plain.changes | changed)
 
     def apply(self, manifest: Manifest) -> Manifest:
