@@ -35,14 +35,15 @@ def with_assigned_rows(before: Snapshot, content: Manifest) -> Manifest:
         content: What an operation made of it.
 
     Returns:
-        The same content if the table has no stable row ids.
+        In tables without stable row ids, the content without what new fragments bring of others.
 
     Raises:
         InvalidInputError: If the sequences of a new fragment do not fit its rows.
     """
-    if not content.reader_flags & Feature.STABLE_ROW_IDS:
-        return content
     known = {fragment.id: _sequences(fragment) for fragment in before.manifest.fragments}
+    if not content.reader_flags & Feature.STABLE_ROW_IDS:
+        plain = (one if one.id in known else _plain(one) for one in content.fragments)
+        return replace(content, fragments=tuple(plain))
     next_row_id = max(content.next_row_id, before.manifest.next_row_id)
     fragments = []
     for fragment in content.fragments:
@@ -54,6 +55,12 @@ def with_assigned_rows(before: Snapshot, content: Manifest) -> Manifest:
 
 def _sequences(fragment: Fragment) -> tuple[StoredSequence | None, ...]:
     return fragment.row_ids, fragment.created_at, fragment.updated_at
+
+
+def _plain(fragment: Fragment) -> Fragment:
+    if _sequences(fragment) == (None, None, None):
+        return fragment
+    return replace(fragment, row_ids=None, created_at=None, updated_at=None)
 
 
 def _completed(before: Snapshot, fragment: Fragment, next_row_id: int) -> tuple[Fragment, int]:

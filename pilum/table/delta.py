@@ -1,7 +1,7 @@
 """What happened to rows between two versions, told by their ids.
 
-A fragment that both versions have, with the same deletion file, has lost nothing; the other
-fragments of the older version are listed, and their ids looked up in the newer one.
+Rows leave a fragment by being deleted, there or with the fragment. Their ids are looked up in the
+newer version: those that it has, have only moved.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment
 from pilum.table.row_id_index import row_id_index
+from pilum.table.row_id_segments import Ids
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["deleted_row_ids"]
+
+_NO_IDS: Ids = np.empty(0, dtype=np.uint64)
+_NO_ROWS = DeletionVector(np.empty(0, dtype=np.uint32))
 
 
 def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uint64]]:
@@ -26,21 +31,27 @@ def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uin
         newer: Another one of the same table.
 
     Yields:
-        uint64, for each fragment that has lost rows; memory does not grow with the others.
+        uint64, for each fragment that has lost rows.
 
     Raises:
         CorruptFileError: If row ids are damaged.
     """
-    kept = {_content(fragment) for fragment in newer.manifest.fragments}
+    now = {fragment.id: fragment for fragment in newer.manifest.fragments}
     for fragment in older.manifest.fragments:
-        if _content(fragment) in kept:
-            continue
-        reader = older.reader(fragment)
-        ids = reader.row_ids.without(reader.deletions).ids()
-        _, is_there = row_id_index(newer).find(ids)
-        if not is_there.all():
-            yield ids[~is_there]
+        ids = _gone(older, fragment, newer, now.get(fragment.id))
+        if len(ids):
+            _, is_there = row_id_index(newer).find(ids)
+            if not is_there.all():
+                yield ids[~is_there]
 
 
-def _content(fragment: Fragment) -> tuple[object, ...]:
-    return fragment.id, fragment.row_ids, fragment.deletion_file
+def _gone(older: Snapshot, before: Fragment, newer: Snapshot, now: Fragment | None) -> Ids:
+    """Ids of the rows that a fragment no longer has; they may be in others."""
+    reader = older.reader(before)
+    if now is None or now.row_ids != before.row_ids:
+        return reader.row_ids.without(reader.deletions).ids()
+    if now.deletion_file == before.deletion_file:
+        return _NO_IDS
+    deleted = newer.deletions(now) or _NO_ROWS
+    new = deleted.without(reader.deletions or _NO_ROWS)
+    return reader.row_ids.at(new.offsets.astype(np.int64))

@@ -122,7 +122,7 @@ def _runs(readers: list[FragmentReader]) -> _Runs:
     for reader in readers:
         deletions = reader.deletions
         address = reader.id << 32
-        for piece in reader.row_ids.joined().pieces:
+        for piece in reader.row_ids.pieces:
             if deletions is None and isinstance(piece, range):
                 whole.append((piece.start, len(piece), address))
             else:

@@ -108,10 +108,12 @@ class RowIdSequence:
         if len(self.pieces) == 1:
             return _picked(self.pieces[0], offsets)
         numbers = self._bounds.searchsorted(offsets, side="right") - 1
+        order = np.argsort(numbers, kind="stable")
+        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
         found = np.empty(len(offsets), dtype=np.uint64)
-        for number in np.unique(numbers).tolist():
-            here = numbers == number
-            found[here] = _picked(self.pieces[number], offsets[here] - self._bounds[number])
+        for places in np.split(order, cuts) if len(order) else ():
+            number = numbers[places[0]]
+            found[places] = _picked(self.pieces[number], offsets[places] - self._bounds[number])
         return found
 
     def joined(self) -> RowIdSequence:

@@ -55,7 +55,7 @@ def load_row_ids(store: Store, fragment: Fragment, hidden: HiddenColumn) -> RowI
         _require_rows("row ids", len(sequence), fragment)
     except CorruptFileError as error:
         raise error.at(f"fragment {fragment.id}") from error.__cause__
-    return sequence
+    return sequence.joined()
 
 
 def load_versions(

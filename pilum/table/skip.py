@@ -3,7 +3,7 @@
 batches of a legacy file   | x in [1, 9] | x in [5, 12] | x unknown |
 filter x > 10              |             |##############|###########|     rows that are read
 
-Of row ids and addresses that is always known.
+Of row ids, addresses and versions that is always known.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pilum.format.schema import Schema
 from pilum.table.columns import ROW_ADDRESS, ROW_ID, scan_columns
 from pilum.table.files import FragmentReader
 from pilum.table.row_id_segments import Piece
+from pilum.table.stored_sequence import CREATED_AT, UPDATED_AT
+from pilum.table.version_sequence import VersionSequence
 
 __all__ = ["rows_to_test"]
 
@@ -37,7 +39,11 @@ def rows_to_test(
     """
     whole = RowRanges.of((start, stop))
     # What the table knows of ids tells more, and no file has to be opened for it.
-    zones = _zones_of_ids(fragment, schema, filter) or _zones(fragment, schema, filter)
+    zones = (
+        _zones_of_ids(fragment, schema, filter)
+        or _zones_of_versions(fragment, schema, filter)
+        or _zones(fragment, schema, filter)
+    )
     if not zones or not len(whole.bounds):
         return whole
     bounds = next(iter(zones.values())).row_bounds
@@ -74,6 +80,28 @@ def _zones_of_ids(
     first = fragment.id << 32
     zones = _zones_of_pieces([range(first, first + fragment.num_rows)])
     return {(name,): zones for name in names}
+
+
+def _zones_of_versions(
+    fragment: FragmentReader, schema: Schema, filter: BoundFilter
+) -> dict[tuple[str, ...], Zones]:
+    """Of the versions that created rows or changed them last, if a filter reads some."""
+    names = set(filter.columns).difference(schema.names)
+    known: dict[str, VersionSequence] = {}
+    if CREATED_AT.column in names:
+        known[CREATED_AT.column] = fragment.created_at
+    if UPDATED_AT.column in names:
+        known[UPDATED_AT.column] = fragment.updated_at
+    if not known:
+        return {}
+    bounds = np.unique(np.concatenate([sequence.bounds() for sequence in known.values()]))
+    num_zones = len(bounds) - 1
+    found: dict[tuple[str, ...], Zones] = {}
+    for name, sequence in known.items():
+        versions = pa.array(sequence.at(bounds[:-1]))
+        nothing, anything = np.zeros(num_zones, np.bool_), np.ones(num_zones, np.bool_)
+        found[(name,)] = Zones(bounds, versions, versions, nothing, anything)
+    return found
 
 
 def _zones_of_pieces(pieces: Sequence[Piece]) -> Zones:

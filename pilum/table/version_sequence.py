@@ -107,6 +107,10 @@ class VersionSequence:
         """About the memory that it takes."""
         return self.lengths.nbytes + self.versions.nbytes
 
+    def bounds(self) -> NDArray[np.int64]:
+        """The first offset of each run, and the number of rows."""
+        return np.concatenate([[0], np.cumsum(self.lengths)])
+
     def values(self) -> NDArray[np.uint64]:
         """The version of every row, uint64, shape (number of rows,)."""
         return np.repeat(self.versions, self.lengths)
@@ -127,8 +131,7 @@ class VersionSequence:
         """The versions of the rows that are not deleted."""
         if deleted is None or not len(deleted):
             return self
-        bounds = np.concatenate([[0], np.cumsum(self.lengths)])
-        gone = np.diff(deleted.offsets.astype(np.int64).searchsorted(bounds))
+        gone = np.diff(deleted.offsets.astype(np.int64).searchsorted(self.bounds()))
         return self._of_runs(self.lengths - gone, self.versions)
 
     def replaced(self, offsets: NDArray[np.int64], version: int) -> VersionSequence:

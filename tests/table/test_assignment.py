@@ -186,3 +186,15 @@ def test_a_table_with_wrong_ids_is_damaged(store: LocalStore, ids: range | None)
     if ids is None:
         with pytest.raises(CorruptFileError, match="not in the fragments 0"):
             damaged.manifest.require_continuable("t")
+
+
+def test_tables_without_stable_ids_take_none_from_elsewhere(
+    store: LocalStore, tmp_path: Path
+) -> None:
+    pilum.write_dataset(pa.table({"a": [1]}), tmp_path / "plain")
+    plain = LocalStore(str(tmp_path / "plain"))
+    stable = Snapshot.latest(store).manifest.fragments[0]
+    foreign = replace(new_fragment(plain, 5), row_ids=stable.row_ids, created_at=stable.created_at)
+    manifest = append(plain, foreign, read_version=1)
+    assert manifest.fragments[-1].row_ids is None
+    assert manifest.fragments[-1].created_at is None
