@@ -106,6 +106,9 @@ class Versions(DatasetBase):
 
         With the newer names a table opens as fast as ever however many versions it has. Nobody may
         write to the table meanwhile. If it is interrupted, call it again.
+
+        Raises:
+            UnsupportedFeatureError: If an external manifest store has the older names.
         """
         migrate_to_v2_names(self._snapshot.store)
 

@@ -9,8 +9,9 @@ that it can go on to migrate. Source: docs/format/table.md, "Files".
 
 from __future__ import annotations
 
-from pilum.errors import DatasetNotFoundError
+from pilum.errors import DatasetNotFoundError, UnsupportedFeatureError
 from pilum.storage.base import Store, write_object
+from pilum.table.commit_handler import handler_of
 from pilum.table.latest_file import keep_version, remove_copies
 from pilum.table.names import VERSIONS_FOLDER, ManifestName, NamingScheme
 from pilum.table.versions import latest_manifest
@@ -26,11 +27,17 @@ def migrate_to_v2_names(store: Store) -> None:
 
     Raises:
         DatasetNotFoundError: If there is no table.
+        UnsupportedFeatureError: If an external manifest store has the older names.
         OSError: If the store failed.
     """
     name = latest_manifest(store)
     if name is None:
         raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+    if name.scheme is NamingScheme.V1 and handler_of(store).settle(store, name.version):
+        raise UnsupportedFeatureError(
+            f"{store.uri}: the external manifest store has the older names of the manifests; "
+            "they cannot be changed there"
+        )
     keep_version(store, name)
     parsed = (ManifestName.parse(entry.name) for entry in store.list(VERSIONS_FOLDER))
     old = {name for name in parsed if name and name.scheme is NamingScheme.V1}

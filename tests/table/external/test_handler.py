@@ -17,12 +17,18 @@ import pytest
 
 import pilum
 from pilum.commit import ExternalManifests, ManifestEntries
-from pilum.errors import CommitStatusUnknownError, CorruptFileError, DatasetNotFoundError
+from pilum.errors import (
+    CommitStatusUnknownError,
+    CorruptFileError,
+    DatasetNotFoundError,
+    UnsupportedFeatureError,
+)
 from pilum.format.schema import Schema
 from pilum.storage.local import LocalSink, LocalStore
 from pilum.table.commit import commit
 from pilum.table.commit_handler import TableStore
 from pilum.table.fragment import Fragment
+from pilum.table.migration import migrate_to_v2_names
 from pilum.table.names import NamingScheme
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
@@ -294,6 +300,22 @@ def test_a_lost_answer_of_the_entries_is_not_a_lost_commit(
     assert Snapshot.latest(table).num_rows == 19  # it was in, and nothing had been deleted
     assert commit(table, transaction).version == 4
     assert Snapshot.latest(table).num_rows == 19
+
+
+def test_older_names_stay_where_entries_have_them(
+    empty_store: LocalStore,
+    schema: Schema,
+    make_fragment: MakeFragment,
+    entries: MemoryEntries,
+) -> None:
+    table = TableStore(empty_store, ExternalManifests(entries))
+    transaction = Transaction(0, Overwrite(schema, (make_fragment(5),)))
+    commit(table, transaction, scheme=NamingScheme.V1)
+    with pytest.raises(UnsupportedFeatureError, match="older names"):
+        migrate_to_v2_names(table)
+    assert commit(table, Transaction(1, Append((make_fragment(1),)))).version == 2
+    assert entries.get_latest(table.uri) == (2, NamingScheme.V1.manifest_path(2))
+    assert Snapshot.latest(table).num_rows == 6
 
 
 @pytest.mark.parametrize("check", ["cleanup", "verify"])
