@@ -103,3 +103,19 @@ def test_whenever_a_writer_dies_the_table_is_whole(
         assert data.version == numbers[-1] + 1
         data.cleanup_old_versions(timedelta(days=1), delete_unverified=True)
         assert not left_over(path)
+
+
+def test_a_job_that_is_killed_and_started_again_is_in_once(
+    victim: Killer, prepared: Path, tmp_path: Path
+) -> None:
+    before = seen(prepared)[0]
+    whole = tmp_path / "whole"
+    shutil.copytree(prepared, whole)
+    outcome = victim.run("keyed append", whole)
+    for moment in moments(outcome.effects):
+        path = tmp_path / str(moment)
+        shutil.copytree(prepared, path)
+        assert not victim.run("keyed append", path, moment).survived
+        assert victim.run("keyed append", path).survived
+        rows, *_ = seen(path)
+        assert [row["id"] for row in rows] == [*(row["id"] for row in before), *range(10, 15)]

@@ -117,6 +117,29 @@ def test_an_application_counts_its_commits(tmp_path: Path) -> None:
     assert data.last_commit("orders") == AppCommit(5, 4)  # deleted rows were in all the same
 
 
+def test_zombies_and_their_successors_write_each_batch_once(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    options = {"sync": "false"}
+    pilum.write_dataset({"a": pa.array([], pa.int64())}, root, storage_options=options)
+
+    def stream(first: int) -> None:
+        for batch in range(first, 8):
+            pilum.write_dataset(
+                {"a": [batch]},
+                root,
+                mode="append",
+                storage_options=options,
+                idempotency_key=("stream", batch),
+            )
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(stream, [0, 0, 0, 0]))
+    data = pilum.dataset(root)
+    assert data.to_table()["a"].to_pylist() == list(range(8))
+    assert data.last_commit("stream") == AppCommit(7, 9)
+    assert len(list((root / "data").iterdir())) == 8
+
+
 def test_what_was_taken_in_outlives_the_version_and_goes_with_restore(tmp_path: Path) -> None:
     root = tmp_path / "t"
     data = pilum.write_dataset({"a": [1]}, root)
