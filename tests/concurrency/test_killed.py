@@ -25,7 +25,7 @@ from pilum.table.names import data_path, transaction_path
 from pilum.table.open import open_table
 from pilum.table.versions import list_manifests, load_named
 
-SAMPLE = 5
+SAMPLE = 4
 ALL = os.environ.get("PILUM_ALL_KILLS") == "1"
 
 
@@ -44,9 +44,9 @@ def options_for(path: Path) -> dict[str, str]:
 def moments(effects: int) -> Iterable[int]:
     if ALL or effects <= SAMPLE:
         return range(effects)
-    # The last effects of a commit are those around its only visible step.
-    chosen = random.Random(effects).sample(range(effects - 5), SAMPLE - 4)
-    return [*sorted(chosen), *range(effects - 5, effects - 1)]
+    # Before and after the only visible step of a commit, behind which the hint is written.
+    chosen = random.Random(effects).sample(range(effects - 5), SAMPLE - 2)
+    return [*sorted(chosen), effects - 5, effects - 4]
 
 
 def left_over(path: Path) -> set[str]:

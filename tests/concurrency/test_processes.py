@@ -20,7 +20,7 @@ import pytest
 import pilum
 
 ROOT = Path(__file__).parents[2]
-CHANGES = int(os.environ.get("PILUM_CHANGES", "8"))
+CHANGES = int(os.environ.get("PILUM_CHANGES", "6"))
 """Of each process. With the variable, more processes run and the failures are printed."""
 
 
