@@ -22,6 +22,7 @@ import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pilum.errors import (
     CommitConflictError,
@@ -35,6 +36,7 @@ from pilum.errors import (
     UnsupportedFormatError,
 )
 from pilum.format.schema import Schema
+from pilum.storage.ahead import in_turn
 from pilum.storage.base import Store, write_object
 from pilum.table.assignment import with_assigned_rows
 from pilum.table.auto_cleanup import clean_up_if_due
@@ -216,13 +218,15 @@ class _Committer:
 
     def _check(self, names: list[ManifestName]) -> ManifestName | None:
         """Compares with what others committed; finds the own commit, if it is in already."""
-        for name in names:
-            if name.version > self.checked_version:
-                other = self._load(name)
-                if other.uuid == self.transaction.uuid:
-                    return name
-                self._compare_with(other)
-                self.checked_version = name.version
+        newer = [name for name in names if name.version > self.checked_version]
+        others = in_turn(self.store, (partial(self._load, name) for name in newer))
+        for name in newer:
+            self._require_next(name)
+            other = next(others)
+            if other.uuid == self.transaction.uuid:
+                return name
+            self._compare_with(other)
+            self.checked_version = name.version
         if self.checked_version > (names[-1].version if names else 0):
             raise InvalidInputError(
                 f"{self.store.uri} has no version {self.checked_version} to continue"
@@ -265,7 +269,7 @@ class _Committer:
         self.transaction, self.data = merged, merged.to_bytes()
         self.has_file, self.conflict = False, None
 
-    def _load(self, name: ManifestName) -> Committed:
+    def _require_next(self, name: ManifestName) -> None:
         if name.version != self.checked_version + 1:
             raise CommitConflictError(
                 f"{self.store.uri}: version {self.checked_version + 1} is gone, "
@@ -274,6 +278,8 @@ class _Committer:
                 read_version=self.transaction.read_version,
                 version=self.checked_version + 1,
             )
+
+    def _load(self, name: ManifestName) -> Committed:
         try:
             return load_transaction(self.store, name.version, name.path)
         except (NotFoundError, CorruptFileError, UnsupportedFormatError) as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 from pilum.errors import DatasetNotFoundError, VersionNotFoundError
 from pilum.format.blobs import described
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
+from pilum.storage.ahead import in_turn
 from pilum.storage.base import Store
 from pilum.table.counted import with_counted_rows
 from pilum.table.deletion_vector import DeletionVector
@@ -87,8 +88,8 @@ class Snapshot:
         if not names:
             raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
         moment = when.astimezone()
-        for name in reversed(names):
-            manifest = load_named(store, name)
+        tasks = (partial(load_named, store, name) for name in reversed(names))
+        for manifest in in_turn(store, tasks):
             if manifest.timestamp <= moment:
                 return cls._checked(store, manifest, session)
         raise VersionNotFoundError(f"{store.uri} has no version as old as {when.isoformat()}")
