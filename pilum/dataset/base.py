@@ -110,10 +110,6 @@ class DatasetBase:
         if snapshot.manifest.version >= self._snapshot.manifest.version:
             self._snapshot = replace(snapshot, session=self._snapshot.session)
 
-    def pin(self, snapshot: Snapshot) -> None:
-        """Moves this dataset to another version, for what is made of several calls."""
-        self._snapshot = snapshot
-
     @property
     def uri(self) -> str:
         """The location, as it was given; on a branch the root of the branch."""

@@ -327,7 +327,7 @@ def _publish(
     before = dataset.snapshot
     records = bool(options.records_moves)
     manifest = commit_moves(before.store, version, moves, records_moves=records)
-    dataset.pin(replace(before, manifest=manifest))
+    dataset.advance(replace(before, manifest=manifest))
 
 
 def _require_index_remap(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
 from pilum.dataset.base import DatasetBase
@@ -132,7 +131,7 @@ class DatasetOptimizer:
         before = self._dataset.snapshot
         operation = UpdateConfig(config=MapUpdate(values))
         found = publish(before.store, Transaction(before.manifest.version, operation))
-        self._dataset.pin(replace(found, session=before.session))
+        self._dataset.advance(found)
 
 
 def auto_cleanup_settings(options: Any) -> dict[str, str]:

@@ -30,7 +30,6 @@ OWN_PARAMETERS = {
 OWN_NAMES = {
     ("LanceDataset", "advance"),  # how chapters and floors above move one on
     ("LanceDataset", "last_commit"),
-    ("LanceDataset", "pin"),
     ("LanceDataset", "pinned"),  # how the floors of the front make one
     ("LanceDataset", "snapshot"),  # what the front reads from
     ("LanceDataset", "take_rows"),  # there it is private

@@ -102,7 +102,7 @@ def test_the_reference_reads_what_was_compacted(tmp_path: Path, version: str) ->
     lance.dataset(uri).validate()
 
 
-@settings(max_examples=20, suppress_health_check=_SHARED_FOLDER, deadline=None)
+@settings(max_examples=10, suppress_health_check=_SHARED_FOLDER, deadline=None)
 @given(
     table=tables(max_columns=2),
     version=st.sampled_from(["2.1", "2.2"]),
