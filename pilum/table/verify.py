@@ -21,7 +21,6 @@ from enum import Enum
 from pilum.container.open import open_file
 from pilum.errors import CorruptFileError, NotFoundError, PilumError
 from pilum.format.pb import table_pb2
-from pilum.format.version import FileVersion
 from pilum.storage.base import Entry, Store
 from pilum.table.compaction_rows import live_rows
 from pilum.table.counted import with_counted_rows
@@ -47,6 +46,7 @@ from pilum.table.versions import latest_manifest, list_manifests
 
 __all__ = ["Fault", "FaultKind", "Findings", "verify"]
 
+_FIRST_SIZED = (0, 3)
 _CACHE_BYTES = 16 * 1024 * 1024
 
 OnRows = Callable[[int], None]
@@ -203,8 +203,8 @@ class _Check:
         self, store: Store, fragment: Fragment, file: DataFile, version: int
     ) -> None:
         path = data_path(file.path)
-        is_legacy = FileVersion.from_numbers(file.major, file.minor) is FileVersion.LEGACY
         # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
+        is_legacy = (file.major, file.minor) < _FIRST_SIZED
         size = None if is_legacy else file.size_bytes
         if file.base_id is not None:
             place = f"{file.path} of base path {file.base_id}"

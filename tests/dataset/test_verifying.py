@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import pilum
 from pilum.errors import CorruptFileError
@@ -153,3 +155,24 @@ def test_blobs_are_read_by_a_deep_check(tmp_path: Path) -> None:
     report = dataset.verify(deep=True)
     assert not report.is_valid
     assert "blobs is missing" in str(report)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(file=st.integers(0, 8), place=st.floats(0, 1, exclude_max=True), bits=st.integers(1, 255))
+def test_any_flipped_bits_are_survived(root: Path, file: int, place: float, bits: int) -> None:
+    """A check tells what it sees, whatever it sees; it never fails itself."""
+    dataset = pilum.dataset(str(root))
+    paths = [path for path in sorted(root.rglob("*")) if path.is_file() and path.suffix != ".json"]
+    path = paths[file % len(paths)]
+    good = path.read_bytes()
+    data = bytearray(good)
+    data[int(place * len(data))] ^= bits
+    path.write_bytes(data)
+    try:
+        report = dataset.verify(deep=True)
+        assert str(report)
+    finally:
+        path.write_bytes(good)
+    assert dataset.verify().is_valid
