@@ -1,13 +1,13 @@
 """Compaction in steps: a plan, tasks that run anywhere, one commit."""
 
-from pilum.dataset.compacting import (
-    Compaction,
+from pilum.dataset.compacting import Compaction
+from pilum.dataset.compaction_options import CompactionOptions
+from pilum.dataset.compaction_tasks import (
     CompactionMetrics,
     CompactionPlan,
     CompactionTask,
     RewriteResult,
 )
-from pilum.dataset.compaction_options import CompactionOptions
 
 __all__ = [
     "Compaction",

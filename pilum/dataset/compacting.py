@@ -9,18 +9,18 @@ Plans, tasks and results are plain values: they pickle, and have a JSON form.
 
 from __future__ import annotations
 
-import json as jsons
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.compaction_options import (
-    options_from_json,
-    options_to_json,
-    resolve_options,
+from pilum.dataset.compaction_options import resolve_options
+from pilum.dataset.compaction_tasks import (
+    CompactionMetrics,
+    CompactionPlan,
+    CompactionTask,
+    RewriteResult,
 )
-from pilum.dataset.metadata import FragmentMetadata
 from pilum.errors import (
     CommitConflictError,
     CommitError,
@@ -29,195 +29,13 @@ from pilum.errors import (
     UnsupportedFormatError,
 )
 from pilum.progress import progress
-from pilum.table.compaction import commit_moves, discard_moves, rewrite_all, rewrite_fragments
+from pilum.table.compaction import commit_moves, discard_moves, rewrite_all
 from pilum.table.compaction_plan import CompactionOptions, plan_compaction
-from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.reuse_index import Coverage, Move
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["Compaction", "CompactionMetrics", "CompactionPlan", "CompactionTask", "RewriteResult"]
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionMetrics:
-    """What a compaction did.
-
-    Attributes:
-        fragments_removed: Fragments that others took the place of.
-        fragments_added: New fragments.
-        files_removed: Data and deletion files that the new version does not need.
-        files_added: New data files.
-    """
-
-    fragments_removed: int = 0
-    fragments_added: int = 0
-    files_removed: int = 0
-    files_added: int = 0
-
-    @classmethod
-    def of(cls, moves: Iterable[Move]) -> CompactionMetrics:
-        """Counts."""
-        moves = list(moves)
-        old = [fragment for move in moves for fragment in move.old]
-        new = [fragment for move in moves for fragment in move.new]
-        return cls(len(old), len(new), sum(map(_num_files, old)), sum(map(_num_files, new)))
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionTask:
-    """Fragments that become new ones together.
-
-    Attributes:
-        read_version: The version that has them.
-        sources: The fragments, in scan order.
-        options: How to write.
-    """
-
-    read_version: int
-    sources: tuple[Fragment, ...]
-    options: CompactionOptions
-
-    @property
-    def fragments(self) -> list[FragmentMetadata]:
-        """The fragments."""
-        return [FragmentMetadata.from_table(fragment) for fragment in self.sources]
-
-    def execute(self, dataset: DatasetBase) -> RewriteResult:
-        """Writes the new files; the table does not change.
-
-        Args:
-            dataset: The table, at any version.
-
-        Raises:
-            VersionNotFoundError: If the version of the plan is gone.
-            CorruptFileError: If a file is damaged.
-        """
-        snapshot = dataset.snapshot
-        if snapshot.manifest.version != self.read_version:
-            snapshot = Snapshot.at(snapshot.store, self.read_version, snapshot.session)
-        move = rewrite_fragments(snapshot, self.sources, self.options)
-        return RewriteResult(self.read_version, move)
-
-    def json(self) -> str:
-        """The task as JSON."""
-        return jsons.dumps(
-            {
-                "task": _task_json(self.sources),
-                "read_version": self.read_version,
-                "options": options_to_json(self.options),
-            }
-        )
-
-    @staticmethod
-    def from_json(json: str) -> CompactionTask:
-        """Reads what `json` wrote.
-
-        Raises:
-            InvalidInputError: If it is something else.
-        """
-        values = _values(json, "task", "read_version", "options")
-        return CompactionTask(
-            _version(values), _sources(values["task"]), options_from_json(values["options"])
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionPlan:
-    """What a compaction will do.
-
-    Attributes:
-        read_version: The version that was looked at.
-        tasks: Independent of each other.
-        options: How to write.
-    """
-
-    read_version: int
-    tasks: Sequence[CompactionTask]
-    options: CompactionOptions
-
-    def num_tasks(self) -> int:
-        """How many tasks there are."""
-        return len(self.tasks)
-
-    def json(self) -> str:
-        """The plan as JSON."""
-        return jsons.dumps(
-            {
-                "tasks": [_task_json(task.sources) for task in self.tasks],
-                "read_version": self.read_version,
-                "options": options_to_json(self.options),
-            }
-        )
-
-    @staticmethod
-    def from_json(json: str) -> CompactionPlan:
-        """Reads what `json` wrote.
-
-        Raises:
-            InvalidInputError: If it is something else.
-        """
-        values = _values(json, "tasks", "read_version", "options")
-        version, options = _version(values), options_from_json(values["options"])
-        tasks = [CompactionTask(version, _sources(task), options) for task in values["tasks"]]
-        return CompactionPlan(version, tasks, options)
-
-    def __repr__(self) -> str:
-        return (
-            f"CompactionPlan(read_version={self.read_version}, "
-            f"tasks=<{self.num_tasks()} compaction tasks>)"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RewriteResult:
-    """What a task wrote; to be committed.
-
-    Attributes:
-        read_version: The version that has the old fragments.
-        move: Old and new fragments.
-    """
-
-    read_version: int
-    move: Move
-
-    @property
-    def original_fragments(self) -> list[FragmentMetadata]:
-        """The fragments that others take the place of."""
-        return [FragmentMetadata.from_table(fragment) for fragment in self.move.old]
-
-    @property
-    def new_fragments(self) -> list[FragmentMetadata]:
-        """Those others; their ids are assigned by the commit."""
-        return [FragmentMetadata.from_table(fragment) for fragment in self.move.new]
-
-    @property
-    def metrics(self) -> CompactionMetrics:
-        """What the task did."""
-        return CompactionMetrics.of([self.move])
-
-    def json(self) -> str:
-        """The result as JSON."""
-        return jsons.dumps(
-            {
-                "metrics": _metrics_json(self.metrics),
-                "new_fragments": [fragment.to_json() for fragment in self.move.new],
-                "read_version": self.read_version,
-                "original_fragments": [fragment.to_json() for fragment in self.move.old],
-            }
-        )
-
-    @staticmethod
-    def from_json(json: str) -> RewriteResult:
-        """Reads what `json` wrote.
-
-        Raises:
-            InvalidInputError: If it is something else.
-        """
-        values = _values(json, "read_version", "original_fragments", "new_fragments")
-        old = tuple(map(Fragment.from_json, values["original_fragments"]))
-        new = tuple(map(Fragment.from_json, values["new_fragments"]))
-        return RewriteResult(_version(values), Move(old, new))
+__all__ = ["Compaction"]
 
 
 class Compaction:
@@ -348,43 +166,3 @@ def _require_index_remap(
             "defer_index_remap=False: files of indices cannot be written anew; leave it out to "
             "record for them where rows went"
         )
-
-
-def _num_files(fragment: Fragment) -> int:
-    return len(fragment.files) + (fragment.deletion_file is not None)
-
-
-def _metrics_json(metrics: CompactionMetrics) -> dict[str, int]:
-    return {
-        "fragments_removed": metrics.fragments_removed,
-        "fragments_added": metrics.fragments_added,
-        "files_removed": metrics.files_removed,
-        "files_added": metrics.files_added,
-    }
-
-
-def _task_json(fragments: Iterable[Fragment]) -> dict[str, Any]:
-    return {"fragments": [fragment.to_json() for fragment in fragments]}
-
-
-def _values(text: str, *names: str) -> dict[str, Any]:
-    try:
-        values = jsons.loads(text)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"not JSON: {text!r:.200} ({error})") from error
-    if not isinstance(values, dict) or not set(names) <= values.keys():
-        raise InvalidInputError(f"expected {', '.join(names)}, found {text!r:.200}")
-    return values
-
-
-def _version(values: Mapping[str, Any]) -> int:
-    version = values["read_version"]
-    if type(version) is not int or version < 1:
-        raise InvalidInputError(f"read_version: {version!r}")
-    return version
-
-
-def _sources(values: Any) -> tuple[Fragment, ...]:
-    if not isinstance(values, Mapping) or not isinstance(values.get("fragments"), list):
-        raise InvalidInputError(f"not a task: {values!r:.200}")
-    return tuple(map(Fragment.from_json, values["fragments"]))

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.compacting import Compaction, CompactionMetrics
+from pilum.dataset.compacting import Compaction
+from pilum.dataset.compaction_tasks import CompactionMetrics
 from pilum.dataset.options import require_count
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError

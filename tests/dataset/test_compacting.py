@@ -218,8 +218,11 @@ def test_misuse_is_refused(uri: str, options: dict[str, Any]) -> None:
         Compaction.plan(dataset, options)
     with pytest.raises(UnsupportedFeatureError, match="binary_copy"):
         dataset.optimize.compact_files(compaction_mode="force_binary_copy")
+    for text in ("{", "3", '{"tasks": 3}', '{"tasks": 3, "read_version": 1, "options": {}}'):
+        with pytest.raises(InvalidInputError):
+            CompactionPlan.from_json(text)
     with pytest.raises(InvalidInputError):
-        CompactionPlan.from_json('{"tasks": 3}')
+        RewriteResult.from_json('{"read_version": 1, "original_fragments": 1, "new_fragments": 1}')
     not_results: Any = [1]
     with pytest.raises(InvalidInputError):
         Compaction.commit(dataset, not_results)
