@@ -20,15 +20,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 from typing import Self
 
 from pilum.errors import InvalidInputError, NotFoundError
-from pilum.storage.ahead import in_turn
 from pilum.storage.base import Entry, Store
+from pilum.table.ahead import at_once
 from pilum.table.lines import Line
 from pilum.table.manifest import Manifest
 from pilum.table.names import VERSIONS_FOLDER, ManifestName, is_detached_name
@@ -270,14 +269,17 @@ class _Remover:
 
 
 def _read_all(store: Store, names: list[ManifestName]) -> Iterator[References]:
-    tasks = (partial(_references, store, name.path) for name in names)
-    yield from filter(None, in_turn(store, tasks))
+    """What manifests refer to, in order; those that another cleanup removes meanwhile are gone."""
+    for start in range(0, len(names), _CHUNK):
+        tasks = [partial(_read, store, name.path) for name in names[start : start + _CHUNK]]
+        yield from filter(None, at_once(store, tasks))
 
 
-def _references(store: Store, path: str) -> References | None:
-    with suppress(NotFoundError):  # another cleanup is at work
+def _read(store: Store, path: str) -> References | None:
+    try:
         return references(store, path)
-    return None
+    except NotFoundError:
+        return None
 
 
 class _Chooser:
