@@ -12,13 +12,8 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.options import require_count
 from pilum.errors import InvalidInputError
 from pilum.progress import progress
-from pilum.table.cleanup import (
-    CleanupPlan,
-    CleanupPolicy,
-    CleanupResult,
-    plan_cleanup,
-    run_cleanup,
-)
+from pilum.table.cleanup import CleanupResult, run_cleanup
+from pilum.table.cleanup_plan import CleanupPlan, CleanupPolicy, plan_cleanup
 from pilum.table.owned_files import FileKind
 
 __all__ = ["Cleaning", "CleanupCandidateFile", "CleanupExplanation", "CleanupStats"]

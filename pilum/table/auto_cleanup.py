@@ -19,7 +19,8 @@ from dataclasses import replace
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
-from pilum.table.cleanup import CleanupPolicy, plan_cleanup, run_cleanup
+from pilum.table.cleanup import run_cleanup
+from pilum.table.cleanup_plan import CleanupPolicy, plan_cleanup
 from pilum.table.manifest import Manifest
 
 __all__ = ["AUTO_CLEANUP_PREFIX", "auto_cleanup_config", "clean_up_if_due"]

@@ -19,9 +19,11 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
-from pilum.errors import CorruptFileError, UnsupportedFeatureError
+from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
+from pilum.storage.ahead import at_once
 from pilum.storage.base import Entry, Store
 from pilum.table.deletion_file import DeletionFile
 from pilum.table.features import require_writable
@@ -31,6 +33,7 @@ from pilum.table.names import (
     DELETIONS_FOLDER,
     TRANSACTIONS_FOLDER,
     VERSIONS_FOLDER,
+    ManifestName,
     data_path,
     final_name,
     index_folder,
@@ -41,6 +44,7 @@ __all__ = [
     "FileKind",
     "OwnedFile",
     "References",
+    "all_references",
     "fragment_keys",
     "index_folder_of",
     "owned_files",
@@ -48,6 +52,7 @@ __all__ = [
 ]
 
 _INDICES_FOLDER = "_indices"
+_READ_AT_ONCE = 64
 _TEMPORARY = ".tmp"
 _SIDECAR = re.compile(r"[01]{32}\.blob")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -131,6 +136,24 @@ def references(store: Store, path: str) -> References:
     return References(
         files.version, stamp.seconds + stamp.nanos / 1e9, list(files.fragments), others
     )
+
+
+def all_references(store: Store, names: list[ManifestName]) -> Iterator[References]:
+    """What manifests refer to, in order; those that another cleanup removes meanwhile are gone.
+
+    Raises:
+        As `references`.
+    """
+    for start in range(0, len(names), _READ_AT_ONCE):
+        tasks = [partial(_read, store, name.path) for name in names[start : start + _READ_AT_ONCE]]
+        yield from filter(None, at_once(store, tasks))
+
+
+def _read(store: Store, path: str) -> References | None:
+    try:
+        return references(store, path)
+    except NotFoundError:
+        return None
 
 
 def fragment_keys(fragments: Iterable[bytes]) -> Iterator[str]:
