@@ -65,6 +65,8 @@ class _Wanted:
             InvalidInputError: As `MergeInsertBuilder.execute`.
         """
         schema = snapshot.schema
+        if len(set(source.names)) < len(source.names):
+            raise InvalidInputError(f"columns of the source come twice: {source.names}")
         scope = pa.schema(
             [
                 pa.field(SOURCE, pa.struct(self._source_fields(snapshot, source))),

@@ -371,6 +371,7 @@ Step = Callable[[Any], Any]
         (["k", "k"], [], SOURCE, InvalidInputError, "twice"),
         ("k", [], SOURCE, InvalidInputError, "nothing to merge"),
         ("k", ["insert"], 5, InvalidInputError, "cannot write int"),
+        ("k", ["delete"], SOURCE.append_column("k", [[1]]), InvalidInputError, "come twice"),
         ("k", ["insert"], SOURCE.drop_columns(["k"]), SchemaMismatchError, "lacks the key columns"),
         ("k", ["insert"], SOURCE.append_column("z", [[1]]), SchemaMismatchError, "no column 'z'"),
         ("k", ["update"], SOURCE.append_column("z", [[1]]), SchemaMismatchError, "no column 'z'"),
@@ -407,6 +408,7 @@ def test_misuse_changes_nothing(
         for step in steps:
             name, _, argument = step.partition(" ")
             does: dict[str, Step] = {
+                "delete": lambda _: builder.when_matched_delete(),
                 "insert": lambda _: builder.when_not_matched_insert_all(),
                 "update": lambda text: builder.when_matched_update_all(text or None),
                 "set": lambda text: builder.when_matched_update({text: "1"} if text else {}),

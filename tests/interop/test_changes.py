@@ -300,8 +300,9 @@ def coverage(path: str) -> dict[str, set[int]]:
     return {one["name"]: set(one["fragment_ids"]) & existing for one in dataset.list_indices()}
 
 
-def test_columns_that_the_reference_wrote_anew(tmp_path: Path) -> None:
-    """Its files, in a commit of ours: REWRITE_COLUMNS."""
+@pytest.mark.parametrize("mode", ["rewrite_columns", ""])
+def test_columns_that_the_reference_wrote_anew(tmp_path: Path, mode: str) -> None:
+    """Its files, in a commit of ours; the files count, also where the mode is left out."""
     path = str(tmp_path / "t")
     table = pa.table({"a": range(6), "b": ["x"] * 6})
     pilum.write_dataset(table, path, max_rows_per_file=3, enable_stable_row_ids=True)
@@ -313,7 +314,7 @@ def test_columns_that_the_reference_wrote_anew(tmp_path: Path) -> None:
     operation = pilum.LanceOperation.Update(
         updated_fragments=[pilum.FragmentMetadata.from_json(json.dumps(image.to_json()))],
         fields_modified=list(modified),
-        update_mode="rewrite_columns",
+        update_mode=mode,
     )
     pilum.LanceDataset.commit(path, operation, read_version=dataset.version)
     for library in (pilum, lance):

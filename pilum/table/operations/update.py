@@ -194,8 +194,9 @@ class Update(Operation):
         return with_moved_rows(section, (*updated, *self.removed), moved, fields)
 
     def _changed(self, manifest: Manifest) -> Iterable[Fragment]:
-        if self.mode is UpdateMode.ROWS:
+        if self.marked is not None:
             return self._rows.applied(manifest.fragments)
+        # By hand, images may have other data files whatever the mode says: as with the reference.
         images = {fragment.id: fragment for fragment in self.updated}
         require_known(manifest.fragments, (*images, *self.removed))
         return [
@@ -207,6 +208,11 @@ class Update(Operation):
         ]
 
     def _in_place(self, fragment: Fragment, image: Fragment, version: int) -> Fragment:
+        if self.mode is UpdateMode.COLUMNS and image.deletion_file != fragment.deletion_file:
+            raise InvalidInputError(
+                f"fragment {fragment.id}: an update of columns does not change which rows are "
+                "deleted"
+            )
         changed = _with_files(fragment, image)
         offsets = self.offsets.get(fragment.id)
         if offsets is None:  # nobody can tell which rows changed
@@ -239,14 +245,10 @@ def _has_moved(fragment: Fragment) -> bool:
 
 def _with_files(fragment: Fragment, image: Fragment) -> Fragment:
     """A fragment with other files, without those of which no column counts any more."""
-    if image.physical_rows != fragment.physical_rows:
+    if image.physical_rows not in {0, fragment.physical_rows}:
         raise InvalidInputError(
             f"fragment {fragment.id} has {fragment.physical_rows} rows, not {image.physical_rows}"
         )
-    if image.deletion_file != fragment.deletion_file:
-        raise InvalidInputError(
-            f"fragment {fragment.id}: an update of columns does not change which rows are deleted"
-        )
     # Hidden columns, such as spilled row ids, have negative ids too: only -2 says that one is gone.
     files = tuple(file for file in image.files if set(file.fields) != {_TOMBSTONE})
-    return replace(fragment, files=files)
+    return replace(fragment, files=files, deletion_file=image.deletion_file)
