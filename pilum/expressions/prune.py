@@ -152,6 +152,11 @@ def _in_set(zones: Zones, node: InSet) -> Mask:
         return zones.may_have_value
     if len(node.values) == 0:
         return zones.may_have_value & False
+    if pt.is_integer(node.values.type) and not (zones.least.null_count or zones.most.null_count):
+        values = np.sort(node.values.to_numpy())
+        first = values.searchsorted(zones.least.to_numpy(), side="left")
+        behind = values.searchsorted(zones.most.to_numpy(), side="right")
+        return zones.may_have_value & (first < behind)
     if len(node.values) <= _MAX_SET:
         return _any(_may_hold("=", zones, value) for value in node.values)
     return zones.may_have_value

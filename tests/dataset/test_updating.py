@@ -263,6 +263,7 @@ def test_conditions_on_ids_read_only_these_rows(tmp_path: Path, stable: bool) ->
             f"{name} IN ({values[3]}, {values[7]}, {values[999]})": ([3, 7, 999], 2),
             f"{name} >= {values[198]} AND {name} < {values[203]}": ([198, 199, 200, 201, 202], 2),
             f"NOT ({name} > {values[1]})": ([0, 1], 1),
+            f"{name} IN ({', '.join(map(str, values[600:900]))})": (list(range(600, 900)), 3),
             f"{name} = {values[250]} AND a = 7": ([], 1),
             f"{name} = {values[999] + 1}": ([], 0),
         }
