@@ -156,7 +156,8 @@ def _in_set(zones: Zones, node: InSet) -> Mask:
         values = np.sort(node.values.to_numpy())
         first = values.searchsorted(zones.least.to_numpy(), side="left")
         behind = values.searchsorted(zones.most.to_numpy(), side="right")
-        return zones.may_have_value & (first < behind)
+        found: Mask = zones.may_have_value & (first < behind)
+        return found
     if len(node.values) <= _MAX_SET:
         return _any(_may_hold("=", zones, value) for value in node.values)
     return zones.may_have_value
