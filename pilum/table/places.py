@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import table_pb2
 from pilum.storage.around import StoreAround
 from pilum.storage.base import Store
@@ -114,7 +114,11 @@ class _BasedStore(StoreAround):
         """The store of a base, with the options of the table's own."""
         found = self._opened.get(base.path)
         if found is None:
-            found = self._opened.setdefault(base.path, open_beside(self.own, base.path))
+            try:
+                found = open_beside(self.own, base.path)
+            except InvalidInputError as error:
+                raise CorruptFileError(f"base path {base.id}: {error}", self.own.uri) from None
+            self._opened[base.path] = found
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:

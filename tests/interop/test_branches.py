@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,49 @@ def test_both_write_to_bases(tmp_path: Path, first: Any) -> None:
     ids = [one.metadata.files[0].base_id for one in lance.dataset(path).get_fragments()]
     assert ids == [1, 1, 2, 1, 2, None, 1, 2, None]
     assert agree(path) == [1, 4] * 4 + [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("stable_row_ids", [False, True])
+@pytest.mark.parametrize("kind", ["clone", "branch"])
+def test_all_changes_of_a_shared_table(tmp_path: Path, kind: str, stable_row_ids: bool) -> None:
+    path, rows = str(tmp_path / "t"), pa.table({"a": list(range(12)), "b": ["x"] * 12})
+    source = pilum.write_dataset(
+        rows, path, max_rows_per_file=4, enable_stable_row_ids=stable_row_ids
+    )
+    lance.dataset(path).create_scalar_index("a", "BTREE")
+    source.checkout_latest()
+    source.delete("a = 5")
+    if kind == "clone":
+        found = source.shallow_clone(tmp_path / "clone", source.version)
+    else:
+        found = source.create_branch("dev")
+    expected = {*range(12)} - {5}
+    for change, added, removed in (
+        (lambda: found.insert({"a": [12, 13], "b": ["y", "y"]}), {12, 13}, set()),
+        (lambda: found.delete("a = 4 or a = 7"), set(), {4, 7}),
+        (lambda: found.update({"a": "a + 100"}, where="a = 1"), {101}, {1}),
+        (lambda: found.add_columns({"c": "a + 1"}), set(), set()),
+        (lambda: found.optimize.compact_files(), set(), set()),
+        (lambda: found.delete("a = 0"), set(), {0}),
+        (lambda: found.cleanup_old_versions(older_than=timedelta(0)), set(), set()),
+        # No compaction by the reference: it looks for the index that it makes in the other table.
+        (lambda: lance.dataset(found.uri).delete("a = 12"), set(), {12}),
+    ):
+        change()
+        found.checkout_latest()
+        expected = (expected | added) - removed
+        theirs = lance.dataset(found.uri)
+        theirs.validate()
+        assert theirs.to_table().equals(found.to_table())
+        assert set(found.to_table()["a"].to_pylist()) == expected
+        for value in (2, 7, 12, 101):
+            assert theirs.to_table(filter=f"a = {value}").num_rows == (value in expected)
+        assert found.verify().is_valid
+    source.insert({"a": [50], "b": ["z"]})
+    if kind == "branch":
+        source.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+    assert set(lance.dataset(found.uri).to_table()["a"].to_pylist()) == expected
+    assert set(agree(path)) == {*range(12), 50} - {5}
 
 
 def test_files_of_several_bases(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import pilum
 from pilum import FragmentMetadata, LanceDataset
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, PilumError, UnsupportedFormatError
 from pilum.format.pb import table_pb2
 from pilum.storage.local import LocalStore
 from pilum.table.base_paths import BasePath, free_base_id
@@ -128,6 +128,24 @@ def test_a_base_that_nobody_knows_is_damage(source: LanceDataset, tmp_path: Path
     dataset = LanceDataset.pinned(found.uri, None, Snapshot(found.snapshot.store, unknown))
     with pytest.raises(CorruptFileError, match="where base path 0 is"):
         dataset.to_table()
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("", CorruptFileError),
+        ("file://elsewhere/x", CorruptFileError),
+        ("a\0b", CorruptFileError),
+        ("ftp://host/x", UnsupportedFormatError),
+    ],
+)
+def test_a_base_that_cannot_be_opened(
+    source: LanceDataset, tmp_path: Path, path: str, error: type[PilumError]
+) -> None:
+    found = moved(source, BasePath(0, path, is_dataset_root=True), tmp_path / "t")
+    assert (found.version, found.count_rows()) == (1, 3)
+    with pytest.raises(error, match=r"base path 0|no store for"):
+        found.to_table()
 
 
 def test_two_bases_of_one_id_are_damage() -> None:
