@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Generic, Literal, Self, TypedDict, TypeVar
 
 from pilum.container.options import FileOptions
@@ -33,6 +35,7 @@ from pilum.table.write import WriteOptions
 __all__ = ["BulkCommitResult", "Writing"]
 
 _DEFAULTS = WriteOptions()
+_TIMEOUT = timedelta(seconds=1800)
 
 D = TypeVar("D", bound=DatasetBase)
 
@@ -102,16 +105,17 @@ class Writing(DatasetBase):
         base_uri: Location | DatasetBase,
         operation: LanceOperation.BaseOperation | Transaction,
         read_version: int | None = None,
-        *,
+        commit_lock: CommitLock | None = None,
         storage_options: Mapping[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
         max_retries: int = 20,
+        *,
         commit_message: str | None = None,
-        commit_lock: CommitLock | None = None,
+        enable_stable_row_ids: bool | None = None,
+        commit_timeout: timedelta | None = _TIMEOUT,
         commit_handler: CommitHandler | None = None,
         idempotency_key: JobKey | None = None,
-        enable_stable_row_ids: bool | None = None,
     ) -> Self:
         """Publishes fragments that `write_fragments` wrote, as one new version.
 
@@ -120,20 +124,22 @@ class Writing(DatasetBase):
         Args:
             base_uri: Location of the table.
             operation: What to commit.
-            read_version: The version that the operation was made for. An overwrite may leave it
-                out, and a transaction brings its own.
+            read_version: The version that the operation was made for. An overwrite and a restore
+                may leave it out, and a transaction brings its own.
+            commit_lock: As in `pilum.write_dataset`.
             storage_options: Settings of the store.
             enable_v2_manifest_paths: As in `pilum.write_dataset`; None is the same as True.
             detached: Whether the version is no part of history: it conflicts with nothing, only its
                 number opens it, and others can follow it, detached too.
             max_retries: How often to try when others commit at the same moment.
             commit_message: A note for readers of the history.
-            commit_lock: As in `pilum.write_dataset`.
-            commit_handler: The same.
-            idempotency_key: As in `pilum.write_dataset`. The fragments of a repetition stay where
-                they are.
             enable_stable_row_ids: Whether rows of a table that an overwrite creates keep their ids
                 when they move.
+            commit_timeout: No attempt but the first begins later than this after the call; None
+                for no limit of the caller's.
+            commit_handler: As in `pilum.write_dataset`.
+            idempotency_key: As in `pilum.write_dataset`. The fragments of a repetition stay where
+                they are.
 
         Returns:
             The dataset at the new version, or at that which took the job in.
@@ -149,6 +155,7 @@ class Writing(DatasetBase):
         wanted = _transaction(store, operation, read_version).to_table()
         notes = properties_of(commit_message, wanted.properties, idempotency_key)
         attempts = require_count("max_retries", max_retries, 1)
+        seconds = _seconds(commit_timeout)
         wanted = replace(wanted, properties=notes)
         if enable_stable_row_ids and isinstance(wanted.operation, Overwrite):
             stable = replace(wanted.operation, stable_row_ids=True)
@@ -157,7 +164,9 @@ class Writing(DatasetBase):
             manifest = commit_detached(store, wanted)
         else:
             scheme = NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2
-            manifest = commit(store, wanted, attempts=attempts, scheme=scheme)
+            manifest = commit(
+                store, wanted, attempts=attempts, timeout_seconds=seconds, scheme=scheme
+            )
         options = options_of(base_uri, storage_options)
         return cls.pinned(location, options, Snapshot(store, manifest))
 
@@ -166,11 +175,13 @@ class Writing(DatasetBase):
         cls,
         dest: Location | DatasetBase,
         transactions: Sequence[Transaction],
-        *,
+        commit_lock: CommitLock | None = None,
         storage_options: Mapping[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
         max_retries: int = 20,
+        *,
+        commit_timeout: timedelta | None = _TIMEOUT,
     ) -> BulkCommitResult[Self]:
         """Publishes several appends as one version.
 
@@ -178,10 +189,12 @@ class Writing(DatasetBase):
             dest: Location of the table.
             transactions: Appends; what they note is noted together, and the later note counts where
                 two have one key.
-            storage_options: As in `commit`, like the next ones.
-            enable_v2_manifest_paths: As in `commit`.
-            detached: As in `commit`.
-            max_retries: As in `commit`.
+            commit_lock: As in `commit`, like the next ones.
+            storage_options: Settings of the store.
+            enable_v2_manifest_paths: Whether manifests of a new table have the newer names.
+            detached: Whether the version is no part of history.
+            max_retries: How often to try when others commit at the same moment.
+            commit_timeout: No attempt but the first begins later than this after the call.
 
         Returns:
             The dataset at the new version, and the transaction that was committed.
@@ -194,12 +207,22 @@ class Writing(DatasetBase):
         found = cls.commit(
             dest,
             merged,
+            commit_lock=commit_lock,
             storage_options=storage_options,
             enable_v2_manifest_paths=enable_v2_manifest_paths,
             detached=detached,
             max_retries=max_retries,
+            commit_timeout=commit_timeout,
         )
         return BulkCommitResult(dataset=found, merged=merged)
+
+
+def _seconds(timeout: timedelta | None) -> float:
+    if timeout is None:
+        return math.inf
+    if not isinstance(timeout, timedelta) or timeout < timedelta(0):
+        raise InvalidInputError(f"commit_timeout: expected a timedelta, found {timeout!r}")
+    return timeout.total_seconds()
 
 
 def _merged(transactions: Sequence[Transaction]) -> Transaction:
@@ -227,8 +250,10 @@ def _transaction(
             )
         return operation
     if read_version is None:
-        if not isinstance(operation, LanceOperation.Overwrite):
-            raise InvalidInputError("read_version: needed, but for LanceOperation.Overwrite")
+        if not isinstance(operation, LanceOperation.Overwrite | LanceOperation.Restore):
+            raise InvalidInputError(
+                "read_version: needed, but for LanceOperation.Overwrite and Restore"
+            )
         read_version = _latest(store)
     return Transaction(require_count("read_version", read_version), operation)
 

@@ -20,9 +20,14 @@ _MAX_SLOTS = 256
 
 
 class Backoff:
-    """The pauses of one commit; made when its first attempt begins."""
+    """The pauses of one commit; made when its first attempt begins.
 
-    def __init__(self) -> None:
+    Args:
+        budget_seconds: No pause ends later than this after the beginning.
+    """
+
+    def __init__(self, budget_seconds: float = _BUDGET_SECONDS) -> None:
+        self._budget = min(budget_seconds, _BUDGET_SECONDS)
         self._start = time.monotonic()
         self._unit: float | None = None
         self._slots = _FIRST_SLOTS
@@ -34,7 +39,7 @@ class Backoff:
             self._unit = elapsed  # the first attempt tells how long a commit takes here
         seconds = random.randrange(self._slots) * self._unit
         self._slots = min(2 * self._slots, _MAX_SLOTS)
-        if elapsed + seconds > _BUDGET_SECONDS:
+        if elapsed + seconds > self._budget:
             return False
         time.sleep(seconds)
         return True

@@ -18,6 +18,7 @@ Source: docs/format/table.md, "Commit protocol".
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from contextlib import suppress
@@ -80,6 +81,7 @@ def commit(
     transaction: Transaction,
     *,
     attempts: int = _ATTEMPTS,
+    timeout_seconds: float = math.inf,
     scheme: NamingScheme = NamingScheme.V2,
 ) -> Manifest:
     """Publishes a transaction as the next version.
@@ -88,6 +90,7 @@ def commit(
         store: Where the table is, or will be.
         transaction: What to change.
         attempts: How often to try when others commit at the same moment.
+        timeout_seconds: No attempt but the first begins later than this.
         scheme: How the manifests of a new table are named.
 
     Returns:
@@ -108,7 +111,7 @@ def commit(
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
     committer = _committer(store, transaction)
     try:
-        return committer.run(attempts, scheme)
+        return committer.run(attempts, timeout_seconds, scheme)
     except (CommitError, InvalidInputError, UnsupportedFormatError):
         # Certainly not committed. After any other failure files stay: they may be in use.
         committer.discard(keep=transaction)
@@ -173,8 +176,8 @@ class _Committer:
         for path in set(self.transaction.operation.new_files()).difference(kept):
             discard_file(store, path)
 
-    def run(self, attempts: int, scheme: NamingScheme) -> Manifest:
-        pause = Backoff()
+    def run(self, attempts: int, timeout_seconds: float, scheme: NamingScheme) -> Manifest:
+        pause = Backoff(timeout_seconds)
         for attempt in range(attempts):
             if self.job and (found := find_job(self.store, self.job)):
                 if self.transaction.uuid not in found.transaction_file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -240,3 +241,21 @@ def test_operations_that_are_refused(
     with pytest.raises(error):
         LanceDataset.commit(dataset, operation, read_version=3)
     assert files(dataset) == before
+
+
+def test_a_restore_needs_no_read_version(dataset: LanceDataset) -> None:
+    found = LanceDataset.commit(dataset, LanceOperation.Restore(1))
+    assert (found.version, values(found)) == (4, [1])
+    with pytest.raises(InvalidInputError, match="read_version"):
+        LanceDataset.commit(dataset, append(dataset, 9))
+
+
+def test_a_timeout_that_makes_no_sense(dataset: LanceDataset) -> None:
+    operation = append(dataset, 9)
+    for timeout in (30, timedelta(seconds=-1)):
+        with pytest.raises(InvalidInputError, match="commit_timeout"):
+            LanceDataset.commit(dataset, operation, read_version=3, commit_timeout=timeout)  # type: ignore[arg-type]
+    for limit in (None, timedelta(0)):
+        LanceDataset.commit(dataset, operation, read_version=3, commit_timeout=limit)
+        operation = append(dataset, 9)
+    assert dataset.latest_version == 5

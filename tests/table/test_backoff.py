@@ -52,3 +52,7 @@ def test_a_slow_commit_pauses_longer_and_the_time_is_bounded(clock: Clock) -> No
         clock.now += 2.0
     assert clock.now - 100 <= 32
     assert sum(clock.slept) % 2.0 < 1e-6
+
+
+def test_callers_may_have_less_time() -> None:
+    assert not Backoff(0).take()
