@@ -310,3 +310,24 @@ def test_records_of_old_writers(main: LanceDataset) -> None:
     record.write_text("{")
     with pytest.raises(CorruptFileError, match="not JSON"):
         main.checkout_version(("dev", 3))
+
+
+def test_branches_and_clones_in_an_object_store(tmp_path: Path) -> None:
+    uri = f"memory://{tmp_path.name}/t"
+    main = pilum.write_dataset({"a": [1]}, uri)
+    dev = main.create_branch("dev/x-y")
+    dev.insert({"a": [2]})
+    child = main.create_branch("child", ("dev/x-y", 2))
+    child.delete("a = 1")
+    main.tags.create("t", ("child", None))
+    assert values(pilum.dataset(uri, "t")) == [2]
+    assert values(pilum.dataset(child.uri)) == [2]
+    deep = child.deep_clone(tmp_path / "local", child.version)
+    shallow = deep.shallow_clone(f"{uri}-clone", deep.version)
+    shallow.insert({"a": [3]})
+    assert values(pilum.dataset(f"{uri}-clone")) == [2, 3]
+    main.tags.delete("t")
+    main.branches.delete("child")
+    main.branches.delete("dev/x-y")
+    assert main.branches.list() == {}
+    assert values(deep) == [2]
