@@ -190,7 +190,7 @@ def write_transaction(
     table_schema = (
         _schema_to_append_to(snapshot, reader.schema, request)
         if snapshot and appends
-        else new_schema(reader.schema)
+        else new_schema(reader.schema, snapshot.manifest.first_new_field_id if snapshot else 0)
     )
     require_storable(table_schema, version, has_sidecars=True)
     alignment = align(reader.schema, table_schema)

@@ -155,6 +155,11 @@ class Field:
         return 1 if _BLOB in self.metadata and self.logical_type == "large_binary" else 0
 
     @property
+    def is_key(self) -> bool:
+        """Whether the field belongs to the primary key of its table."""
+        return bool(self.metadata) and _key_position(self.metadata) is not None
+
+    @property
     def item(self) -> Field:
         """The item field of a list or map."""
         return self.children[0]

@@ -32,6 +32,7 @@ from pilum.format.retype import retyped
 from pilum.format.schema import Field, Schema
 from pilum.table.blob_inputs import blob_field
 from pilum.table.json_columns import with_binary_json
+from pilum.table.keys import require_sound_keys
 
 __all__ = ["Alignment", "align", "new_schema", "require_unreserved"]
 
@@ -68,17 +69,20 @@ class Alignment:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
 
 
-def new_schema(incoming: pa.Schema) -> Schema:
-    """The schema of a new table, with fresh field ids.
+def new_schema(incoming: pa.Schema, first_id: int = 0) -> Schema:
+    """The schema of a new table, with fresh field ids from `first_id` on.
 
     Raises:
-        InvalidInputError: For names that are reserved, repeated or contain a dot, or no columns.
+        InvalidInputError: For names that are reserved, repeated or contain a dot, no columns, or a
+            primary key that may be null.
         UnsupportedTypeError: For a type that the format has no name for.
     """
     require_unreserved(incoming.names)
     if not incoming.names:
         raise InvalidInputError("a table needs at least one column")
-    return Schema.from_arrow(incoming)
+    schema = Schema.from_arrow(incoming, first_id)
+    require_sound_keys(schema)
+    return schema
 
 
 def require_unreserved(names: Iterable[str]) -> None:

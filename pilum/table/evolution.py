@@ -240,7 +240,8 @@ def _with_only(field: Field, ids: Collection[FieldId]) -> Field | None:
 def first_free_id(manifest: Manifest) -> int:
     """The first id for new fields: above all that the schema or a file of the version has.
 
-    Also above those of dropped columns, since their values are still there.
+    Also above those of dropped columns, since their values are still there; and in tables that
+    never give an id again, above all that there ever was.
     """
     in_files = (
         number
@@ -248,7 +249,8 @@ def first_free_id(manifest: Manifest) -> int:
         for file in fragment.files
         for number in file.fields
     )
-    return max(manifest.schema.max_field_id, max(in_files, default=-1)) + 1
+    ever = -1 if manifest.max_allocated_field_id is None else manifest.max_allocated_field_id
+    return max(ever, manifest.schema.max_field_id, max(in_files, default=-1)) + 1
 
 
 def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Schema]:

@@ -44,6 +44,7 @@ _SUPPORTED = (
     | Feature.COVERING_INDEX_FIELDS
     | Feature.MIXED_DATA_FILE_VERSIONS
     | Feature.SPILLED_ROW_LINEAGE
+    | Feature.NON_REUSABLE_FIELD_IDS
 )
 
 

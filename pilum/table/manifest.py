@@ -29,7 +29,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _NANOSECONDS = 10**9
 _KEPT = Feature.MIXED_DATA_FILE_VERSIONS | Feature.STABLE_ROW_IDS
 _STORAGE_CLASS = 11  # of a field, in manifests of 0.20 to 0.36; it means nothing any more
-_UNCARRIED = ("clustering", "max_clustering_id", "max_allocated_field_id")
+_UNCARRIED = ("clustering", "max_clustering_id")
 
 
 class WriterVersion(NamedTuple):
@@ -62,6 +62,8 @@ class Manifest:
         branch: Name of the branch, None on the main line.
         base_paths: Other folders with files of the table.
         next_row_id: First row id that is free (with stable row ids).
+        max_allocated_field_id: The highest id ever given to a field, in tables that never give one
+            again; None in others.
         index_section: `IndexSection` as it was read, byte for byte; empty without indices.
         is_lossy: Whether the manifest holds more than these attributes can carry.
     """
@@ -81,6 +83,7 @@ class Manifest:
     branch: str | None = None
     base_paths: tuple[BasePath, ...] = ()
     next_row_id: int = 0
+    max_allocated_field_id: int | None = None
     index_section: bytes = b""
     is_lossy: bool = field(default_factory=bool)  # no attribute of the class, see `__getattr__`
 
@@ -129,6 +132,11 @@ class Manifest:
         """The highest id ever given to a fragment, -1 if there was none."""
         known = -1 if self.max_fragment_id is None else self.max_fragment_id
         return max([known, *(fragment.id for fragment in self.fragments)])
+
+    @property
+    def first_new_field_id(self) -> int:
+        """The first id of the columns of an overwrite: 0, unless ids are never given again."""
+        return 0 if self.max_allocated_field_id is None else self.max_allocated_field_id + 1
 
     @property
     def contradiction(self) -> str:
@@ -206,6 +214,11 @@ class Manifest:
             branch=message.branch if message.HasField("branch") else None,
             base_paths=bases,
             next_row_id=message.next_row_id,
+            max_allocated_field_id=(
+                message.max_allocated_field_id
+                if message.HasField("max_allocated_field_id")
+                else None
+            ),
             index_section=index_section,
         )
         own = vars(manifest)
@@ -229,6 +242,7 @@ class Manifest:
             max_fragment_id=self.max_fragment_id,
             transaction_file=self.transaction_file,
             next_row_id=self.next_row_id,
+            max_allocated_field_id=self.max_allocated_field_id,
             data_format=table_pb2.DataStorageFormat(file_format="lance", version=self.data_format),
             config=self.config,
             table_metadata=self.table_metadata,
@@ -252,8 +266,17 @@ class Manifest:
             both |= Feature.DELETION_FILES
         if any(fragment.has_hidden_columns for fragment in self.fragments):
             both |= Feature.SPILLED_ROW_LINEAGE
-        config = Feature.TABLE_CONFIG if self.config else 0
-        return replace(self, reader_flags=int(both), writer_flags=int(both | config))
+        writer = both | (Feature.TABLE_CONFIG if self.config else 0)
+        highest = self.max_allocated_field_id
+        if highest is not None:
+            writer |= Feature.NON_REUSABLE_FIELD_IDS
+            highest = max(highest, self.schema.max_field_id)
+        return replace(
+            self,
+            reader_flags=int(both),
+            writer_flags=int(writer),
+            max_allocated_field_id=highest,
+        )
 
 
 def _format_of(message: table_pb2.Manifest) -> str:

@@ -51,7 +51,6 @@ def test_a_missing_data_format_is_inferred(
     [
         {"clustering": b"x"},
         {"max_clustering_id": 0},
-        {"max_allocated_field_id": 4},
         {"fragments": [table_pb2.DataFragment(clustering_id=2)]},
         {"fields": [file_pb2.Field(name="a", parent_id=-1, unenforced_clustering_key_position=1)]},
     ],

@@ -19,6 +19,7 @@ from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.table.footprint import Footprint, Kind
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.keys import require_sound_keys
 from pilum.table.lineage import with_changed_rows
 from pilum.table.manifest import Manifest
 from pilum.table.names import data_path
@@ -101,6 +102,7 @@ class Merge(Operation):
             InvalidInputError: If something else of the fragments changed than what is new.
             SchemaMismatchError: If a new file has fields that the schema does not have.
         """
+        require_sound_keys(self.schema)
         ours = {fragment.id: fragment for fragment in manifest.fragments}
         theirs = {one.id: one for one in self.fragments if one.id in ours}
         new = tuple(one for one in self.fragments if one.id not in ours)

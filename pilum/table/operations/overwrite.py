@@ -12,6 +12,7 @@ from pilum.table.base_paths import BasePath, with_new_bases
 from pilum.table.features import Feature
 from pilum.table.footprint import Footprint, Kind, Resource
 from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.keys import require_sound_keys
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import (
@@ -93,6 +94,13 @@ class Overwrite(Operation):
         if self.bases and manifest.version:
             raise InvalidInputError(
                 "base paths can be given when a table is created; use add_bases afterwards"
+            )
+        require_sound_keys(self.schema)
+        lowest = min((field.id for field in self.schema.walk()), default=0)
+        if lowest < manifest.first_new_field_id:
+            raise InvalidInputError(
+                f"field id {lowest} was used before; this table never gives an id again, so new "
+                f"columns begin at {manifest.first_new_field_id}"
             )
         require_fits(self.fragments, self.schema)
         formats = data_format_of(self.fragments)

@@ -16,6 +16,7 @@ from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Field, Schema
 from pilum.table.footprint import Footprint, Kind
+from pilum.table.keys import require_sound_keys
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import with_needed_files
@@ -66,6 +67,7 @@ class Project(Operation):
         """
         if not self.schema.fields:
             raise InvalidInputError("a table needs at least one column")
+        require_sound_keys(self.schema)
         for field in self.schema.walk():
             _require_same_type(field, manifest.schema.find(field.id))
         fields = tuple(_with_dictionaries(field, manifest.schema) for field in self.schema.fields)

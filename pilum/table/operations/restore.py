@@ -76,8 +76,10 @@ class Restore(Operation):
         if lost & Feature.STABLE_ROW_IDS:
             raise InvalidInputError(f"version {self.version} has no stable row ids")
         highest = max(self.content.highest_fragment_id, manifest.highest_fragment_id)
+        marks = (self.content.max_allocated_field_id, manifest.max_allocated_field_id)
         return replace(
             self.content,
             max_fragment_id=None if highest < 0 else highest,
             next_row_id=max(self.content.next_row_id, manifest.next_row_id),
+            max_allocated_field_id=max((one for one in marks if one is not None), default=None),
         )

@@ -25,6 +25,7 @@ __all__ = ["MapUpdate", "UpdateConfig"]
 
 _Message = transaction_pb2.Transaction.UpdateConfig
 _KEYS_OF_TABLES = "lance-schema:unenforced-"
+_POSITION = "lance-schema:unenforced-primary-key:position"
 _CLUSTERING_KEY = "lance-schema:unenforced-clustering-key"
 
 
@@ -224,6 +225,8 @@ def _require_new_key(found: Field, changed: Field, *, nullable: bool) -> None:
         raise InvalidInputError(f"{where}: the key of a table cannot be changed")
     if any(key.startswith(_CLUSTERING_KEY) for key in _keys(changed)):
         raise UnsupportedFeatureError(f"{where}: a clustering key")
+    if not changed.is_key or not changed.metadata.get(_POSITION, "1").isdigit():
+        raise InvalidInputError(f"{where}: {_keys(changed)} does not tell whether it is in the key")
     if nullable:
         raise InvalidInputError(f"{where}: a key and what is around it must not be nullable")
 
