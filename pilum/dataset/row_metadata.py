@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.table import row_id_sequence as table
+from pilum.table.row_id_segments import MAX_ROWS
 from pilum.table.stored_sequence import (
     CREATED_AT,
     ROW_IDS,
@@ -24,8 +25,6 @@ from pilum.table.stored_sequence import (
 )
 
 __all__ = ["RowDatasetVersionMeta", "RowIdMeta", "RowIdSequence", "stored_sequence"]
-
-_MAX_ROWS = 2**32
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ class RowIdSequence:
         if not isinstance(metadata.stored, bytes):
             raise UnsupportedFeatureError("these row ids are not in the manifest")
         sequence = RowIdSequence(())
-        sequence._sequence = table.RowIdSequence.from_bytes(metadata.stored, _MAX_ROWS)
+        sequence._sequence = table.RowIdSequence.from_bytes(metadata.stored, MAX_ROWS)
         return sequence
 
     def to_inline_metadata(self) -> RowIdMeta:

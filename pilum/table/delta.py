@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from pilum.table.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment
 from pilum.table.row_id_index import row_id_index
-from pilum.table.row_id_segments import Ids
+from pilum.table.row_id_sequence import RowIdSequence
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["deleted_row_ids"]
 
-_NO_IDS: Ids = np.empty(0, dtype=np.uint64)
+_BATCH_IDS = 1 << 16
 _NO_ROWS = DeletionVector(np.empty(0, dtype=np.uint32))
 
 
@@ -31,27 +31,30 @@ def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uin
         newer: Another one of the same table.
 
     Yields:
-        uint64, for each fragment that has lost rows.
+        uint64, never empty, in parts of at most 65,536 ids.
 
     Raises:
         CorruptFileError: If row ids are damaged.
     """
     now = {fragment.id: fragment for fragment in newer.manifest.fragments}
     for fragment in older.manifest.fragments:
-        ids = _gone(older, fragment, newer, now.get(fragment.id))
-        if len(ids):
+        gone = _gone(older, fragment, newer, now.get(fragment.id))
+        for start in range(0, len(gone), _BATCH_IDS):
+            ids = gone.slice(start, start + _BATCH_IDS).ids()
             _, is_there = row_id_index(newer).find(ids)
             if not is_there.all():
                 yield ids[~is_there]
 
 
-def _gone(older: Snapshot, before: Fragment, newer: Snapshot, now: Fragment | None) -> Ids:
+def _gone(
+    older: Snapshot, before: Fragment, newer: Snapshot, now: Fragment | None
+) -> RowIdSequence:
     """Ids of the rows that a fragment no longer has; they may be in others."""
     reader = older.reader(before)
     if now is None or now.row_ids != before.row_ids:
-        return reader.row_ids.without(reader.deletions).ids()
+        return reader.row_ids.without(reader.deletions)
     if now.deletion_file == before.deletion_file:
-        return _NO_IDS
+        return RowIdSequence()
     deleted = newer.deletions(now) or _NO_ROWS
     new = deleted.without(reader.deletions or _NO_ROWS)
-    return reader.row_ids.at(new.offsets.astype(np.int64))
+    return RowIdSequence.of(reader.row_ids.at(new.offsets.astype(np.int64)))

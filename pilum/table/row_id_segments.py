@@ -19,7 +19,10 @@ from numpy.typing import NDArray
 from pilum.errors import CorruptFileError
 from pilum.format.pb import row_ids_pb2
 
-__all__ = ["Ids", "Piece", "pack_segment", "parse_segment", "segment_length"]
+__all__ = ["MAX_ROWS", "Ids", "Piece", "pack_segment", "parse_segment", "segment_length"]
+
+MAX_ROWS = 2**32
+"""No fragment has more: the address of a row has as many bits for it."""
 
 Ids = NDArray[np.uint64]
 Piece = range | Ids
@@ -56,27 +59,32 @@ def segment_length(message: row_ids_pb2.U64Segment) -> int:
     raise CorruptFileError("row ids: a segment of an unknown kind")
 
 
-def parse_segment(message: row_ids_pb2.U64Segment) -> Piece:
-    """The ids of a segment. Ask for its length first: it bounds the memory that this takes.
+def parse_segment(message: row_ids_pb2.U64Segment, most_listed: int) -> list[Piece]:
+    """The ids of a segment.
+
+    Args:
+        message: Its length is known to be fine.
+        most_listed: A range with holes is listed up to so many ids, which is faster to work with;
+            beyond, it becomes the ranges between the holes, which takes no more than its bytes.
 
     Raises:
         CorruptFileError: If it contradicts itself.
     """
     match message.WhichOneof("segment"):
         case "range":
-            return _span(message.range)
+            return [_span(message.range)]
         case "range_with_holes":
-            return _without_holes(message.range_with_holes)
+            return _without_holes(message.range_with_holes, most_listed)
         case "range_with_bitmap":
             bitmap = message.range_with_bitmap
-            return np.flatnonzero(_bits(bitmap)).astype(np.uint64) + np.uint64(bitmap.start)
+            return [np.flatnonzero(_bits(bitmap)).astype(np.uint64) + np.uint64(bitmap.start)]
         case "sorted_array":
             ids = _parse_array(message.sorted_array)
             if (ids[1:] <= ids[:-1]).any():
                 raise CorruptFileError("row ids: a sorted array that is not sorted")
-            return ids
+            return [ids]
         case "array":
-            return _parse_array(message.array)
+            return [_parse_array(message.array)]
     raise CorruptFileError("row ids: a segment of an unknown kind")
 
 
@@ -143,17 +151,21 @@ def _bits(message: row_ids_pb2.U64Segment.RangeWithBitmap) -> NDArray[np.uint8]:
     return bits[: len(span)]
 
 
-def _without_holes(message: row_ids_pb2.U64Segment.RangeWithHoles) -> Piece:
+def _without_holes(message: row_ids_pb2.U64Segment.RangeWithHoles, most_listed: int) -> list[Piece]:
     span = _span(message)
     holes = _parse_array(message.holes)
     if not len(holes):
-        return span
+        return [span]
     is_sorted = bool((holes[1:] > holes[:-1]).all())
     if not is_sorted or holes[0] < span.start or holes[-1] >= span.stop:
         raise CorruptFileError("row ids: holes out of order, or outside of their range")
+    if _length(span) > most_listed:
+        starts = [span.start, *(holes + np.uint64(1)).tolist()]
+        stops = [*holes.tolist(), span.stop]
+        return [range(start, stop) for start, stop in zip(starts, stops, strict=True)]
     present = np.ones(len(span), dtype=np.bool_)
     present[(holes - np.uint64(span.start)).astype(np.int64)] = False
-    return np.flatnonzero(present).astype(np.uint64) + np.uint64(span.start)
+    return [np.flatnonzero(present).astype(np.uint64) + np.uint64(span.start)]
 
 
 def _array_length(message: row_ids_pb2.EncodedU64Array) -> int:

@@ -21,11 +21,22 @@ from numpy.typing import NDArray
 from pilum.errors import CorruptFileError
 from pilum.format.pb import row_ids_pb2
 from pilum.table.deletion_vector import DeletionVector
-from pilum.table.row_id_segments import Ids, Piece, pack_segment, parse_segment, segment_length
+from pilum.table.row_id_segments import (
+    MAX_ROWS,
+    Ids,
+    Piece,
+    pack_segment,
+    parse_segment,
+    segment_length,
+)
 
 __all__ = ["RowIdSequence"]
 
 _SEGMENT_IDS = 4096
+_FREE_IDS = 1 << 22
+_IDS_PER_BYTE = 64
+"""How many ids are listed at most: a few, and so many for each byte of the message."""
+
 _NO_IDS: Ids = np.empty(0, dtype=np.uint64)
 
 
@@ -64,12 +75,15 @@ class RowIdSequence:
             message = row_ids_pb2.RowIdSequence.FromString(data)
         except DecodeError as error:
             raise CorruptFileError(f"row ids: {error}") from error
-        pieces, left = [], max_rows
+        pieces: list[Piece] = []
+        left, most_listed = min(max_rows, MAX_ROWS), _FREE_IDS + _IDS_PER_BYTE * len(data)
         for segment in message.segments:
             left -= segment_length(segment)
             if left < 0:
                 raise CorruptFileError(f"row ids: more than the {max_rows} of the rows")
-            pieces.append(parse_segment(segment))
+            found = parse_segment(segment, most_listed)
+            most_listed -= sum(len(ids) for ids in found if not isinstance(ids, range))
+            pieces.extend(found)
         return cls(tuple(piece for piece in pieces if len(piece)))
 
     def to_bytes(self) -> bytes:

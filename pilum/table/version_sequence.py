@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pilum.errors import CorruptFileError
 from pilum.format.pb import row_ids_pb2
 from pilum.table.deletion_vector import DeletionVector
-from pilum.table.row_id_segments import segment_length
+from pilum.table.row_id_segments import MAX_ROWS, segment_length
 
 __all__ = ["VersionSequence"]
 
@@ -79,7 +79,7 @@ class VersionSequence:
             runs = row_ids_pb2.RowDatasetVersionSequence.FromString(data).runs
         except DecodeError as error:
             raise CorruptFileError(f"versions of rows: {error}") from error
-        lengths, left = [], max_rows
+        lengths, left = [], min(max_rows, MAX_ROWS)
         for run in runs:
             lengths.append(segment_length(run.span))
             left -= lengths[-1]

@@ -178,6 +178,16 @@ def test_damage(data: bytes, message: str) -> None:
         RowIdSequence.from_bytes(data, 10)
 
 
+def test_few_bytes_take_little_memory() -> None:
+    holes = Array(u16_array=Array.U16Array(base=1000, offsets=b"\x01\x00\x05\x00"))
+    data = segment(range_with_holes=Segment.RangeWithHoles(end=2**31, holes=holes))
+    whole = RowIdSequence.from_bytes(data, 2**31)
+    assert whole.pieces == (range(1001), range(1002, 1005), range(1006, 2**31))
+    assert whole.at(np.array([1000, 1001, 1004])).tolist() == [1000, 1002, 1006]
+    with pytest.raises(CorruptFileError, match="more than"):
+        RowIdSequence.from_bytes(segment(range=Segment.Range(end=2**64 - 1)), 2**64 - 1)
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_sequence_or_damage(data: bytes) -> None:
     with suppress(CorruptFileError):

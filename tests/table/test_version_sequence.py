@@ -64,3 +64,9 @@ def test_sequences_and_their_parts(parts: list[list[int]], data: st.DataObject) 
 def test_damage(text: str, message: str) -> None:
     with pytest.raises(CorruptFileError, match=message):
         VersionSequence.from_bytes(bytes.fromhex(text), 10)
+
+
+def test_no_fragment_has_as_many_rows() -> None:
+    data = bytes.fromhex("0a 11 0a 0d 0a 0b 10 ff ff ff ff ff ff ff ff ff 01 10 01")
+    with pytest.raises(CorruptFileError, match="versions of more"):
+        VersionSequence.from_bytes(data, 2**64 - 1)
