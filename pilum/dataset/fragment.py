@@ -240,6 +240,7 @@ def write_fragments(
     encoding_options: EncodingOptions = ...,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    enable_stable_row_ids: bool = False,
     target_bases: Iterable[str] | None = None,
     target_all_bases: bool | None = None,
     initial_bases: Iterable[DatasetBasePath] | None = None,
@@ -265,6 +266,7 @@ def write_fragments(
     encoding_options: EncodingOptions = ...,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    enable_stable_row_ids: bool = False,
     target_bases: Iterable[str] | None = None,
     target_all_bases: bool | None = None,
     initial_bases: Iterable[DatasetBasePath] | None = None,
@@ -289,6 +291,7 @@ def write_fragments(
     encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    enable_stable_row_ids: bool = False,
     target_bases: Iterable[str] | None = None,
     target_all_bases: bool | None = None,
     initial_bases: Iterable[DatasetBasePath] | None = None,
@@ -313,6 +316,8 @@ def write_fragments(
         encoding_options: What is asked of the encodings.
         data_storage_version: File version; None for that of the table.
         storage_options: Settings of the store.
+        enable_stable_row_ids: Changes nothing here: rows get their ids when fragments are
+            committed, by what the table has.
         target_bases: As in `pilum.write_dataset`, like the next ones.
         target_all_bases: Whether files go to the table's own folder and to all base paths.
         initial_bases: Base paths of a table that does not exist yet.
