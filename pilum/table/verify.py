@@ -3,6 +3,7 @@
     manifests      read, version equal to the name, ids of fragments distinct, transaction at hand
     data files     there, of the recorded size, an intact end, as many rows as the fragment
     deletions      there, decoded, as many rows as recorded
+    row ids        stable ones: one per row, none of them twice; versions of all rows
     indices        their files there, of the recorded size
     tags           name versions that exist
     deep           all pages of one version are decoded, and payloads of blobs read
@@ -25,6 +26,7 @@ from pilum.storage.base import Entry, Store
 from pilum.table.compaction_rows import live_rows
 from pilum.table.counted import with_counted_rows
 from pilum.table.deletion_bytes import load_deletions
+from pilum.table.features import Feature
 from pilum.table.fragment import DataFile, Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import load_manifest, load_manifest_and_transaction
@@ -39,6 +41,7 @@ from pilum.table.names import (
 )
 from pilum.table.owned_files import index_folder_of, owned_files, references
 from pilum.table.places import data_file_place, own_store, with_bases
+from pilum.table.row_id_index import row_id_index
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 from pilum.table.tags import list_tags
@@ -48,6 +51,7 @@ __all__ = ["Fault", "FaultKind", "Findings", "verify"]
 
 _FIRST_SIZED = (0, 3)
 _CACHE_BYTES = 16 * 1024 * 1024
+_NO_BYTES = 0
 
 OnRows = Callable[[int], None]
 
@@ -120,7 +124,7 @@ class _Check:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._store: Store = own_store(snapshot.store)
-        self._session = Session(metadata_cache_size_bytes=_CACHE_BYTES)
+        self._session = Session(_NO_BYTES, _CACHE_BYTES)  # no index is asked for twice
         self._found = Findings()
         latest_manifest(self._store)  # finishes one that an external store has decided about
         self._sizes = {file.path: file.size for file in owned_files(self._store)}
@@ -173,6 +177,17 @@ class _Check:
             manifest = with_counted_rows(store, manifest, self._session)
         for fragment in manifest.fragments:
             self._check_fragment(store, fragment, name.version)
+        if manifest.reader_flags & Feature.STABLE_ROW_IDS:
+            self._check_row_ids(Snapshot(store, manifest, self._session), name)
+
+    def _check_row_ids(self, snapshot: Snapshot, name: ManifestName) -> None:
+        try:
+            with suppress(NotFoundError):  # what is missing was said above
+                row_id_index(snapshot)
+                for reader in map(snapshot.reader, snapshot.manifest.fragments):
+                    _ = reader.created_at, reader.updated_at
+        except (PilumError, OSError) as error:
+            self._fault(FaultKind.DAMAGED, name.path, name.version, str(error))
 
     def _check_indices(self, manifest: Manifest) -> None:
         section = table_pb2.IndexSection.FromString(manifest.index_section)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 import pilum
 from pilum.errors import CorruptFileError
+from pilum.table.manifest_file import encode_manifest_file
+from pilum.table.names import NamingScheme
 
 NEWEST = f"_versions/{2**64 - 1 - 4:020}.manifest"
 
@@ -176,3 +179,19 @@ def test_any_flipped_bits_are_survived(root: Path, file: int, place: float, bits
     finally:
         path.write_bytes(good)
     assert dataset.verify().is_valid
+
+
+def test_row_ids_are_one_per_row_and_none_twice(tmp_path: Path) -> None:
+    where = tmp_path / "stable"
+    table = pa.table({"a": range(6)})
+    dataset = pilum.write_dataset(table, where, enable_stable_row_ids=True, max_rows_per_file=3)
+    dataset.update({"a": "a + 10"}, where="a = 1")
+    assert dataset.verify().is_valid
+    manifest = dataset.snapshot.manifest
+    first, *others = manifest.fragments
+    for row_ids in (others[0].row_ids, b""):
+        changed = (replace(first, row_ids=row_ids), *others)
+        data = encode_manifest_file(replace(manifest, fragments=changed), b"")
+        dataset.snapshot.store.put(NamingScheme.V2.manifest_path(manifest.version), data)
+        report = pilum.dataset(where).verify()
+        assert len(report.damaged) == 1
