@@ -15,7 +15,17 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("pandas", "pyspark", "sqlglot", "obstore", "duckdb", "lance")
+HEAVY = (
+    "boto3",
+    "duckdb",
+    "lance",
+    "obstore",
+    "pandas",
+    "psycopg",
+    "pyspark",
+    "sqlglot",
+    "sqlite3",
+)
 
 
 def run_python(code: str, **environment: str) -> Any:

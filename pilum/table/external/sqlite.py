@@ -9,8 +9,8 @@ forked processes never share one; a write waits until the device has it.
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,24 +65,23 @@ class SqliteEntries:
         )
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        try:
-            with closing(self._connect()) as connection:
-                return connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise OSError(f"{self.database}: {error}") from error
+        with self._connected() as connection:
+            rows: list[tuple[Any, ...]] = connection.execute(query, values).fetchall()
+            return rows
 
     def _change(self, statement: str, values: tuple[Any, ...]) -> int:
+        with self._connected() as connection:
+            return int(connection.execute(statement, values).rowcount)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        import sqlite3  # loads a library that few need
+
         try:
-            with closing(self._connect()) as connection:
-                return connection.execute(statement, values).rowcount
+            with closing(
+                sqlite3.connect(self.database, timeout=_BUSY_SECONDS, isolation_level=None)
+            ) as connection:
+                connection.execute(_CREATE)
+                yield connection
         except sqlite3.Error as error:
             raise OSError(f"{self.database}: {error}") from error
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.database, timeout=_BUSY_SECONDS, isolation_level=None)
-        try:
-            connection.execute(_CREATE)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
