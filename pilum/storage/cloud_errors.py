@@ -21,6 +21,8 @@ _CODE = re.compile(r"<Code>(.*?)</Code>", re.DOTALL)
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _OUT_OF_RANGE = re.compile(r"InvalidRange|Invalid range|416 Range Not Satisfiable")
 _METADATA_SERVICE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
+_FORBIDDEN = re.compile(r"status code: 40[13]\b")  # listings do not tell it by their class
+_WRONG_REGION = re.compile(r"incorrectly configured region|AuthorizationHeaderMalformed")
 _NO_CONTAINER = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 
 
@@ -60,11 +62,15 @@ def _translated(error: Exception, where: str, secrets: Collection[str]) -> Excep
             f"{where}: no credentials in storage_options or the environment, nor from the machine: "
             + text
         )
+    if _WRONG_REGION.search(text):
+        return OSError(
+            f'{where}: set the storage option "aws_region" to that of the bucket: {text}'
+        )
     if any(sign in text for sign in _NO_CONTAINER):
         return NotFoundError(f"{where}: there is no such bucket or container: {text}")
     if isinstance(error, FileNotFoundError):
         return NotFoundError(f"{where}: there is no such object: {text}")
-    if kind in {"PermissionDeniedError", "UnauthenticatedError"}:
+    if kind in {"PermissionDeniedError", "UnauthenticatedError"} or _FORBIDDEN.search(text):
         return PermissionError(f"{where}: the credentials do not allow it: {text}")
     if isinstance(error, ValueError):
         return InvalidInputError(f"{where}: {text}")

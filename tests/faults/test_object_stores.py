@@ -155,6 +155,15 @@ def test_a_server_that_dies_takes_no_version_with_it(tmp_path: Path) -> None:
         assert values(uri, options) == BOTH
 
 
+def test_who_has_no_right_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "bucket").mkdir()
+    with versitygw_server(tmp_path) as server:
+        options = {**aws_options(server.url), "aws_secret_access_key": "not-the-one"}
+        with pytest.raises(PermissionError, match=r"s3://bucket/table/.* do not allow") as caught:
+            pilum.write_dataset(FIRST, "s3://bucket/table", storage_options=options)
+    assert "not-the-one" not in str(caught.value)
+
+
 def test_who_has_no_bucket_or_no_server_is_told_so(aws: Server) -> None:
     options = {**aws_options(aws.url), "client_max_retries": "0"}
     with pytest.raises(NotFoundError, match="no such bucket"):

@@ -13,6 +13,7 @@ import pytest
 
 from pilum.errors import InvalidInputError
 from pilum.storage.aws_profile import find_profile
+from pilum.storage.cloud_errors import telling
 from pilum.storage.cloud_open import MEMORY_SCHEMES, SERVICES, open_cloud
 from pilum.storage.cloud_options import AZURE, GCS, S3, Service, settings_of
 from pilum.storage.open import CLOUD_SCHEMES, open_store
@@ -134,6 +135,12 @@ def test_secrets_are_not_shown() -> None:
             },
         ).read("x")
     assert "hush" not in str(caught.value)
+
+
+def test_a_wrong_region_is_told_with_the_option_that_mends_it() -> None:
+    error = obstore.exceptions.GenericError("this indicates an incorrectly configured region")
+    with pytest.raises(OSError, match=r"s3://b/x: .* \"aws_region\""), telling("s3://b/x"):
+        raise error
 
 
 def test_what_came_from_the_environment_does_not_travel(monkeypatch: pytest.MonkeyPatch) -> None:
