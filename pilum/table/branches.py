@@ -179,7 +179,9 @@ def create_branch(source: Snapshot, name: str) -> tuple[Line, Manifest]:
         with reserved(line.store):
             _require_absent(line.root, name)
             manifest = begin_referring(source, line.store, name)
-            if not line.root.put_if_absent(_path(name), encode_ref(record.to_json())):
+            won = line.root.put_if_absent(_path(name), encode_ref(record.to_json()))
+            # The answer to a put may have been lost: the random id tells whose record it is.
+            if not won and load_branch(line.root, name).lineage != record.lineage:
                 withdraw(line.store, manifest)
                 raise _exists(line.root, name)
     except DatasetAlreadyExistsError:

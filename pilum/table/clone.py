@@ -14,13 +14,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from pilum.errors import DatasetAlreadyExistsError, InvalidInputError
+from pilum.errors import (
+    DatasetAlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    PilumError,
+)
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store, write_object
 from pilum.table.base_paths import BasePath, free_base_id
 from pilum.table.commit_handler import handler_of
 from pilum.table.copying import Copy, CopyProgress, copy_files
 from pilum.table.fragment import Fragment
+from pilum.table.landed import uuid_at
 from pilum.table.manifest import THIS_WRITER, Manifest
 from pilum.table.manifest_file import encode_manifest_file
 from pilum.table.names import (
@@ -82,8 +88,13 @@ def deep_clone(
         _require_clonable(source, target)
         content = _independent(source)
         copies = list(_copies(source, content))
-        with copy_files(copies, target, progress):
-            return _publish(source, target, content, is_shallow=False, branch=None)
+        transaction = _transaction(source, is_shallow=False, branch=None)
+
+        def is_needed() -> bool:
+            return _may_stand(target, source.manifest.version, transaction)
+
+        with copy_files(copies, target, progress, is_needed):
+            return _publish(target, content, transaction)
 
 
 @contextmanager
@@ -119,7 +130,8 @@ def begin_referring(source: Snapshot, target: Store, branch: str | None) -> Mani
         As `shallow_clone`.
     """
     _require_clonable(source, target)
-    return _publish(source, target, _referring(source), is_shallow=True, branch=branch)
+    transaction = _transaction(source, is_shallow=True, branch=branch)
+    return _publish(target, replace(_referring(source), branch=branch), transaction)
 
 
 def withdraw(target: Store, manifest: Manifest) -> None:
@@ -196,6 +208,7 @@ def _independent(source: Snapshot) -> Manifest:
             manifest.index_section, lambda index: index.ClearField("base_id")
         ),
         base_paths=(),
+        branch=None,
     )
 
 
@@ -229,15 +242,14 @@ def _below(store: Store, folder: str, target: str) -> Iterator[Copy]:
         yield from _below(store, f"{folder}/{name}", f"{target}/{name}")
 
 
-def _publish(
-    source: Snapshot, target: Store, content: Manifest, *, is_shallow: bool, branch: str | None
-) -> Manifest:
+def _transaction(source: Snapshot, *, is_shallow: bool, branch: str | None) -> Transaction:
     line, version = source.line, source.manifest.version
-    operation = Clone(is_shallow, version, line.store.uri, line.branch, branch)
-    transaction = Transaction(version, operation)
+    return Transaction(version, Clone(is_shallow, version, line.store.uri, line.branch, branch))
+
+
+def _publish(target: Store, content: Manifest, transaction: Transaction) -> Manifest:
     manifest = replace(
         content,
-        branch=branch,
         timestamp_ns=time.time_ns(),
         transaction_file=transaction.file_name,
         writer_version=THIS_WRITER,
@@ -254,9 +266,25 @@ def _put(target: Store, manifest: Manifest, transaction: Transaction) -> None:
         encode_manifest_file(manifest, data),
     )
     is_free = not latest_manifest(target)  # looked up again: copying may have taken long
-    if not (is_free and handler_of(target).publish(target, name, body)):
+    won = is_free and handler_of(target).publish(target, name, body)
+    if not won and not _stands(target, name.path, transaction):
         with suppress(OSError):
             target.delete(path)
         raise _exists(target)
     with suppress(OSError):  # advice for others
         target.put(HINT_PATH, f'{{"version":{manifest.version}}}'.encode())
+
+
+def _stands(target: Store, path: str, transaction: Transaction) -> bool:
+    """Whether a manifest is that of a transaction: the answer to its put may have been lost."""
+    try:
+        return uuid_at(target, path) == transaction.uuid
+    except NotFoundError:
+        return False
+
+
+def _may_stand(target: Store, version: int, transaction: Transaction) -> bool:
+    try:
+        return _stands(target, NamingScheme.V2.manifest_path(version), transaction)
+    except (OSError, PilumError):
+        return True  # nobody knows; files too many do no harm

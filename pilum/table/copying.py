@@ -52,6 +52,7 @@ def copy_files(
     copies: Sequence[Copy],
     target: Store,
     progress: Callable[[CopyProgress], None] | None = None,
+    is_needed: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
     """Copies files before the block runs; if anything fails, the block included, none is left.
 
@@ -59,6 +60,7 @@ def copy_files(
         copies: What to copy.
         target: Where to.
         progress: Called after each file.
+        is_needed: Asked after a failure: whether the files are in use all the same, and stay.
 
     Raises:
         NotFoundError: If a file is missing.
@@ -79,9 +81,10 @@ def copy_files(
         for task in tasks:
             task.cancel()
         wait(tasks)
-        for copy in copies:
-            with suppress(OSError):
-                target.delete(copy.target)
+        if not is_needed():
+            for copy in copies:
+                with suppress(OSError):
+                    target.delete(copy.target)
         raise
 
 

@@ -25,6 +25,7 @@ from pilum.errors import (
     VersionNotFoundError,
 )
 from pilum.fragment import write_fragments
+from pilum.storage.local import LocalStore
 from pilum.table.branches import Branch
 
 
@@ -230,6 +231,24 @@ def test_what_an_interrupted_creation_leaves_is_no_branch(
         main.create_branch("dev")
     main.branches.delete("dev")
     assert values(main.create_branch("dev", 1)) == [1]
+
+
+def test_a_lost_answer_is_no_other_creator(
+    main: LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = LocalStore.put_if_absent
+
+    def lost(self: LocalStore, path: str, data: bytes) -> bool:
+        won = put(self, path, data)
+        return won and "tmp_clone" in path
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "put_if_absent", lost)
+        branch = main.create_branch("dev")
+        clone = main.shallow_clone(f"{main.uri}-clone", 2)
+    assert values(pilum.dataset(branch.uri)) == [1, 2, 3]
+    assert values(pilum.dataset(clone.uri)) == [1, 2]
+    assert list(main.branches.list()) == ["dev"]
 
 
 def test_deleting_leaves_other_branches(main: LanceDataset) -> None:

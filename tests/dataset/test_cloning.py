@@ -161,6 +161,29 @@ def test_a_deep_clone_without_a_file_fails_whole(source: LanceDataset, tmp_path:
     assert files(tmp_path / "clone") == set()
 
 
+@pytest.mark.parametrize("step", ["put", "put_if_absent"])
+def test_a_clone_that_stands_keeps_its_files(
+    source: LanceDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    real = getattr(LocalStore, step)
+
+    def interrupted(self: LocalStore, path: str, data: bytes) -> Any:
+        found = real(self, path, data)
+        if path.startswith("_versions/1") or "hint" in path:
+            raise KeyboardInterrupt  # the manifest is there, but nobody was told
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, step, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            source.deep_clone(tmp_path / "clone", source.version)
+    clone = pilum.dataset(tmp_path / "clone")
+    shutil.rmtree(source.uri)
+    assert values(clone) == [0, 1, 2, *range(4, 11)]
+    clone.insert({"a": [5]})
+    assert clone.verify().is_valid
+
+
 def test_a_clone_that_was_killed_is_no_table(
     source: LanceDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
