@@ -10,6 +10,7 @@ the only visible step, and comes last. Source: docs/format/table.md, "Clones".
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -106,7 +107,8 @@ def reserved(target: Store) -> Iterator[None]:
     Raises:
         DatasetAlreadyExistsError: If somebody else has it.
     """
-    if not target.put_if_absent(_RESERVATION, b""):
+    token = uuid.uuid4().hex.encode()
+    if not target.put_if_absent(_RESERVATION, token) and not _holds(target, token):
         raise DatasetAlreadyExistsError(
             f"{target.uri}: a clone is being made there, or one was interrupted and left its files "
             "behind; in that case remove them first"
@@ -116,6 +118,14 @@ def reserved(target: Store) -> Iterator[None]:
     finally:
         with suppress(OSError):
             target.delete(_RESERVATION)
+
+
+def _holds(target: Store, token: bytes) -> bool:
+    """Whether a reservation is the own one, should the answer have been lost."""
+    try:
+        return target.read(_RESERVATION) == token
+    except NotFoundError:
+        return False
 
 
 def begin_referring(source: Snapshot, target: Store, branch: str | None) -> Manifest:
