@@ -198,3 +198,35 @@ def test_new_values_leave_the_indices_on_them(copies: tuple[str, str]) -> None:
     found = answers(ours, use_scalar_index=True)
     assert found == answers(ours, use_scalar_index=False)
     assert found == answers(theirs, use_scalar_index=True)
+
+
+STABLE: dict[str, Callable[[Any], object]] = {
+    "update": lambda dataset: dataset.update({"group": "9"}, where="number < 130"),
+    "merge insert": lambda dataset: (
+        dataset.merge_insert("number")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute(rows(195, 10))
+    ),
+    "delete": lambda dataset: dataset.delete("number < 100"),
+}
+
+
+@pytest.mark.parametrize("change", STABLE)
+def test_rows_with_stable_ids_are_found_where_they_went(tmp_path: Path, change: str) -> None:
+    """New fragments join the indices that know their rows by their ids (S14.2, S2.8)."""
+    uris = [str(tmp_path / name) for name in ("ours", "theirs")]
+    dataset = lance.write_dataset(rows(0, 100), uris[0], enable_stable_row_ids=True)
+    dataset.insert(rows(100, 100))
+    for column, kind in INDICES.items():
+        dataset.create_scalar_index(column, kind)
+    dataset.create_index(
+        "vector", "IVF_PQ", num_partitions=2, num_sub_vectors=2, num_bits=4, sample_rate=12
+    )
+    shutil.copytree(*uris)
+    STABLE[change](pilum.dataset(uris[0]))
+    STABLE[change](lance.dataset(uris[1]))
+    assert coverage(uris[0]) == coverage(uris[1])
+    found = answers(uris[0], use_scalar_index=True)
+    assert found == answers(uris[0], use_scalar_index=False)
+    assert found == answers(uris[1], use_scalar_index=True)
