@@ -215,18 +215,18 @@ STABLE: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("change", STABLE)
 def test_rows_with_stable_ids_are_found_where_they_went(tmp_path: Path, change: str) -> None:
     """New fragments join the indices that know their rows by their ids (S14.2, S2.8)."""
-    uris = [str(tmp_path / name) for name in ("ours", "theirs")]
-    dataset = lance.write_dataset(rows(0, 100), uris[0], enable_stable_row_ids=True)
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    dataset = lance.write_dataset(rows(0, 100), ours, enable_stable_row_ids=True)
     dataset.insert(rows(100, 100))
     for column, kind in INDICES.items():
         dataset.create_scalar_index(column, kind)
     dataset.create_index(
         "vector", "IVF_PQ", num_partitions=2, num_sub_vectors=2, num_bits=4, sample_rate=12
     )
-    shutil.copytree(*uris)
-    STABLE[change](pilum.dataset(uris[0]))
-    STABLE[change](lance.dataset(uris[1]))
-    assert coverage(uris[0]) == coverage(uris[1])
-    found = answers(uris[0], use_scalar_index=True)
-    assert found == answers(uris[0], use_scalar_index=False)
-    assert found == answers(uris[1], use_scalar_index=True)
+    shutil.copytree(ours, theirs)
+    STABLE[change](pilum.dataset(ours))
+    STABLE[change](lance.dataset(theirs))
+    assert coverage(ours) == coverage(theirs)
+    found = answers(ours, use_scalar_index=True)
+    assert found == answers(ours, use_scalar_index=False)
+    assert found == answers(theirs, use_scalar_index=True)
