@@ -47,7 +47,8 @@ class FragmentColumns:
 
         Args:
             value_func: What the columns are, as in `LanceDataset.add_columns`, but not without
-                values: expressions, a function, or values for the rows of the fragment.
+                values: expressions, a function, or values for the rows of the fragment. Whoever
+                commits deletes the checkpoint file of a function.
             columns: The columns that a function gets; None for all columns.
             batch_size: Rows per batch, where expressions or functions are evaluated.
             reader_schema: What values are brought to.

@@ -35,6 +35,7 @@ STEPS = (
     "nulls",
     "values",
     "retype",
+    "join",
     "drop",
     "drop member",
     "rename",
@@ -56,6 +57,10 @@ def change(dataset: Any, step: str, number: int) -> None:
         dataset.add_columns(values.to_reader(max_chunksize=9))
     elif step == "retype":
         _retype(dataset, names)
+    elif step == "join":
+        keys = dataset.to_table(columns=[names[0]]).slice(0, 9)
+        values = pa.array([f"joined {row}" for row in range(len(keys))])
+        dataset.merge(keys.append_column(f"join{number}", values), names[0])
     elif step == "drop":
         dataset.drop_columns([names[-1]])
     elif step == "drop member" and "s" in names and dataset.schema.field("s").type.num_fields > 1:
@@ -69,6 +74,11 @@ def change(dataset: Any, step: str, number: int) -> None:
         # Files of version 2.0 hold no null structs, and both libraries say so.
         if dataset.data_storage_version != "2.0" or not _has_null_structs(rows):
             dataset.insert(rows)
+    elif step == "more" and isinstance(dataset, pilum.LanceDataset):
+        keys = dataset.to_table(columns=[names[0]], limit=2)
+        more = keys.append_column(f"more{number}", pa.array([[number]] * len(keys)))
+        if dataset.schema.field(names[-1]).nullable or len(names) == 1:
+            dataset.insert(more, schema_mode="merge")
     elif step == "require":
         dataset.alter_columns({"path": names[0], "nullable": False})
 
@@ -91,7 +101,9 @@ def _has_null_structs(table: pa.Table) -> bool:
 @given(
     version=st.sampled_from(["2.0", "2.1", "2.2"]),
     creator=st.sampled_from([pilum, lance]),
-    steps=st.lists(st.tuples(st.sampled_from([pilum, lance]), st.sampled_from(STEPS)), max_size=7),
+    steps=st.lists(
+        st.tuples(st.sampled_from([pilum, lance]), st.sampled_from([*STEPS, "more"])), max_size=7
+    ),
 )
 def test_both_change_columns_in_turns(
     tmp_path: Path, version: str, creator: Any, steps: list[tuple[Any, str]]
