@@ -87,11 +87,13 @@ def lineage_of_rows(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> Lineag
     by_id = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
     numbers, offsets = addresses >> _SHIFT, (addresses & _ROW_MASK).astype(np.int64)
     row_ids, created_at, updated_at = np.zeros((3, len(addresses)), dtype=np.uint64)
-    for number in np.unique(numbers).tolist():
+    order = np.argsort(numbers, kind="stable")
+    cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+    for here in np.split(order, cuts) if len(order) else ():
+        number = int(numbers[here[0]])
         if number not in by_id:
             raise InvalidInputError(f"no fragment {number} in version {snapshot.manifest.version}")
         reader = snapshot.reader(by_id[number])
-        here = numbers == number
         rows = offsets[here]
         row_ids[here] = reader.row_ids.at(rows)
         created_at[here] = reader.created_at.at(rows)
