@@ -79,6 +79,9 @@ class SequenceKind:
 
     def from_proto(self, message: table_pb2.DataFragment) -> StoredSequence | None:
         """Reads what a fragment of a manifest has, None for nothing."""
+        inline: bytes = getattr(message, f"inline_{self.suffix}")
+        if inline:  # in most tables, and the fastest way to ask
+            return inline
         name = message.WhichOneof(self.arm)
         if name is None:
             return None
