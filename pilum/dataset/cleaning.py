@@ -6,15 +6,16 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.options import require_count
 from pilum.errors import InvalidInputError
-from pilum.progress import progress
-from pilum.table.cleanup import CleanupResult, run_cleanup
-from pilum.table.cleanup_plan import CleanupPlan, CleanupPolicy, plan_cleanup
-from pilum.table.owned_files import FileKind
+
+# What does the work is imported with the first cleanup: most processes never need it.
+if TYPE_CHECKING:
+    from pilum.table.cleanup import CleanupResult
+    from pilum.table.cleanup_plan import CleanupPlan, CleanupPolicy
 
 __all__ = ["Cleaning", "CleanupCandidateFile", "CleanupExplanation", "CleanupStats"]
 
@@ -47,6 +48,8 @@ class CleanupStats:
     @classmethod
     def of(cls, result: CleanupResult) -> CleanupStats:
         """The form for users."""
+        from pilum.table.owned_files import FileKind
+
         removed = result.removed
         return cls(
             result.bytes_removed,
@@ -186,6 +189,10 @@ class Cleaning(DatasetBase):
             UnsupportedFeatureError: If the table may refer to files in unknown ways.
             InvalidInputError: For versions with tags, and for arguments that make no sense.
         """
+        from pilum.progress import progress
+        from pilum.table.cleanup import run_cleanup
+        from pilum.table.cleanup_plan import plan_cleanup
+
         policy = _policy(
             older_than, retain_versions, versions, delete_unverified, error_if_tagged_old_versions
         )
@@ -228,6 +235,8 @@ class Cleaning(DatasetBase):
         Raises:
             As `cleanup_old_versions`.
         """
+        from pilum.table.cleanup_plan import plan_cleanup
+
         _positive("delete_rate_limit", delete_rate_limit)
         policy = _policy(
             older_than, retain_versions, versions, delete_unverified, error_if_tagged_old_versions
@@ -243,6 +252,8 @@ def _policy(
     delete_unverified: bool,
     error_if_tagged: bool,
 ) -> CleanupPolicy:
+    from pilum.table.cleanup_plan import CleanupPolicy
+
     if older_than is None and retain_versions is None and versions is None:
         older_than = _DEFAULT_AGE
     if not isinstance(older_than, timedelta | None):
@@ -264,6 +275,8 @@ def _positive(what: str, value: Any) -> int | None:
 
 
 def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
+    from pilum.table.cleanup import CleanupResult
+
     strays = {file.path for file in plan.strays}
     files = list(plan.files())
     candidates = [

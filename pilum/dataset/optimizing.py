@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.compacting import Compaction
-from pilum.dataset.compaction_tasks import CompactionMetrics
 from pilum.dataset.options import require_count
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError
 from pilum.table.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
 from pilum.table.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.transaction import Transaction
+
+# What does the work is imported with the first compaction: most processes never need it.
+if TYPE_CHECKING:
+    from pilum.dataset.compaction_tasks import CompactionMetrics
 
 __all__ = ["AutoCleanupConfig", "DatasetOptimizer", "Optimizing", "auto_cleanup_settings"]
 
@@ -102,6 +104,8 @@ class DatasetOptimizer:
             InvalidInputError: If an argument or setting makes no sense.
         """
         options = {name: value for name, value in locals().items() if name != "self"}
+        from pilum.dataset.compacting import Compaction
+
         return Compaction.execute(self._dataset, options)
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pilum.dataset.base import DatasetBase
 from pilum.errors import CorruptFileError
-from pilum.progress import progress
-from pilum.table.verify import FaultKind, Findings, verify
+
+# What does the work is imported with the first check: most processes never need it.
+if TYPE_CHECKING:
+    from pilum.table.verify import Findings
 
 __all__ = ["Fault", "VerifyReport", "Verifying"]
 
@@ -87,6 +90,9 @@ class Verifying(DatasetBase):
         Raises:
             OSError: If the store cannot be listed.
         """
+        from pilum.progress import progress
+        from pilum.table.verify import verify
+
         snapshot = self._snapshot
         num_rows = sum(fragment.physical_rows for fragment in snapshot.manifest.fragments)
         with progress("Verifying", num_rows if deep else 0) as on_rows:
@@ -98,6 +104,8 @@ class Verifying(DatasetBase):
         Raises:
             CorruptFileError: If a file is missing or damaged; the text lists all.
         """
+        from pilum.table.verify import verify
+
         report = _report(verify(self._snapshot, deep=False, all_versions=False), False)
         if not report.is_valid:
             lines = [_line(fault) for fault in (*report.missing, *report.damaged)]
@@ -106,6 +114,8 @@ class Verifying(DatasetBase):
 
 
 def _report(found: Findings, deep: bool) -> VerifyReport:
+    from pilum.table.verify import FaultKind
+
     faults: dict[FaultKind, list[Fault]] = {kind: [] for kind in FaultKind}
     for one in found.faults:
         fault = Fault(one.kind.value, one.path, one.size, one.version, one.what)

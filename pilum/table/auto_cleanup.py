@@ -11,17 +11,18 @@ wrong is logged and never fails the commit. Source: docs/format/table.md, "Clean
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
-from pilum.table.cleanup import run_cleanup
-from pilum.table.cleanup_plan import CleanupPolicy, plan_cleanup
 from pilum.table.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pilum.table.cleanup_plan import CleanupPolicy
 
 __all__ = ["AUTO_CLEANUP_PREFIX", "auto_cleanup_config", "clean_up_if_due"]
 
@@ -53,7 +54,6 @@ _LONG_NAMES = {
     **dict.fromkeys(("month", "months"), "M"),
     **dict.fromkeys(("yr", "yrs", "year", "years"), "y"),
 }
-_log = logging.getLogger(__name__)
 
 
 def auto_cleanup_config(interval: int, older_than_seconds: int) -> dict[str, str]:
@@ -78,6 +78,12 @@ def clean_up_if_due(store: Store, manifest: Manifest) -> None:
     }
     if "interval" not in settings:
         return
+    # Most tables never come here.
+    import logging
+
+    from pilum.table.cleanup import run_cleanup
+    from pilum.table.cleanup_plan import plan_cleanup
+
     try:
         interval = _count("interval", settings)
         if interval and manifest.version % interval == 0:
@@ -85,10 +91,13 @@ def clean_up_if_due(store: Store, manifest: Manifest) -> None:
             plan = plan_cleanup(store, before, _policy(settings))
             run_cleanup(store, plan, per_second=_count("delete_rate_limit", settings))
     except Exception:  # whatever it is: the commit is done, and the next cleanup goes on
-        _log.warning("automatic cleanup of %s failed", store.uri, exc_info=True)
+        log = logging.getLogger(__name__)
+        log.warning("automatic cleanup of %s failed", store.uri, exc_info=True)
 
 
 def _policy(settings: Mapping[str, str]) -> CleanupPolicy:
+    from pilum.table.cleanup_plan import CleanupPolicy
+
     newest = _count("retain_versions", settings)
     age = _DEFAULT_AGE_SECONDS if newest is None else None
     if "older_than" in settings:

@@ -17,6 +17,7 @@ import pilum
 from pilum.dataset.cleaning import CleanupStats
 from pilum.errors import CorruptFileError, InvalidInputError, VersionNotFoundError
 from pilum.storage.local import LocalStore
+from pilum.table import cleanup
 
 _EIGHT_DAYS = 8 * 24 * 3600
 
@@ -186,15 +187,13 @@ def test_a_stopped_cleanup_leaves_whole_versions(
 
 def late(monkeypatch: pytest.MonkeyPatch, action: Callable[[], Any]) -> None:
     """Lets something happen right after the plan was made."""
-    from pilum.dataset import cleaning
-
-    run: Any = cleaning.__dict__["run_cleanup"]
+    run = cleanup.run_cleanup
 
     def behind(*arguments: Any, **more: Any) -> Any:
         action()
         return run(*arguments, **more)
 
-    monkeypatch.setattr(cleaning, "run_cleanup", behind)
+    monkeypatch.setattr(cleanup, "run_cleanup", behind)
 
 
 def test_a_version_that_is_restored_meanwhile_keeps_its_files(
