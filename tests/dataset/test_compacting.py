@@ -187,6 +187,18 @@ def test_a_damaged_file_is_told_and_nothing_changes(uri: str) -> None:
     assert files(uri) == before
 
 
+def test_moves_of_rows_with_stable_ids_are_not_recorded(tmp_path: Path) -> None:
+    uri = str(tmp_path / "stable")
+    for _ in range(2):
+        rows = pa.table({"a": [1, 2]})
+        dataset = pilum.write_dataset(rows, uri, mode="append", enable_stable_row_ids=True)
+    with pytest.raises(UnsupportedFeatureError, match="keep their ids"):
+        dataset.optimize.compact_files(defer_index_remap=True)
+    ids = dataset.to_table(columns=["_rowid"])
+    assert dataset.optimize.compact_files().fragments_added == 1
+    assert dataset.to_table(columns=["_rowid"]) == ids
+
+
 def test_settings_of_the_table_are_defaults(uri: str) -> None:
     dataset = pilum.dataset(uri)
     dataset.update_config({"lance.compaction.target_rows_per_fragment": "20"})
