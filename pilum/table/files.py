@@ -36,7 +36,6 @@ __all__ = ["FragmentReader", "open_data_file"]
 # What Python's objects take, roughly.
 _FRAGMENT_BYTES = 2048
 _FIELD_BYTES = 2048
-_LINEAGE = ("row_ids", "created_at", "updated_at")
 _NO_COLUMN = -1
 """Files before 2.0 have no columns by number."""
 
@@ -68,6 +67,7 @@ class FragmentReader:
         self.store = store
         self._files: dict[tuple[int | None, str], DataFileReader] = {}
         self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
+        self._lineage_bytes = 0
         self.fragment = fragment
         self.num_rows = fragment.physical_rows
 
@@ -95,18 +95,8 @@ class FragmentReader:
         """About the memory that it takes, with its open files."""
         files = sum(reader.held_bytes for reader in list(self._files.values()))
         deleted = 4 * self.fragment.num_deleted_rows
-        return (
-            _FRAGMENT_BYTES
-            + _FIELD_BYTES * len(self._fields)
-            + deleted
-            + self._held_lineage
-            + files
-        )
-
-    @property
-    def _held_lineage(self) -> int:
-        known = self.__dict__  # without reading what is not read yet
-        return sum(known[name].size_bytes for name in _LINEAGE if name in known)
+        fields = _FIELD_BYTES * len(self._fields)
+        return _FRAGMENT_BYTES + fields + deleted + self._lineage_bytes + files
 
     @cached_property
     def deletions(self) -> DeletionVector | None:
@@ -125,7 +115,9 @@ class FragmentReader:
         Raises:
             CorruptFileError: If the table has none, or they are damaged.
         """
-        return load_row_ids(self.store, self.fragment, self._hidden)
+        sequence = load_row_ids(self.store, self.fragment, self._hidden)
+        self._count(sequence.size_bytes)
+        return sequence
 
     @cached_property
     def created_at(self) -> VersionSequence:
@@ -134,7 +126,7 @@ class FragmentReader:
         Raises:
             CorruptFileError: If what was recorded is damaged.
         """
-        return load_versions(self.store, self.fragment, CREATED_AT, self._hidden)
+        return self._versions(CREATED_AT)
 
     @cached_property
     def updated_at(self) -> VersionSequence:
@@ -143,7 +135,12 @@ class FragmentReader:
         Raises:
             CorruptFileError: If what was recorded is damaged.
         """
-        return load_versions(self.store, self.fragment, UPDATED_AT, self._hidden)
+        return self._versions(UPDATED_AT)
+
+    def _versions(self, kind: SequenceKind) -> VersionSequence:
+        sequence = load_versions(self.store, self.fragment, kind, self._hidden)
+        self._count(sequence.size_bytes)
+        return sequence
 
     def _hidden(self, kind: SequenceKind) -> NDArray[np.uint64]:
         """The values of a column that no schema lists."""
@@ -177,9 +174,14 @@ class FragmentReader:
                 has_grown = True
             readers.append(reader)
         if has_grown:
-            key = _key(self.store, self.fragment)
-            self._session.metadata.resize(key, self, self.held_bytes)
+            self._count()
         return readers
+
+    def _count(self, lineage_bytes: int = 0) -> None:
+        """Tells the cache how large the reader has become."""
+        self._lineage_bytes += lineage_bytes
+        key = _key(self.store, self.fragment)
+        self._session.metadata.resize(key, self, self.held_bytes)
 
     def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
         """Store and path of the data file that holds a leaf; None if none does."""

@@ -70,6 +70,16 @@ def test_a_fragment_as_it_was_written_is_one_run(table: Snapshot) -> None:
     assert row_id_index(table) is index
 
 
+def test_what_is_known_of_rows_counts_in_the_session(table: Snapshot) -> None:
+    ids = [list(range(at, at + 16, 2)) for at in range(100, 164, 16)]
+    changed = with_ids(table, *ids)
+    fragment = changed.manifest.fragments[0]
+    reader = changed.reader(fragment)
+    before = changed.session.metadata.size_bytes
+    assert len(reader.row_ids) == 8
+    assert changed.session.metadata.size_bytes >= before + 64
+
+
 def test_an_id_that_moved_is_deleted_where_it_was(table: Snapshot) -> None:
     index = row_id_index(with_ids(table, [*range(8)], [9, 1, 10, 2, 11, 12, 13, 14]))
     found, is_there = index.find(np.array([1, 2, 9], dtype=np.uint64))
