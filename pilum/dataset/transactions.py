@@ -46,6 +46,7 @@ from pilum.table.places import data_file_place, with_bases
 from pilum.table.sidecars import delete_with_sidecars, discard_file
 from pilum.table.snapshot import Snapshot
 from pilum.table.transaction import Transaction
+from pilum.table.versions import latest_manifest
 from pilum.table.write import WriteOptions, write_fragments
 
 __all__ = [
@@ -266,7 +267,7 @@ def snapshot_of_job(store: Store, idempotency_key: JobKey | None) -> Snapshot | 
     """The version that took a job in, to be asked before work is done for it."""
     if idempotency_key is None:
         return None
-    manifest = find_job(store, Job(idempotency_key))
+    manifest = find_job(store, Job(idempotency_key), latest_manifest(store))
     return None if manifest is None else Snapshot(store, manifest)
 
 

@@ -179,11 +179,9 @@ class _Committer:
     def run(self, attempts: int, timeout_seconds: float, scheme: NamingScheme) -> Manifest:
         pause = Backoff(timeout_seconds)
         for attempt in range(attempts):
-            if self.job and (found := find_job(self.store, self.job)):
-                if self.transaction.uuid not in found.transaction_file:
-                    self.discard(keep=self.given)
-                return found
             names = list_manifests(self.store, self.checked_version)
+            if found := self._find_job(names):
+                return found
             if landed := self._check(names):
                 return load_named(self.store, landed)
             manifest = self._build(names)
@@ -202,6 +200,15 @@ class _Committer:
             f"{self.store.uri}: version {manifest.version} was taken by another commit after "
             f"{attempt + 1} attempts; too many writers at once"
         )
+
+    def _find_job(self, names: list[ManifestName]) -> Manifest | None:
+        """The version that took the job in, as far as the one knows that the attempt builds on."""
+        if self.job is None:
+            return None
+        found = find_job(self.store, self.job, names[-1] if names else None)
+        if found and self.transaction.uuid not in found.transaction_file:
+            self.discard(keep=self.given)
+        return found
 
     def run_detached(self) -> Manifest:
         base = load_version(self.store, self.transaction.read_version)

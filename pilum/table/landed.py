@@ -7,7 +7,8 @@ from pilum.storage.base import Store
 from pilum.table.jobs import Job
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import load_manifest_and_transaction
-from pilum.table.versions import latest_manifest, list_manifests, load_named, load_version
+from pilum.table.names import ManifestName
+from pilum.table.versions import list_manifests, load_named, load_version
 
 __all__ = ["find_commit", "find_job", "uuid_at"]
 
@@ -27,16 +28,20 @@ def find_commit(store: Store, uuid: str, after_version: int) -> int | None:
     return None
 
 
-def find_job(store: Store, job: Job) -> Manifest | None:
-    """Looks for a job in the newest version.
+def find_job(store: Store, job: Job, name: ManifestName | None) -> Manifest | None:
+    """Looks for a job in what a version remembers.
+
+    Args:
+        store: Where the table is.
+        job: The job.
+        name: The version, the newest that the caller knows of; None if there is no table.
 
     Returns:
-        The version that took it in, or the newest if that one was cleaned up; None if none did.
+        The version that took it in, or the given one if that was cleaned up; None if none did.
 
     Raises:
         CorruptFileError: If a manifest, or what the table remembers, contradicts the format.
     """
-    name = latest_manifest(store)
     if name is None:
         return None
     latest = load_named(store, name)

@@ -29,6 +29,7 @@ OWN_PARAMETERS = {
 }
 OWN_NAMES = {
     ("LanceDataset", "advance"),  # how chapters and floors above move one on
+    ("LanceDataset", "given_handler"),  # for the floors of the front
     ("LanceDataset", "last_commit"),
     ("LanceDataset", "pinned"),  # how the floors of the front make one
     ("LanceDataset", "snapshot"),  # what the front reads from

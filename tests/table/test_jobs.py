@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pilum.commit import AppCommit, JobKey
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.schema import Schema
 from pilum.fragment import write_fragments
-from pilum.storage.local import LocalStore
+from pilum.storage.local import LocalSource, LocalStore
 from pilum.table.commit import commit
 from pilum.table.fragment import Fragment
 from pilum.table.jobs import JOB_PROPERTY, Job, last_commit
@@ -115,6 +116,43 @@ def test_an_application_counts_its_commits(tmp_path: Path) -> None:
     assert data.last_commit("other") == AppCommit(app_version=2, version=5)
     data.delete("a = 5")
     assert data.last_commit("orders") == AppCommit(5, 4)  # deleted rows were in all the same
+
+
+def test_a_job_that_gets_in_between_two_looks_is_seen(
+    store: LocalStore, make_fragment: MakeFragment
+) -> None:
+    properties = {JOB_PROPERTY: Job("job").property()}
+    first, second = (
+        Transaction(2, Append((make_fragment(rows),)), properties=properties) for rows in (1, 2)
+    )
+
+    @dataclass(frozen=True, slots=True)
+    class Overtaken(LocalStore):
+        """A store in which the first one commits before or after any look of the second."""
+
+        looks: list[str] = field(default_factory=list)
+        at: int = 0
+
+        def look(self) -> None:
+            self.looks.append("")
+            if len(self.looks) == self.at:
+                commit(store, first)
+
+        def names(self, folder: str) -> Iterator[str]:
+            self.look()
+            yield from LocalStore.names(self, folder)
+
+        def source(self, path: str, size: int | None = None) -> LocalSource:
+            self.look()
+            return LocalStore.source(self, path, size)
+
+    for at in range(1, 6):
+        if at > 1:
+            store.delete(NamingScheme.V2.manifest_path(3))
+        assert commit(Overtaken(store.root, sync=False, at=at), second).version == 3
+        assert len(Snapshot.latest(store).manifest.fragments) == 3
+        second = replace(second, uuid=f"another-{at}")
+        first = replace(first, uuid=f"one-{at}")
 
 
 def test_zombies_and_their_successors_write_each_batch_once(tmp_path: Path) -> None:
