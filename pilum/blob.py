@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pilum.errors import InvalidInputError
 from pilum.format.blobs import BLOB_V2
 from pilum.storage.base import Ranges, Source
-from pilum.table.blobs import BlobPlace
+from pilum.table.scanning.blobs import BlobPlace
 
 __all__ = [
     "DEFAULT_BLOB_BUFFER_SIZE",

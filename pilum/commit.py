@@ -14,12 +14,12 @@ from pilum.errors import (
     CommitError,
     CommitStatusUnknownError,
 )
-from pilum.table.commit_handler import CommitHandler, CommitLock
-from pilum.table.external.dynamodb import DynamoEntries
-from pilum.table.external.handler import ExternalManifests, ManifestEntries
-from pilum.table.external.postgresql import PostgresEntries
-from pilum.table.external.sqlite import SqliteEntries
-from pilum.table.jobs import AppCommit, JobKey
+from pilum.table.commits.commit_handler import CommitHandler, CommitLock
+from pilum.table.commits.external.dynamodb import DynamoEntries
+from pilum.table.commits.external.handler import ExternalManifests, ManifestEntries
+from pilum.table.commits.external.postgresql import PostgresEntries
+from pilum.table.commits.external.sqlite import SqliteEntries
+from pilum.table.commits.jobs import AppCommit, JobKey
 
 __all__ = [
     "AppCommit",

@@ -31,21 +31,21 @@ from pilum.errors import (
 from pilum.expressions import BoundFilter
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
-from pilum.table.align import new_schema
-from pilum.table.commit import commit
-from pilum.table.commit_handler import TableStore
+from pilum.table.commits.commit import commit
+from pilum.table.commits.commit_handler import TableStore
+from pilum.table.commits.jobs import JOB_PROPERTY, Job, JobKey
+from pilum.table.commits.landed import find_commit
+from pilum.table.commits.transaction import Transaction
 from pilum.table.fragment import Fragment
-from pilum.table.jobs import JOB_PROPERTY, Job, JobKey
-from pilum.table.landed import find_commit
 from pilum.table.open import open_table
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.overwrite import Overwrite
-from pilum.table.scan import ScanOptions, scan
-from pilum.table.sidecars import delete_data_file
+from pilum.table.scanning.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
-from pilum.table.write import WriteOptions, write_fragments
+from pilum.table.writing.align import new_schema
+from pilum.table.writing.sidecars import delete_data_file
+from pilum.table.writing.write import WriteOptions, write_fragments
 
 __all__ = [
     "DEFAULT_SPLIT_BYTES",

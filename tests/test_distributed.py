@@ -34,11 +34,11 @@ from pilum.errors import (
 from pilum.expressions import bind
 from pilum.format.version import FileVersion
 from pilum.storage.open import open_store
-from pilum.table.commit_handler import handler_of
+from pilum.table.commits.commit_handler import handler_of
 from pilum.table.names import NamingScheme
 from pilum.table.open import open_table
 from pilum.table.snapshot import Snapshot
-from pilum.table.write import WriteOptions
+from pilum.table.writing.write import WriteOptions
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 

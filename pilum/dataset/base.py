@@ -12,16 +12,16 @@ import pyarrow as pa
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.storage.io_stats import IOStats
-from pilum.table.commit_handler import (
+from pilum.table.commits.commit_handler import (
     CommitHandler,
     CommitLock,
     handler_of,
 )
 from pilum.table.features import Feature
-from pilum.table.json_columns import given_schema
-from pilum.table.lines import Line, uri_of_line
 from pilum.table.open import handler_named, open_table
-from pilum.table.references import Reference, locate
+from pilum.table.refs.lines import Line, uri_of_line
+from pilum.table.refs.references import Reference, locate
+from pilum.table.scanning.json_columns import given_schema
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 

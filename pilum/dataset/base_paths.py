@@ -11,7 +11,7 @@ from pilum.storage.base import Store
 from pilum.table.base_paths import BasePath, with_new_bases
 from pilum.table.places import own_store
 from pilum.table.snapshot import Snapshot
-from pilum.table.targets import Target, all_targets, chosen_targets
+from pilum.table.writing.targets import Target, all_targets, chosen_targets
 
 __all__ = ["BaseRequest", "DatasetBasePath", "bases_to_commit"]
 

@@ -14,8 +14,8 @@ from pilum.errors import InvalidInputError
 
 # What does the work is imported with the first cleanup: most processes never need it.
 if TYPE_CHECKING:
-    from pilum.table.cleanup import CleanupResult
-    from pilum.table.cleanup_plan import CleanupPlan, CleanupPolicy
+    from pilum.table.upkeep.cleanup import CleanupResult
+    from pilum.table.upkeep.cleanup_plan import CleanupPlan, CleanupPolicy
 
 __all__ = ["Cleaning", "CleanupCandidateFile", "CleanupExplanation", "CleanupStats"]
 
@@ -48,7 +48,7 @@ class CleanupStats:
     @classmethod
     def of(cls, result: CleanupResult) -> CleanupStats:
         """The form for users."""
-        from pilum.table.owned_files import FileKind
+        from pilum.table.upkeep.owned_files import FileKind
 
         removed = result.removed
         return cls(
@@ -190,8 +190,8 @@ class Cleaning(DatasetBase):
             InvalidInputError: For versions with tags, and for arguments that make no sense.
         """
         from pilum.progress import progress
-        from pilum.table.cleanup import run_cleanup
-        from pilum.table.cleanup_plan import plan_cleanup
+        from pilum.table.upkeep.cleanup import run_cleanup
+        from pilum.table.upkeep.cleanup_plan import plan_cleanup
 
         policy = _policy(
             older_than, retain_versions, versions, delete_unverified, error_if_tagged_old_versions
@@ -235,7 +235,7 @@ class Cleaning(DatasetBase):
         Raises:
             As `cleanup_old_versions`.
         """
-        from pilum.table.cleanup_plan import plan_cleanup
+        from pilum.table.upkeep.cleanup_plan import plan_cleanup
 
         _positive("delete_rate_limit", delete_rate_limit)
         policy = _policy(
@@ -252,7 +252,7 @@ def _policy(
     delete_unverified: bool,
     error_if_tagged: bool,
 ) -> CleanupPolicy:
-    from pilum.table.cleanup_plan import CleanupPolicy
+    from pilum.table.upkeep.cleanup_plan import CleanupPolicy
 
     if older_than is None and retain_versions is None and versions is None:
         older_than = _DEFAULT_AGE
@@ -275,7 +275,7 @@ def _positive(what: str, value: Any) -> int | None:
 
 
 def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
-    from pilum.table.cleanup import CleanupResult
+    from pilum.table.upkeep.cleanup import CleanupResult
 
     strays = {file.path for file in plan.strays}
     files = list(plan.files())

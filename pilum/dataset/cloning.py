@@ -7,11 +7,11 @@ from typing import Self
 
 from pilum.dataset.base import DatasetBase, Location
 from pilum.storage.base import Store
-from pilum.table import clone
-from pilum.table.copying import CopyProgress
 from pilum.table.manifest import Manifest
 from pilum.table.open import open_table
-from pilum.table.references import Reference, locate
+from pilum.table.refs import clone
+from pilum.table.refs.copying import CopyProgress
+from pilum.table.refs.references import Reference, locate
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["Cloning"]

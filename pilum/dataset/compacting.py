@@ -29,11 +29,11 @@ from pilum.errors import (
     UnsupportedFormatError,
 )
 from pilum.progress import progress
-from pilum.table.compaction import commit_moves, discard_moves, rewrite_all
-from pilum.table.compaction_plan import CompactionOptions, plan_compaction
 from pilum.table.manifest import Manifest
-from pilum.table.reuse_index import Coverage, Move
 from pilum.table.snapshot import Snapshot
+from pilum.table.upkeep.compaction import commit_moves, discard_moves, rewrite_all
+from pilum.table.upkeep.compaction_plan import CompactionOptions, plan_compaction
+from pilum.table.upkeep.reuse_index import Coverage, Move
 
 __all__ = ["Compaction"]
 

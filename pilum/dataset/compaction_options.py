@@ -12,9 +12,9 @@ from typing import Any, TypedDict
 from pilum.dataset.options import require_count
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.version import FileVersion
-from pilum.table.compaction_plan import CompactionOptions as Resolved
-from pilum.table.compaction_plan import require_consistent
 from pilum.table.manifest import Manifest
+from pilum.table.upkeep.compaction_plan import CompactionOptions as Resolved
+from pilum.table.upkeep.compaction_plan import require_consistent
 
 __all__ = ["CompactionOptions", "options_from_json", "options_to_json", "resolve_options"]
 

@@ -13,10 +13,10 @@ from pilum.dataset.options import Filter
 from pilum.dataset.retrying import Retries
 from pilum.dataset.transactions import publish
 from pilum.expressions import bind
-from pilum.table.delete import delete_rows, matching_rows
-from pilum.table.jobs import JobKey
+from pilum.table.changes.delete import delete_rows, matching_rows
+from pilum.table.commits.jobs import JobKey
+from pilum.table.commits.transaction import Transaction
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
 
 __all__ = ["DeleteResult", "Deleting"]
 

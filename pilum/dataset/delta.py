@@ -11,7 +11,7 @@ from pilum.dataset.options import request, require_count
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transaction_history import TransactionHistory
 from pilum.errors import InvalidInputError
-from pilum.table.delta import deleted_row_ids
+from pilum.table.row_ids.delta import deleted_row_ids
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["DatasetDelta", "Deltas"]

@@ -16,16 +16,16 @@ from pilum.dataset.transactions import publish
 from pilum.dataset.udf import BatchUDF, Computation
 from pilum.dataset.values import computed
 from pilum.errors import InvalidInputError, SchemaMismatchError
-from pilum.table.add_columns import add_columns, add_null_columns
-from pilum.table.cast_columns import cast_columns
-from pilum.table.evolution import Alteration, altered, find_path, without
-from pilum.table.joined import Join
+from pilum.table.changes.joined import Join
+from pilum.table.commits.transaction import Transaction
+from pilum.table.evolution.add_columns import add_columns, add_null_columns
+from pilum.table.evolution.cast_columns import cast_columns
+from pilum.table.evolution.evolution import Alteration, altered, find_path, without
 from pilum.table.operations.base import Operation
 from pilum.table.operations.project import Project
-from pilum.table.scan import ScanOptions, scan
+from pilum.table.scanning.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
-from pilum.table.spool import Spool
-from pilum.table.transaction import Transaction
+from pilum.table.writing.spool import Spool
 
 __all__ = ["AlterColumn", "Evolving"]
 

@@ -20,12 +20,12 @@ from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transact
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
-from pilum.table.delete import delete_rows, matching_rows
-from pilum.table.deletion_vector import DeletionVector
+from pilum.table.changes.delete import delete_rows, matching_rows
+from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.json_columns import given_schema, given_table
-from pilum.table.take import physical_rows, take_addresses
-from pilum.table.write import WriteOptions
+from pilum.table.scanning.json_columns import given_schema, given_table
+from pilum.table.scanning.take import physical_rows, take_addresses
+from pilum.table.writing.write import WriteOptions
 
 __all__ = ["LanceFragment", "write_fragments"]
 

@@ -13,10 +13,10 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import publish
 from pilum.errors import IndexNotFoundError, UnsupportedFeatureError
 from pilum.format.schema import FieldId
+from pilum.table.commits.transaction import Transaction
 from pilum.table.index_segments import IndexSegment, index_segments
 from pilum.table.operations.create_index import CreateIndex
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
 
 __all__ = ["IndexDescription", "IndexInformation", "IndexSegmentDescription", "Indexing"]
 

@@ -40,14 +40,14 @@ from pilum.dataset.versions import Versions, moment
 from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
-from pilum.table.commit_handler import CommitHandler, CommitLock
-from pilum.table.jobs import JobKey
+from pilum.table.commits.commit_handler import CommitHandler, CommitLock
+from pilum.table.commits.jobs import JobKey
 from pilum.table.names import NamingScheme
 from pilum.table.open import open_table
-from pilum.table.references import Reference
+from pilum.table.refs.references import Reference
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
-from pilum.table.write import WriteOptions
+from pilum.table.writing.write import WriteOptions
 
 __all__ = ["LanceDataset", "dataset", "write_dataset"]
 

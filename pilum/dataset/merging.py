@@ -26,11 +26,11 @@ from pilum.errors import (
 from pilum.expressions import BoundProjection, bind
 from pilum.format.extension import storage_type
 from pilum.format.schema import Schema
-from pilum.table import transaction
-from pilum.table.jobs import JobKey
-from pilum.table.merge_rows import SOURCE, TARGET, Clauses, Matched, MergeCounts, merge_rows
+from pilum.table.changes.merge_rows import SOURCE, TARGET, Clauses, Matched, MergeCounts, merge_rows
+from pilum.table.commits import transaction
+from pilum.table.commits.jobs import JobKey
 from pilum.table.snapshot import Snapshot
-from pilum.table.spool import Spool
+from pilum.table.writing.spool import Spool
 
 __all__ = ["MergeInsertBuilder", "MergeResult", "Merging"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from pilum.dataset.row_metadata import RowDatasetVersionMeta, RowIdMeta, stored_sequence
 from pilum.errors import InvalidInputError
-from pilum.table import deletion_file as table_files
 from pilum.table import fragment as table
+from pilum.table.deletions import deletion_file as table_files
 
 __all__ = ["DataFile", "DeletionFile", "FragmentMetadata"]
 

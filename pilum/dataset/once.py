@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import properties_of, snapshot_of_job
-from pilum.table.jobs import JobKey
+from pilum.table.commits.jobs import JobKey
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["once"]

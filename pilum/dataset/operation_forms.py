@@ -14,7 +14,6 @@ from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.options import map_update, require_count
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.schema import FieldId, Schema
-from pilum.table.align import new_schema
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
@@ -30,7 +29,8 @@ from pilum.table.operations.restore import Restore
 from pilum.table.operations.rewrite import Rewrite
 from pilum.table.operations.update import Update, UpdateMode
 from pilum.table.operations.update_config import MapUpdate, UpdateConfig
-from pilum.table.reuse_index import Move
+from pilum.table.upkeep.reuse_index import Move
+from pilum.table.writing.align import new_schema
 
 __all__ = ["operation_for_users", "operation_to_commit"]
 

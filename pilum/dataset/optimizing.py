@@ -9,9 +9,9 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.options import require_count
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError
-from pilum.table.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
+from pilum.table.commits.transaction import Transaction
 from pilum.table.operations.update_config import MapUpdate, UpdateConfig
-from pilum.table.transaction import Transaction
+from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
 
 # What does the work is imported with the first compaction: most processes never need it.
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pilum.errors import InvalidInputError
 from pilum.expressions import BoundProjection, bind, bind_projection
 from pilum.format.blobs import materialized
 from pilum.table.operations.update_config import MapUpdate
-from pilum.table.scan import ScanOptions, scan_schema
+from pilum.table.scanning.scan import ScanOptions, scan_schema
 from pilum.table.snapshot import Snapshot
 
 __all__ = [

@@ -23,9 +23,9 @@ from pilum.dataset.options import row_ids as checked_row_ids
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
-from pilum.table.json_columns import given_table
-from pilum.table.scan import count_rows
-from pilum.table.take import take, take_row_ids
+from pilum.table.scanning.json_columns import given_table
+from pilum.table.scanning.scan import count_rows
+from pilum.table.scanning.take import take, take_row_ids
 
 __all__ = ["Reading"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from pilum.dataset.options import ScanRequest, require_count
-from pilum.table.json_columns import given_batches, given_schema, given_table
-from pilum.table.scan import count_rows, scan, scan_table
+from pilum.table.scanning.json_columns import given_batches, given_schema, given_table
+from pilum.table.scanning.scan import count_rows, scan, scan_table
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["LanceScanner"]

@@ -10,8 +10,8 @@ from typing import TypedDict
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.options import require_texts
 from pilum.errors import InvalidInputError
-from pilum.table import tags
-from pilum.table.references import Located, Reference, locate
+from pilum.table.refs import tags
+from pilum.table.refs.references import Located, Reference, locate
 
 __all__ = ["Tag", "Tagging", "Tags"]
 

@@ -29,25 +29,25 @@ from pilum.errors import (
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.add_columns import require_not_legacy
-from pilum.table.align import align, new_schema
-from pilum.table.blob_inputs import ingested_batches, with_blobs_v2
-from pilum.table.commit import commit
-from pilum.table.evolution import with_missing_columns
+from pilum.table.commits.commit import commit
+from pilum.table.commits.jobs import JOB_PROPERTY, Job, JobKey
+from pilum.table.commits.landed import find_job
+from pilum.table.commits.transaction import Transaction
+from pilum.table.evolution.add_columns import require_not_legacy
+from pilum.table.evolution.evolution import with_missing_columns
 from pilum.table.fragment import Fragment
-from pilum.table.jobs import JOB_PROPERTY, Job, JobKey
-from pilum.table.landed import find_job
 from pilum.table.names import NamingScheme
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.merge import Merge, appended_to
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.places import data_file_place, with_bases
-from pilum.table.sidecars import delete_with_sidecars, discard_file
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
 from pilum.table.versions import latest_manifest
-from pilum.table.write import WriteOptions, write_fragments
+from pilum.table.writing.align import align, new_schema
+from pilum.table.writing.blob_inputs import ingested_batches, with_blobs_v2
+from pilum.table.writing.sidecars import delete_with_sidecars, discard_file
+from pilum.table.writing.write import WriteOptions, write_fragments
 
 __all__ = [
     "BlobRequest",

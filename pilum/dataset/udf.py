@@ -12,14 +12,14 @@ import pyarrow as pa
 from pilum.dataset.checkpoint import Checkpoint
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.schema import Schema
-from pilum.table.add_columns import merge_of, new_files, require_addable, with_values
-from pilum.table.align import Alignment, align
-from pilum.table.evolution import with_new_columns
+from pilum.table.evolution.add_columns import merge_of, new_files, require_addable, with_values
+from pilum.table.evolution.evolution import with_new_columns
+from pilum.table.evolution.new_members import in_structs
 from pilum.table.fragment import Fragment
-from pilum.table.new_members import in_structs
 from pilum.table.operations.merge import Merge
-from pilum.table.scan import ScanOptions, scan
+from pilum.table.scanning.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
+from pilum.table.writing.align import Alignment, align
 
 __all__ = ["BatchUDF", "Computation", "batch_udf"]
 

@@ -18,11 +18,11 @@ from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeat
 from pilum.expressions import BoundProjection, bind, bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Field, Schema
-from pilum.table.jobs import JobKey
-from pilum.table.json_columns import is_json_field
+from pilum.table.changes.update import update_rows
+from pilum.table.commits.jobs import JobKey
+from pilum.table.commits.transaction import Transaction
+from pilum.table.scanning.json_columns import is_json_field
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
-from pilum.table.update import update_rows
 
 __all__ = ["UpdateResult", "Updating", "bind_values"]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pilum.dataset.options import project
 from pilum.errors import InvalidInputError
-from pilum.table.scan import ScanOptions, scan, scan_schema
+from pilum.table.scanning.scan import ScanOptions, scan, scan_schema
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["computed"]

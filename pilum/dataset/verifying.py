@@ -10,7 +10,7 @@ from pilum.errors import CorruptFileError
 
 # What does the work is imported with the first check: most processes never need it.
 if TYPE_CHECKING:
-    from pilum.table.verify import Findings
+    from pilum.table.upkeep.verify import Findings
 
 __all__ = ["Fault", "VerifyReport", "Verifying"]
 
@@ -91,7 +91,7 @@ class Verifying(DatasetBase):
             OSError: If the store cannot be listed.
         """
         from pilum.progress import progress
-        from pilum.table.verify import verify
+        from pilum.table.upkeep.verify import verify
 
         snapshot = self._snapshot
         num_rows = sum(fragment.physical_rows for fragment in snapshot.manifest.fragments)
@@ -104,7 +104,7 @@ class Verifying(DatasetBase):
         Raises:
             CorruptFileError: If a file is missing or damaged; the text lists all.
         """
-        from pilum.table.verify import verify
+        from pilum.table.upkeep.verify import verify
 
         report = _report(verify(self._snapshot, deep=False, all_versions=False), False)
         if not report.is_valid:
@@ -114,7 +114,7 @@ class Verifying(DatasetBase):
 
 
 def _report(found: Findings, deep: bool) -> VerifyReport:
-    from pilum.table.verify import FaultKind
+    from pilum.table.upkeep.verify import FaultKind
 
     faults: dict[FaultKind, list[Fault]] = {kind: [] for kind in FaultKind}
     for one in found.faults:

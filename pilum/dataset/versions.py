@@ -9,12 +9,12 @@ from typing import Any, Self, TypedDict
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError
-from pilum.table.jobs import AppCommit, last_commit
-from pilum.table.migration import migrate_to_v2_names
+from pilum.table.commits.jobs import AppCommit, last_commit
+from pilum.table.commits.transaction import Transaction
 from pilum.table.operations.restore import Restore
-from pilum.table.references import Reference, locate
+from pilum.table.refs.migration import migrate_to_v2_names
+from pilum.table.refs.references import Reference, locate
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
 from pilum.table.versions import (
     VersionInfo,
     describe_version,

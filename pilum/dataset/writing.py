@@ -24,13 +24,13 @@ from pilum.dataset.transactions import (
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
-from pilum.table.commit import commit, commit_detached
-from pilum.table.commit_handler import CommitHandler, CommitLock
-from pilum.table.jobs import JobKey
+from pilum.table.commits.commit import commit, commit_detached
+from pilum.table.commits.commit_handler import CommitHandler, CommitLock
+from pilum.table.commits.jobs import JobKey
 from pilum.table.names import NamingScheme
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.snapshot import Snapshot
-from pilum.table.write import WriteOptions
+from pilum.table.writing.write import WriteOptions
 
 __all__ = ["BulkCommitResult", "Writing"]
 

@@ -14,7 +14,7 @@ from pilum.spark.options import Options
 from pilum.spark.sink import plan_write, write_task
 from pilum.spark.source import LanceDataSource, PilumDataSource, open_snapshot
 from pilum.spark.types import to_spark
-from pilum.table.scan import ScanOptions, count_rows, scan_schema
+from pilum.table.scanning.scan import ScanOptions, count_rows, scan_schema
 
 __all__ = ["configure", "count", "read", "register", "write"]
 

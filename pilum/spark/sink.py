@@ -35,7 +35,7 @@ from pilum.format.version import FileVersion
 from pilum.spark.convert import check_fits, convert_batch, with_missing
 from pilum.spark.options import Options
 from pilum.spark.types import exchange_schema, to_arrow, to_spark
-from pilum.table.write import WriteOptions
+from pilum.table.writing.write import WriteOptions
 
 __all__ = ["PilumWriter", "job_mode", "plan_write", "write_task"]
 

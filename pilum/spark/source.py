@@ -30,7 +30,7 @@ from pilum.spark.options import Options
 from pilum.spark.sink import PilumWriter
 from pilum.spark.types import exchange_schema, to_spark
 from pilum.table.open import open_table
-from pilum.table.scan import ScanOptions, scan_schema
+from pilum.table.scanning.scan import ScanOptions, scan_schema
 from pilum.table.snapshot import Snapshot
 
 if TYPE_CHECKING:

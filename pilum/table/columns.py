@@ -2,7 +2,7 @@
 
 "a"         the column a
 "s.x"       a column named "s.x": member x of the struct s, null where s is
-"_rowid"    and others that no file has: see `pilum.table.meta_columns`
+"_rowid"    and others that no file has: see `pilum.table.scanning.meta_columns`
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pilum.format.schema import Field, Schema
-from pilum.table.stored_sequence import CREATED_AT, ROW_IDS, UPDATED_AT
+from pilum.table.row_ids.stored_sequence import CREATED_AT, ROW_IDS, UPDATED_AT
 
 __all__ = ["META_COLUMNS", "ROW_ADDRESS", "ROW_ID", "ROW_OFFSET", "ScanColumn", "scan_columns"]
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from pilum.errors import UnsupportedVersionError
 from pilum.storage.base import Store
-from pilum.table.deletion_bytes import load_deletions
-from pilum.table.files import open_data_file
+from pilum.table.deletions.deletion_bytes import load_deletions
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
+from pilum.table.scanning.files import open_data_file
 from pilum.table.session import Session
 
 __all__ = ["with_counted_rows"]

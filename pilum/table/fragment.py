@@ -21,8 +21,8 @@ from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeature
 from pilum.format.pb import table_pb2
 from pilum.format.schema import FieldId
 from pilum.table.base_paths import base_id_from_json
-from pilum.table.deletion_file import DeletionFile
-from pilum.table.stored_sequence import (
+from pilum.table.deletions.deletion_file import DeletionFile
+from pilum.table.row_ids.stored_sequence import (
     CREATED_AT,
     IN_HIDDEN_COLUMN,
     ROW_IDS,

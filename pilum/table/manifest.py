@@ -21,7 +21,7 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.base_paths import BasePath, require_distinct
 from pilum.table.features import Feature, require_writable
 from pilum.table.fragment import Fragment
-from pilum.table.stored_fragments import build_fragments, survey
+from pilum.table.upkeep.stored_fragments import build_fragments, survey
 
 __all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
 

@@ -20,17 +20,17 @@ from urllib.parse import parse_qsl, unquote
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
 from pilum.storage.open import open_store
-from pilum.table.commit_handler import (
+from pilum.table.commits.commit_handler import (
     CommitHandler,
     CommitLock,
     ConditionalPut,
     LockedPut,
     TableStore,
 )
-from pilum.table.external.dynamodb import DynamoEntries
-from pilum.table.external.handler import ExternalManifests, ManifestEntries
-from pilum.table.external.postgresql import PostgresEntries
-from pilum.table.external.sqlite import SqliteEntries
+from pilum.table.commits.external.dynamodb import DynamoEntries
+from pilum.table.commits.external.handler import ExternalManifests, ManifestEntries
+from pilum.table.commits.external.postgresql import PostgresEntries
+from pilum.table.commits.external.sqlite import SqliteEntries
 
 __all__ = ["handler_named", "open_table"]
 

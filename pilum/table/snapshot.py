@@ -13,13 +13,13 @@ from pilum.format.version import FileVersion
 from pilum.storage.ahead import in_turn
 from pilum.storage.base import Store
 from pilum.table.counted import with_counted_rows
-from pilum.table.deletion_vector import DeletionVector
+from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.features import Feature, require_readable
-from pilum.table.files import FragmentReader
 from pilum.table.fragment import Fragment
-from pilum.table.lines import Line
 from pilum.table.manifest import Manifest
 from pilum.table.places import with_bases
+from pilum.table.refs.lines import Line
+from pilum.table.scanning.files import FragmentReader
 from pilum.table.session import Session, default_session
 from pilum.table.versions import latest_manifest, list_manifests, load_named, load_version
 

@@ -13,7 +13,7 @@ from pilum.errors import CorruptFileError, DatasetNotFoundError, NotFoundError, 
 from pilum.format.pb import table_pb2
 from pilum.storage.ahead import at_once
 from pilum.storage.base import Store
-from pilum.table.commit_handler import handler_of
+from pilum.table.commits.commit_handler import handler_of
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import load_manifest, load_message
 from pilum.table.names import (

@@ -17,7 +17,7 @@ from concurrency.seen import seen
 import pilum
 from pilum.errors import CommitStatusUnknownError
 from pilum.storage.base import Store
-from pilum.table.commit_handler import ConditionalPut
+from pilum.table.commits.commit_handler import ConditionalPut
 from pilum.table.names import ManifestName
 
 COMMITS = [name for name, change in OPERATIONS.items() if change.commits]

@@ -11,7 +11,7 @@ import pytest
 
 import pilum
 from pilum.errors import InvalidInputError
-from pilum.table.auto_cleanup import seconds_of
+from pilum.table.upkeep.auto_cleanup import seconds_of
 
 ROWS = pa.table({"a": [1, 2, 3]})
 

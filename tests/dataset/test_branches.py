@@ -26,7 +26,7 @@ from pilum.errors import (
 )
 from pilum.fragment import write_fragments
 from pilum.storage.local import LocalStore
-from pilum.table.branches import Branch
+from pilum.table.refs.branches import Branch
 
 
 @pytest.fixture

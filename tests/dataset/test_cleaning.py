@@ -17,7 +17,7 @@ import pilum
 from pilum.dataset.cleaning import CleanupStats
 from pilum.errors import CorruptFileError, InvalidInputError, VersionNotFoundError
 from pilum.storage.local import LocalStore
-from pilum.table import cleanup
+from pilum.table.upkeep import cleanup
 
 _EIGHT_DAYS = 8 * 24 * 3600
 

@@ -19,7 +19,7 @@ from pilum.errors import (
     UnsupportedFeatureError,
 )
 from pilum.optimize import Compaction, CompactionPlan, CompactionTask, RewriteResult
-from pilum.table import compaction
+from pilum.table.upkeep import compaction
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from pilum.errors import (
     TagNotFoundError,
     VersionNotFoundError,
 )
-from pilum.table.tags import Tag
+from pilum.table.refs.tags import Tag
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -17,7 +17,7 @@ from pilum.container.open import open_file
 from pilum.errors import CorruptFileError, PilumError
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Source, Store
-from pilum.table.files import FragmentReader
+from pilum.table.scanning.files import FragmentReader
 from pilum.table.session import Session
 
 __all__ = ["attempt"]

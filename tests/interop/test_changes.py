@@ -20,7 +20,7 @@ from interop.comparison import as_stored, assert_same
 from interop.strategies import tables
 
 import pilum
-from pilum.table.transaction import load_transaction
+from pilum.table.commits.transaction import load_transaction
 from pilum.table.versions import list_manifests
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")

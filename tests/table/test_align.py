@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
-from pilum.table.align import align, new_schema
+from pilum.table.writing.align import align, new_schema
 
 POINT = pa.struct([("x", pa.int64()), ("y", pa.string())])
 TABLE = new_schema(

@@ -13,25 +13,25 @@ from pyroaring import BitMap
 import pilum
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.storage.local import LocalStore
-from pilum.table.commit import commit
+from pilum.table.commits.commit import commit
+from pilum.table.commits.transaction import Transaction
 from pilum.table.fragment import Fragment
-from pilum.table.lineage import (
+from pilum.table.manifest import Manifest
+from pilum.table.operations.append import Append
+from pilum.table.operations.rewrite import Rewrite
+from pilum.table.operations.update import Update, UpdateMode
+from pilum.table.row_ids.lineage import (
     lineage_of_fragments,
     lineage_of_rows,
     with_changed_rows,
     with_lineage,
 )
-from pilum.table.manifest import Manifest
-from pilum.table.operations.append import Append
-from pilum.table.operations.rewrite import Rewrite
-from pilum.table.operations.update import Update, UpdateMode
-from pilum.table.reuse_index import Move
-from pilum.table.row_id_sequence import RowIdSequence
+from pilum.table.row_ids.row_id_sequence import RowIdSequence
+from pilum.table.row_ids.stored_sequence import StoredSequence
+from pilum.table.row_ids.version_sequence import VersionSequence
 from pilum.table.snapshot import Snapshot
-from pilum.table.stored_sequence import StoredSequence
-from pilum.table.transaction import Transaction
-from pilum.table.version_sequence import VersionSequence
-from pilum.table.write import write_fragments
+from pilum.table.upkeep.reuse_index import Move
+from pilum.table.writing.write import write_fragments
 
 pytestmark = pytest.mark.checklist("S2.12")
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from pilum.table import backoff
-from pilum.table.backoff import Backoff
+from pilum.table.commits import backoff
+from pilum.table.commits.backoff import Backoff
 
 
 class Clock:

@@ -18,7 +18,7 @@ from pilum.errors import CorruptFileError, PilumError, UnsupportedFormatError
 from pilum.format.pb import table_pb2
 from pilum.storage.local import LocalStore
 from pilum.table.base_paths import BasePath, free_base_id
-from pilum.table.deletion_file import DeletionFile, DeletionFileType
+from pilum.table.deletions.deletion_file import DeletionFile, DeletionFileType
 from pilum.table.fragment import DataFile, Fragment, FragmentId
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import encode_manifest_file

@@ -23,7 +23,7 @@ from pilum.errors import (
 )
 from pilum.storage.local import LocalStore
 from pilum.table.names import sidecar_path
-from pilum.table.sidecars import SidecarFiles, delete_data_file
+from pilum.table.writing.sidecars import SidecarFiles, delete_data_file
 
 PLAIN = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
 LARGE = [b"a" * 70_000, b"b" * (5 << 20), b"c" * 80_000]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pilum.table.cast import is_castable
+from pilum.table.evolution.cast import is_castable
 
 TYPES: dict[str, pa.DataType] = {
     "i8": pa.int8(),

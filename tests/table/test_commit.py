@@ -26,16 +26,16 @@ from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
 from pilum.storage import local
 from pilum.storage.local import LocalStore
-from pilum.table.commit import commit
+from pilum.table.commits.commit import commit
+from pilum.table.commits.landed import find_commit
+from pilum.table.commits.transaction import Transaction, load_transaction
 from pilum.table.fragment import Fragment
-from pilum.table.landed import find_commit
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import encode_manifest_file
 from pilum.table.names import NamingScheme
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction, load_transaction
 from pilum.table.versions import list_manifests
 
 MakeFragment = Callable[..., Fragment]
@@ -397,10 +397,10 @@ WRITER = """
 import sys
 from dataclasses import replace
 from pilum.storage.local import LocalStore
-from pilum.table.commit import commit
+from pilum.table.commits.commit import commit
 from pilum.table.operations.append import Append
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
+from pilum.table.commits.transaction import Transaction
 
 store = LocalStore(sys.argv[1], sync=False)
 for number in range(int(sys.argv[2])):

@@ -22,14 +22,14 @@ from pilum.errors import (
 from pilum.format.schema import Schema
 from pilum.fragment import write_fragments
 from pilum.storage.local import LocalSource, LocalStore
-from pilum.table.commit import commit
-from pilum.table.commit_handler import LockedPut, TableStore
+from pilum.table.commits.commit import commit
+from pilum.table.commits.commit_handler import LockedPut, TableStore
+from pilum.table.commits.transaction import Transaction
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.operations.append import Append
 from pilum.table.operations.delete import Delete
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
 from pilum.table.versions import list_manifests
 
 MakeFragment = Callable[..., Fragment]

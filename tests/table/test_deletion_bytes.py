@@ -12,9 +12,9 @@ from table.conftest import MakeFragment
 
 from pilum.errors import CorruptFileError, NotFoundError
 from pilum.storage.local import LocalStore
-from pilum.table.deletion_bytes import load_deletions, store_deletions
-from pilum.table.deletion_file import DeletionFile, DeletionFileType
-from pilum.table.deletion_vector import DeletionVector
+from pilum.table.deletions.deletion_bytes import load_deletions, store_deletions
+from pilum.table.deletions.deletion_file import DeletionFile, DeletionFileType
+from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment
 
 ARROW, BITMAP = DeletionFileType.ARROW, DeletionFileType.BITMAP

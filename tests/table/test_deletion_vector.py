@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilum.format.rows import RowRanges
-from pilum.table.deletion_vector import DeletionVector
+from pilum.table.deletions.deletion_vector import DeletionVector
 
 ROWS = 40
 some_rows = st.sets(st.integers(0, ROWS - 1))

@@ -10,7 +10,7 @@ import pytest
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.pb import table_pb2
 from pilum.format.schema import FieldId, Schema
-from pilum.table.evolution import with_new_columns, without
+from pilum.table.evolution.evolution import with_new_columns, without
 from pilum.table.fragment import DataFile, Fragment, FragmentId
 from pilum.table.manifest import Manifest
 from pilum.table.operations.merge import Merge

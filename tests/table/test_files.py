@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import pilum
-from pilum.table.files import FragmentReader
+from pilum.table.scanning.files import FragmentReader
 
 
 def test_versions_with_the_same_files_share_a_reader_only_if_they_agree(tmp_path: Path) -> None:

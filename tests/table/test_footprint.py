@@ -15,7 +15,8 @@ from pilum.format.pb import transaction_pb2
 from pilum.format.pb.table_pb2 import DataFile as MessageFile
 from pilum.format.pb.table_pb2 import DataFragment, IndexMetadata
 from pilum.format.schema import FieldId, Schema
-from pilum.table.footprint import Verdict, verdict
+from pilum.table.commits.footprint import Verdict, verdict
+from pilum.table.commits.transaction import OPERATIONS, Committed
 from pilum.table.fragment import DataFile, Fragment, FragmentId
 from pilum.table.index_segments import IndexSegment
 from pilum.table.operations.append import Append
@@ -32,8 +33,7 @@ from pilum.table.operations.restore import Restore
 from pilum.table.operations.rewrite import Rewrite
 from pilum.table.operations.update import Update, UpdateMode
 from pilum.table.operations.update_config import MapUpdate, UpdateConfig
-from pilum.table.reuse_index import Move
-from pilum.table.transaction import OPERATIONS, Committed
+from pilum.table.upkeep.reuse_index import Move
 
 T = transaction_pb2.Transaction
 UpdateMap = T.UpdateMap

@@ -14,7 +14,7 @@ from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeature
 from pilum.format.pb import table_pb2
 from pilum.format.schema import FieldId
 from pilum.table.fragment import DataFile, Fragment, FragmentId
-from pilum.table.stored_sequence import IN_HIDDEN_COLUMN, ExternalSequence, StoredSequence
+from pilum.table.row_ids.stored_sequence import IN_HIDDEN_COLUMN, ExternalSequence, StoredSequence
 
 field_lists = st.lists(st.integers(-5, 2**31 - 1), max_size=5)
 data_files = st.builds(

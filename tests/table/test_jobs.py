@@ -17,14 +17,14 @@ from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.schema import Schema
 from pilum.fragment import write_fragments
 from pilum.storage.local import LocalSource, LocalStore
-from pilum.table.commit import commit
+from pilum.table.commits.commit import commit
+from pilum.table.commits.jobs import JOB_PROPERTY, Job, last_commit
+from pilum.table.commits.transaction import Transaction
 from pilum.table.fragment import Fragment
-from pilum.table.jobs import JOB_PROPERTY, Job, last_commit
 from pilum.table.names import NamingScheme
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
 
 MakeFragment = Callable[..., Fragment]
 

@@ -14,6 +14,7 @@ from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.storage.local import LocalStore
+from pilum.table.commits.transaction import Transaction
 from pilum.table.fragment import DataFile, Fragment, FragmentId
 from pilum.table.manifest import Manifest, WriterVersion
 from pilum.table.manifest_file import (
@@ -22,7 +23,6 @@ from pilum.table.manifest_file import (
     load_manifest_and_transaction,
 )
 from pilum.table.operations.overwrite import Overwrite
-from pilum.table.transaction import Transaction
 
 UUID = "f0d59673-0123-4567-89ab-cdef01234567"
 PATH = "010011110000001100001001afdac142db8e2281c1ecb04650.lance"

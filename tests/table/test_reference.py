@@ -15,15 +15,15 @@ from pilum.errors import UnsupportedFeatureError, UnsupportedVersionError
 from pilum.format.schema import Schema
 from pilum.storage.local import LocalStore
 from pilum.storage.open import open_store
-from pilum.table.align import align, new_schema
-from pilum.table.commit import commit
+from pilum.table.commits.commit import commit
+from pilum.table.commits.landed import find_commit
+from pilum.table.commits.transaction import Transaction, load_transaction
 from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.landed import find_commit
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction, load_transaction
 from pilum.table.versions import list_manifests, list_versions
+from pilum.table.writing.align import align, new_schema
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 

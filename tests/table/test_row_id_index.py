@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import pilum
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.storage.local import LocalStore
-from pilum.table.row_id_index import row_id_index
-from pilum.table.row_id_sequence import RowIdSequence
+from pilum.table.row_ids.row_id_index import row_id_index
+from pilum.table.row_ids.row_id_sequence import RowIdSequence
+from pilum.table.scanning.take import take_row_ids
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
-from pilum.table.take import take_row_ids
 
 pytestmark = pytest.mark.checklist("S2.12")
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import row_ids_pb2
-from pilum.table.deletion_vector import DeletionVector
-from pilum.table.row_id_sequence import RowIdSequence
+from pilum.table.deletions.deletion_vector import DeletionVector
+from pilum.table.row_ids.row_id_sequence import RowIdSequence
 
 HOLES = np.delete(np.arange(1000, dtype=np.uint64), [10, 500])
 

@@ -11,9 +11,9 @@ import pytest
 import pilum
 from pilum.errors import CorruptFileError, NotFoundError
 from pilum.storage.local import LocalStore
-from pilum.table.row_id_sequence import RowIdSequence
+from pilum.table.row_ids.row_id_sequence import RowIdSequence
+from pilum.table.row_ids.stored_sequence import IN_HIDDEN_COLUMN, ExternalSequence, StoredSequence
 from pilum.table.snapshot import Snapshot
-from pilum.table.stored_sequence import IN_HIDDEN_COLUMN, ExternalSequence, StoredSequence
 
 pytestmark = pytest.mark.checklist("S2.12")
 

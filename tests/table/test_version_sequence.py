@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilum.errors import CorruptFileError
-from pilum.table.deletion_vector import DeletionVector
-from pilum.table.version_sequence import VersionSequence
+from pilum.table.deletions.deletion_vector import DeletionVector
+from pilum.table.row_ids.version_sequence import VersionSequence
 
 VERSIONS = st.lists(st.integers(1, 3), max_size=30)
 

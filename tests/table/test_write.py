@@ -12,8 +12,8 @@ import pytest
 
 from pilum.errors import InvalidInputError
 from pilum.storage.local import LocalStore
-from pilum.table.align import new_schema
-from pilum.table.write import WriteOptions, write_fragments
+from pilum.table.writing.align import new_schema
+from pilum.table.writing.write import WriteOptions, write_fragments
 
 ARROW = pa.schema([("a", pa.int64()), ("s", pa.string())])
 SCHEMA = new_schema(ARROW)

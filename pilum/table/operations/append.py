@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
-from pilum.table.footprint import Footprint, Kind
+from pilum.table.commits.footprint import Footprint, Kind
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 from pilum.storage.base import Store
-from pilum.table.footprint import Footprint
+from pilum.table.commits.footprint import Footprint
 from pilum.table.manifest import Manifest
 
 __all__ = ["Operation"]

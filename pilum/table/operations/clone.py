@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
-from pilum.table.footprint import Footprint
+from pilum.table.commits.footprint import Footprint
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 
@@ -15,7 +15,7 @@ __all__ = ["Clone"]
 
 @dataclass(frozen=True, slots=True)
 class Clone(Operation):
-    """The first transaction of a clone; `pilum.table.clone` makes its manifest.
+    """The first transaction of a clone; `pilum.table.refs.clone` makes its manifest.
 
     Attributes:
         is_shallow: Whether the files stay where they are.

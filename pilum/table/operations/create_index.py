@@ -21,7 +21,7 @@ from pilum.errors import InvalidInputError
 from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.storage.base import Store
-from pilum.table.footprint import Footprint, Kind, Resource
+from pilum.table.commits.footprint import Footprint, Kind, Resource
 from pilum.table.fragment import Fragment
 from pilum.table.index_segments import IndexSegment, is_system_index
 from pilum.table.manifest import Manifest

@@ -16,14 +16,14 @@ from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVers
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.storage.base import Store
-from pilum.table.files import open_data_file
-from pilum.table.footprint import Footprint, Kind, Resource, cells_of, fragments_of
+from pilum.table.commits.footprint import Footprint, Kind, Resource, cells_of, fragments_of
 from pilum.table.fragment import DataFile, Fragment, FragmentId
-from pilum.table.lineage import with_changed_rows
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import require_version
 from pilum.table.operations.indices import related_fields, retained_indices, without_fragments
+from pilum.table.row_ids.lineage import with_changed_rows
+from pilum.table.scanning.files import open_data_file
 from pilum.table.session import default_session
 
 __all__ = ["DataReplacement", "Replacement"]

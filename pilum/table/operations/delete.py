@@ -8,7 +8,7 @@ from typing import Self
 
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
-from pilum.table.footprint import Footprint, Kind, fragments_of
+from pilum.table.commits.footprint import Footprint, Kind, fragments_of
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation

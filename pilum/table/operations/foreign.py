@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilum.format.pb import transaction_pb2
-from pilum.table.footprint import Footprint, Kind, Resource
+from pilum.table.commits.footprint import Footprint, Kind, Resource
 
 __all__ = ["FOREIGN_OPERATIONS", "ForeignOperation"]
 

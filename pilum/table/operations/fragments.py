@@ -12,7 +12,7 @@ from pilum.table.features import Feature
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.manifest import Manifest
 from pilum.table.names import data_path
-from pilum.table.stored_sequence import HIDDEN_IDS
+from pilum.table.row_ids.stored_sequence import HIDDEN_IDS
 
 __all__ = [
     "data_format_of",

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
-from pilum.table.deletion_bytes import load_deletions, store_deletions
-from pilum.table.deletion_vector import DeletionVector
-from pilum.table.footprint import Kind, Resource, fragments_of
+from pilum.table.commits.footprint import Kind, Resource, fragments_of
+from pilum.table.deletions.deletion_bytes import load_deletions, store_deletions
+from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.manifest import Manifest
 

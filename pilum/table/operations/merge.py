@@ -17,10 +17,9 @@ from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
-from pilum.table.footprint import Footprint, Kind
+from pilum.table.changes.keys import require_sound_keys
+from pilum.table.commits.footprint import Footprint, Kind
 from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.keys import require_sound_keys
-from pilum.table.lineage import with_changed_rows
 from pilum.table.manifest import Manifest
 from pilum.table.names import data_path
 from pilum.table.operations.base import Operation
@@ -31,6 +30,7 @@ from pilum.table.operations.fragments import (
     with_needed_files,
 )
 from pilum.table.operations.indices import retained_indices
+from pilum.table.row_ids.lineage import with_changed_rows
 
 __all__ = ["Merge", "appended_to"]
 

@@ -9,10 +9,10 @@ from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
 from pilum.table.base_paths import BasePath, with_new_bases
+from pilum.table.changes.keys import require_sound_keys
+from pilum.table.commits.footprint import Footprint, Kind, Resource
 from pilum.table.features import Feature
-from pilum.table.footprint import Footprint, Kind, Resource
 from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.keys import require_sound_keys
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import (

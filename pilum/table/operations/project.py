@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Field, Schema
-from pilum.table.footprint import Footprint, Kind
-from pilum.table.keys import require_sound_keys
+from pilum.table.changes.keys import require_sound_keys
+from pilum.table.commits.footprint import Footprint, Kind
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import with_needed_files

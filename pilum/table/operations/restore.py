@@ -13,8 +13,8 @@ from typing import Self
 from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
+from pilum.table.commits.footprint import Footprint, Kind
 from pilum.table.features import Feature, require_readable
-from pilum.table.footprint import Footprint, Kind
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.versions import load_version

@@ -15,15 +15,15 @@ from typing import Self
 from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
+from pilum.table.commits.footprint import Footprint, Kind, Resource, fragments_of
 from pilum.table.features import Feature
-from pilum.table.footprint import Footprint, Kind, Resource, fragments_of
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import data_format_of, data_paths, numbered, require_fits
 from pilum.table.operations.indices import with_rewritten_fragments
-from pilum.table.reuse_index import Move, with_moves
-from pilum.table.row_id_sequence import RowIdSequence
+from pilum.table.row_ids.row_id_sequence import RowIdSequence
+from pilum.table.upkeep.reuse_index import Move, with_moves
 
 __all__ = ["Rewrite"]
 

@@ -27,9 +27,8 @@ from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.storage.base import Store
-from pilum.table.footprint import Footprint, Kind, cells_of, fragments_of
+from pilum.table.commits.footprint import Footprint, Kind, cells_of, fragments_of
 from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.lineage import with_changed_rows
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import data_paths, numbered, require_fits
@@ -40,7 +39,8 @@ from pilum.table.operations.indices import (
     without_fragments,
 )
 from pilum.table.operations.marked_rows import Marked, MarkedRows, require_known
-from pilum.table.row_id_sequence import RowIdSequence
+from pilum.table.row_ids.lineage import with_changed_rows
+from pilum.table.row_ids.row_id_sequence import RowIdSequence
 
 __all__ = ["Update", "UpdateMode"]
 

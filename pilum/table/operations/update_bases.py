@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pilum.format.pb import transaction_pb2
 from pilum.table.base_paths import BasePath, with_new_bases
-from pilum.table.footprint import Footprint, Kind, Resource
+from pilum.table.commits.footprint import Footprint, Kind, Resource
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Field, FieldId, Schema
-from pilum.table.footprint import Footprint, Kind, Resource
+from pilum.table.commits.footprint import Footprint, Kind, Resource
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 

@@ -20,7 +20,7 @@ from pilum.commit import (
     SqliteEntries,
 )
 from pilum.errors import CorruptFileError, InvalidInputError
-from pilum.table.commit_handler import handler_of
+from pilum.table.commits.commit_handler import handler_of
 from pilum.table.names import NamingScheme
 from pilum.table.open import open_table
 

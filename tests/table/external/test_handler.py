@@ -25,15 +25,15 @@ from pilum.errors import (
 )
 from pilum.format.schema import Schema
 from pilum.storage.local import LocalSink, LocalStore
-from pilum.table.commit import commit
-from pilum.table.commit_handler import TableStore
+from pilum.table.commits.commit import commit
+from pilum.table.commits.commit_handler import TableStore
+from pilum.table.commits.transaction import Transaction
 from pilum.table.fragment import Fragment
-from pilum.table.migration import migrate_to_v2_names
 from pilum.table.names import NamingScheme
 from pilum.table.operations.append import Append
 from pilum.table.operations.overwrite import Overwrite
+from pilum.table.refs.migration import migrate_to_v2_names
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
 from pilum.table.versions import list_manifests, load_version
 
 MakeFragment = Callable[..., Fragment]

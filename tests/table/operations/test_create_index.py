@@ -14,11 +14,11 @@ import pilum
 from pilum.errors import CommitConflictError, InvalidInputError, VersionNotFoundError
 from pilum.format.pb import table_pb2
 from pilum.storage.open import open_store
-from pilum.table.commit import commit
+from pilum.table.commits.commit import commit
+from pilum.table.commits.transaction import Transaction
 from pilum.table.index_segments import IndexSegment, has_doubtful_coverage, index_segments
 from pilum.table.manifest import Manifest, WriterVersion
 from pilum.table.operations.create_index import CreateIndex
-from pilum.table.transaction import Transaction
 
 
 def made(name: str, field: int, version: int, covers: list[int]) -> IndexSegment:

@@ -1,0 +1,105 @@
+"""Deleting rows: one scan of the columns of a filter, new deletion files, a transaction.
+
+filter ──▶ addresses of the rows ──▶ per fragment: with those deleted before ──▶ a new file
+                                                                             └▶ or nothing is left
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.errors import UnsupportedFeatureError
+from pilum.expressions import BoundFilter
+from pilum.table.columns import ROW_ADDRESS
+from pilum.table.deletions.deletion_bytes import store_deletions
+from pilum.table.deletions.deletion_vector import DeletionVector
+from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.operations.delete import Delete
+from pilum.table.operations.marked_rows import Marked, MarkedRows
+from pilum.table.scanning.scan import ScanOptions, scan
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["delete_rows", "mark_rows", "matching_rows"]
+
+_SHIFT = np.uint64(32)
+_BATCH_ROWS = 1 << 20
+
+
+def matching_rows(
+    snapshot: Snapshot, filter: BoundFilter | None, fragment_ids: tuple[int, ...] | None = None
+) -> dict[FragmentId, DeletionVector]:
+    """Finds the rows for which a filter is true.
+
+    Args:
+        snapshot: The version.
+        filter: What to look for; only its columns are read. None for all rows.
+        fragment_ids: Only in these fragments; in all if None.
+
+    Returns:
+        Physical rows of the fragments that have any; none that is deleted already.
+
+    Raises:
+        FilterError: If the filter fails on a value.
+        CorruptFileError: If a file is damaged.
+        UnsupportedFeatureError: If a column of the table hides the addresses.
+    """
+    if ROW_ADDRESS in snapshot.schema.names:
+        raise UnsupportedFeatureError(f"a table with a column of its own named {ROW_ADDRESS}")
+    options = ScanOptions(
+        columns=(ROW_ADDRESS,), filter=filter, batch_size=_BATCH_ROWS, fragment_ids=fragment_ids
+    )
+    found: dict[FragmentId, list[NDArray[np.uint32]]] = {}
+    for batch in scan(snapshot, options):
+        addresses = batch.column(0).to_numpy()  # of one fragment: no batch spans two
+        rows = addresses.astype(np.uint32)
+        found.setdefault(FragmentId(int(addresses[0] >> _SHIFT)), []).append(rows)
+    return {number: DeletionVector(np.concatenate(rows)) for number, rows in found.items()}
+
+
+def delete_rows(
+    snapshot: Snapshot, rows: dict[FragmentId, DeletionVector], predicate: str = ""
+) -> Delete:
+    """Writes new deletion files; the table does not change before the result is committed.
+
+    Args:
+        snapshot: The version.
+        rows: Physical rows of fragments, none of them deleted already.
+        predicate: What chose them, for readers of the history.
+
+    Returns:
+        What to commit.
+
+    Raises:
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    found = mark_rows(snapshot, rows)
+    return Delete(found.updated, found.removed, predicate, found.marked)
+
+
+def mark_rows(snapshot: Snapshot, rows: dict[FragmentId, DeletionVector]) -> MarkedRows:
+    """Writes the deletion files alone, for whatever operation takes the rows out.
+
+    The arguments and errors are those of `delete_rows`.
+    """
+    fragments = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
+    marked = {number: _marked(fragments[number], vector) for number, vector in rows.items()}
+    parts = [
+        (mark.before, _all_deleted(snapshot, mark.before, mark.rows))
+        for mark in marked.values()
+        if mark.rows is not None
+    ]
+    return MarkedRows(
+        store_deletions(snapshot.store, parts, snapshot.manifest.version),
+        tuple(number for number, mark in marked.items() if mark.rows is None),
+        marked,
+    )
+
+
+def _marked(fragment: Fragment, rows: DeletionVector) -> Marked:
+    return Marked(fragment, None if len(rows) == fragment.num_rows else rows)
+
+
+def _all_deleted(snapshot: Snapshot, fragment: Fragment, rows: DeletionVector) -> DeletionVector:
+    deleted = snapshot.deletions(fragment)
+    return deleted.union(rows) if deleted else rows

@@ -1,0 +1,177 @@
+"""Which rows of a table have the keys of which rows of a source.
+
+    keys of the source, a block of them      a hash table, within a limit of memory
+                    ▲
+    keys of the table, window by window      one scan of these columns for each block
+
+Arrow joins the windows with several threads. What does not fit into one block takes another scan
+of the key columns: they are a small part of a table, scanning them is what is fast here, and
+neither side has to be cut by hashes, which Arrow does not offer for all types, and written to disk.
+
+Keys are equal as in the reference: NaN equals NaN, 0.0 does not equal -0.0, and no null equals
+anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum.errors import InvalidInputError
+from pilum.table.columns import ROW_ADDRESS
+from pilum.table.scanning.scan import ScanOptions, scan
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["Matches", "join_keys", "require_joinable"]
+
+BLOCK_BYTES = 64 << 20
+"""About how many bytes of keys of the source are in memory at once; their hash table takes more."""
+
+_WINDOW_BYTES = 64 << 20
+_SLICE_ROWS = 1 << 20
+_BATCH_ROWS = 1 << 16
+_ROW = "row"
+_ADDRESS = "address"
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Pairs of rows with equal keys, by ascending addresses.
+
+    Attributes:
+        addresses: uint64, shape (n,): rows of the table.
+        rows: int64, shape (n,): rows of the source.
+    """
+
+    addresses: NDArray[np.uint64]
+    rows: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Matches]) -> Matches:
+        """One after the other."""
+        found = list(parts)
+        return cls(
+            np.concatenate([np.empty(0, np.uint64), *(part.addresses for part in found)]),
+            np.concatenate([np.empty(0, np.int64), *(part.rows for part in found)]),
+        )
+
+    def in_order(self) -> Matches:
+        """The same pairs, sorted."""
+        order = np.lexsort((self.rows, self.addresses))
+        return Matches(self.addresses[order], self.rows[order])
+
+
+def require_joinable(schema: pa.Schema) -> None:
+    """Checks the types of keys.
+
+    Raises:
+        InvalidInputError: If values of one cannot be looked up.
+    """
+    for field in schema:
+        values = field.type.value_type if pt.is_dictionary(field.type) else field.type
+        if pt.is_nested(values):
+            raise InvalidInputError(f"column {field.name!r} of type {values} cannot be a key")
+
+
+def join_keys(
+    snapshot: Snapshot,
+    names: list[str],
+    source: Iterable[pa.RecordBatch],
+    fragment_ids: tuple[int, ...] | None = None,
+) -> Matches:
+    """Finds all pairs.
+
+    Args:
+        snapshot: The version of the table.
+        names: The key columns.
+        source: Batches of the key columns, with the types of the table.
+        fragment_ids: Only rows of these fragments; None for all.
+
+    Raises:
+        CorruptFileError: If a file is damaged.
+    """
+    wanted = ScanOptions((*names, ROW_ADDRESS), batch_size=_BATCH_ROWS, fragment_ids=fragment_ids)
+    parts = [Matches.concatenate(_pairs(snapshot, wanted, block)) for block in _blocks(source)]
+    return parts[0] if len(parts) == 1 else Matches.concatenate(parts).in_order()
+
+
+def _blocks(source: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Keys of the source that have no nulls, with the numbers of their rows."""
+    held: list[pa.RecordBatch] = []
+    first = size_bytes = 0
+    for whole in source:
+        # One batch may be all of a source.
+        for start in range(0, whole.num_rows, _SLICE_ROWS):
+            batch = whole.slice(start, _SLICE_ROWS)
+            numbers = pa.array(np.arange(first, first + batch.num_rows))
+            first += batch.num_rows
+            held.append(_keys(batch.columns, numbers, _ROW))
+            size_bytes += held[-1].nbytes
+            if size_bytes >= BLOCK_BYTES:
+                yield pa.Table.from_batches(held)
+                held, size_bytes = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _pairs(snapshot: Snapshot, wanted: ScanOptions, block: pa.Table) -> Iterator[Matches]:
+    on = block.column_names[:-1]
+    # Arrow builds the hash table again for each window, so they grow with it.
+    for window in _windows(snapshot, wanted, max(_WINDOW_BYTES, block.nbytes)):
+        joined = window.join(block, on, join_type="inner")
+        pairs = Matches(joined.column(_ADDRESS).to_numpy(), joined.column(_ROW).to_numpy())
+        yield pairs.in_order()
+
+
+def _windows(snapshot: Snapshot, wanted: ScanOptions, full_bytes: int) -> Iterator[pa.Table]:
+    """Keys of the table that have no nulls, with the addresses of their rows."""
+    held: list[pa.RecordBatch] = []
+    size_bytes = 0
+    for batch in scan(snapshot, wanted):
+        held.append(_keys(batch.columns[:-1], batch.columns[-1], _ADDRESS))
+        size_bytes += held[-1].nbytes
+        if size_bytes >= full_bytes:
+            yield pa.Table.from_batches(held)
+            held, size_bytes = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _keys(columns: list[pa.Array], numbers: pa.Array, name: str) -> pa.RecordBatch:
+    """Keys that can be compared bit by bit, and what tells their rows."""
+    keys = [_comparable(column) for column in columns]
+    names = [*(f"key {index}" for index in range(len(keys))), name]
+    batch = pa.RecordBatch.from_arrays([*keys, numbers], names)
+    nullable = [key.is_valid() for key in keys if key.null_count]
+    return batch.filter(reduce(pc.and_, nullable)) if nullable else batch
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    """Values for which equal bits mean equal keys, of a type that Arrow joins."""
+    if pt.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    arrow = column.type
+    if pt.is_float16(arrow):
+        column, arrow = column.cast(pa.float32()), pa.float32()
+    if pt.is_floating(arrow):
+        bits = pa.int32() if pt.is_float32(arrow) else pa.int64()
+        return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), arrow), column).view(bits)
+    if pt.is_boolean(arrow):
+        return column.cast(pa.uint8())
+    if pt.is_null(arrow):
+        return pa.nulls(len(column), pa.uint8())
+    if pt.is_decimal(arrow):
+        return column.view(pa.binary(arrow.byte_width))
+    if pt.is_temporal(arrow):
+        return column.view(pa.int32() if arrow.bit_width == 32 else pa.int64())
+    return column

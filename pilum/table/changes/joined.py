@@ -1,0 +1,193 @@
+"""Values of another table for the rows of this one, by equal keys.
+
+    rows of the table    1  2  3  4         keys of the source    2  4  4
+    matched              –  x  –  x         its rows              –  0  –  2      the last of two
+
+The source may be larger than memory (`pilum.table.writing.spool`), and so may the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.encodings.dictionary_arrays import join_arrays
+from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.schema import FieldId, Schema
+from pilum.table.changes.join import join_keys, require_joinable
+from pilum.table.columns import ROW_ADDRESS
+from pilum.table.evolution.add_columns import new_files, require_addable, with_values
+from pilum.table.fragment import DataFile, Fragment
+from pilum.table.scanning.scan import ScanOptions, scan, scan_schema
+from pilum.table.snapshot import Snapshot
+from pilum.table.writing.align import align
+from pilum.table.writing.spool import Spool
+
+__all__ = ["Join", "Updated", "updated_columns"]
+
+_TOMBSTONE = FieldId(-2)
+_ROW_MASK = np.uint64(0xFFFF_FFFF)
+
+
+@dataclass(frozen=True)
+class Join:
+    """A version of a table, and a source whose rows are looked up by a key.
+
+    Attributes:
+        snapshot: The version.
+        spool: The source.
+        left_on: Key column of the table, also `_rowid` or `_rowaddr`.
+        right_on: Key column of the source.
+        fragment_ids: Only of these fragments; None for all.
+    """
+
+    snapshot: Snapshot
+    spool: Spool
+    left_on: str
+    right_on: str
+    fragment_ids: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.right_on not in self.spool.schema.names:
+            raise SchemaMismatchError(
+                f"the data has no column {self.right_on!r}; it has {self.spool.schema.names}"
+            )
+        key = scan_schema(self.snapshot, ScanOptions(columns=(self.left_on,))).field(0)
+        require_joinable(pa.schema([key]))
+        found = self.spool.schema.field(self.right_on).type
+        if found != key.type:
+            raise SchemaMismatchError(
+                f"the keys differ: {self.left_on!r} of the table is of type {key.type}, "
+                f"{self.right_on!r} of the data of type {found}"
+            )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the values: the source without its key."""
+        return pa.schema([one for one in self.spool.schema if one.name != self.right_on])
+
+    def values(self) -> Iterator[pa.RecordBatch]:
+        """For the rows that are not deleted, in scan order; null without a match."""
+        for _, _, rows in self._rows(()):
+            matched = rows >= 0
+            taken = self._taken(rows[matched])
+            places = pa.array(np.cumsum(matched) - 1, mask=~matched)
+            columns = [
+                column.take(places) if len(column) else pa.nulls(len(rows), column.type)
+                for column in taken.columns
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def replaced(self, new: Schema) -> Iterator[tuple[NDArray[np.uint64], pa.RecordBatch]]:
+        """Columns of the table, with other values where there is a match.
+
+        Args:
+            new: The columns of the table that the source has.
+
+        Returns:
+            The addresses of matched rows and the values of all rows, batch by batch.
+
+        Raises:
+            SchemaMismatchError: If the source does not fit the columns.
+        """
+        alignment = align(self.schema, new)
+        for field in alignment.schema.fields:
+            if field.ids != new.by_name[field.name].ids:
+                raise SchemaMismatchError(
+                    f"column {field.name!r} of the data lacks members that the table has, or has "
+                    "them in another order"
+                )
+        for addresses, mine, rows in self._rows(tuple(new.names)):
+            matched = rows >= 0
+            theirs = alignment.batch(self._taken(rows[matched])).select(new.names)
+            places = np.arange(len(rows))
+            places[matched] = len(rows) + np.arange(len(theirs))
+            columns = [
+                join_arrays([old, other], f"column {name!r}").take(pa.array(places))
+                for name, old, other in zip(new.names, mine, theirs.columns, strict=True)
+            ]
+            yield addresses[matched], pa.RecordBatch.from_arrays(columns, schema=new.arrow)
+
+    def _taken(self, rows: NDArray[np.int64]) -> pa.RecordBatch:
+        names = self.schema.names
+        if not len(rows):
+            return pa.RecordBatch.from_arrays(
+                [pa.nulls(0, one.type) for one in self.schema], schema=self.schema
+            )
+        return self.spool.take(rows, names)
+
+    def _rows(
+        self, names: tuple[str, ...]
+    ) -> Iterator[tuple[NDArray[np.uint64], list[pa.Array], NDArray[np.int64]]]:
+        """Addresses and columns of rows, and their rows of the source, -1 for those without one."""
+        keys = (batch.select([self.right_on]) for batch in self.spool.batches)
+        matches = join_keys(self.snapshot, [self.left_on], keys, self.fragment_ids)
+        options = ScanOptions(columns=(*names, ROW_ADDRESS), fragment_ids=self.fragment_ids)
+        for batch in scan(self.snapshot, options):
+            *columns, column = batch.columns
+            addresses = column.to_numpy()
+            rows = np.full(len(addresses), -1, np.int64)
+            if len(matches):
+                last = np.searchsorted(matches.addresses, addresses, side="right") - 1
+                found = (last >= 0) & (matches.addresses[last] == addresses)
+                rows[found] = matches.rows[last[found]]
+            yield addresses, columns, rows
+
+
+@dataclass(frozen=True)
+class Updated:
+    """A fragment with other values in some columns.
+
+    Attributes:
+        fragment: With one more file, and what that replaces marked in the others.
+        fields: What the new file holds.
+        offsets: The physical rows that have other values, uint64.
+    """
+
+    fragment: Fragment
+    fields: tuple[FieldId, ...]
+    offsets: NDArray[np.uint64]
+
+
+def updated_columns(join: Join, fragment: Fragment) -> Updated:
+    """Writes columns of one fragment anew; the table stays until the result is committed.
+
+    Args:
+        join: Its `fragment_ids` are this one.
+        fragment: Which one.
+
+    Raises:
+        ColumnNotFoundError: If the source has a column that the table does not have.
+        SchemaMismatchError: If its values do not fit.
+        UnsupportedTypeError: For columns of blobs.
+        UnsupportedVersionError: For tables of version 0.1.
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    schema = join.snapshot.schema
+    if not join.schema.names:
+        raise InvalidInputError("the data has no column but the key")
+    new = Schema(tuple(schema.field(name) for name in join.schema.names))
+    require_addable(join.snapshot, Schema(new.fields), replaces=True)
+    changed = [np.empty(0, np.uint64)]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for addresses, batch in join.replaced(new):
+            changed.append(addresses & _ROW_MASK)
+            yield batch
+
+    with new_files(join.snapshot.store) as written:
+        grown = with_values(join.snapshot, fragment, new, batches(), written)
+    fields = tuple(one for one in grown.files[-1].fields) if written else ()
+    old = tuple(_without(file, fields) for file in fragment.files)
+    result = replace(grown, files=(*old, *grown.files[len(fragment.files) :]))
+    return Updated(result, fields, np.concatenate(changed))
+
+
+def _without(file: DataFile, fields: tuple[FieldId, ...]) -> DataFile:
+    """A file whose columns of some fields do not count any more."""
+    left = tuple(_TOMBSTONE if one in fields else one for one in file.fields)
+    return replace(file, fields=left)

@@ -1,0 +1,140 @@
+"""Rows that move: written to new fragments, marked as deleted where they were.
+
+fragment 0     a b c d          deleted: b, d
+fragment 1     e f        ──▶   gone
+               (new)            b' d' e' f'
+
+Source: docs/format/table.md, "Updates".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.errors import UnsupportedFeatureError
+from pilum.format.schema import FieldId, Schema
+from pilum.table.changes.delete import mark_rows
+from pilum.table.columns import ROW_ADDRESS, ROW_ID
+from pilum.table.deletions.deletion_vector import DeletionVector
+from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.operations.fragments import data_paths
+from pilum.table.operations.update import Update
+from pilum.table.row_ids.lineage import lineage_of_rows, with_lineage
+from pilum.table.snapshot import Snapshot
+from pilum.table.upkeep.compaction_rows import with_payloads
+from pilum.table.writing.sidecars import discard_file
+from pilum.table.writing.write import WriteOptions, write_fragments
+
+__all__ = [
+    "discarded_on_failure",
+    "moved",
+    "require_rewritable",
+    "rows_by_fragment",
+    "with_blobs",
+    "write_rows",
+]
+
+_SHIFT = np.uint64(32)
+
+
+def require_rewritable(snapshot: Snapshot) -> None:
+    """Checks that rows of a table can be found again.
+
+    Raises:
+        UnsupportedFeatureError: If it has a column that hides row ids.
+    """
+    if own := {ROW_ADDRESS, ROW_ID}.intersection(snapshot.schema.names):
+        raise UnsupportedFeatureError(f"a table with a column of its own named {own.pop()}")
+
+
+def write_rows(
+    snapshot: Snapshot, schema: Schema, batches: Iterable[pa.RecordBatch]
+) -> tuple[Fragment, ...]:
+    """Writes rows to new fragments in the version of the table's files.
+
+    Raises:
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    # What refers to places outside of the table did so before.
+    options = WriteOptions(version=snapshot.manifest.data_version, allow_uris=True)
+    return write_fragments(snapshot.store, schema, batches, options)
+
+
+def with_blobs(
+    snapshot: Snapshot, addresses: NDArray[np.uint64], batch: pa.RecordBatch
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one fragment with the payloads of their blobs, in the form that is written.
+
+    Args:
+        snapshot: The version.
+        addresses: Of the rows.
+        batch: All columns of the table, as a scan gives them.
+    """
+    if snapshot.described is snapshot.schema:
+        yield batch
+        return
+    number = int(addresses[0] >> _SHIFT)
+    (fragment,) = (one for one in snapshot.manifest.fragments if one.id == number)
+    yield from with_payloads(snapshot.reader(fragment), snapshot.schema, batch)
+
+
+@contextmanager
+def discarded_on_failure(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[None]:
+    """Removes the files of new fragments if what follows fails."""
+    try:
+        yield
+    except BaseException:
+        for path in data_paths(fragments):
+            discard_file(snapshot.store, path)
+        raise
+
+
+def rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, DeletionVector]:
+    """Rows of each fragment, by their addresses in ascending order, each once."""
+    ids = (addresses >> _SHIFT).astype(np.int64)
+    rows = addresses.astype(np.uint32)
+    starts = np.flatnonzero(np.diff(ids, prepend=-1))
+    parts = np.split(rows, starts[1:]) if len(starts) else []
+    numbers = ids[starts].tolist()
+    return {FragmentId(n): DeletionVector(part) for n, part in zip(numbers, parts, strict=True)}
+
+
+def moved(
+    snapshot: Snapshot,
+    fragments: tuple[Fragment, ...],
+    addresses: NDArray[np.uint64],
+    rows: dict[FragmentId, DeletionVector],
+    fields: Iterable[FieldId],
+    inserts_keys: bool = False,
+) -> Update:
+    """Marks the rows that moved away; the table does not change before the result is committed.
+
+    Args:
+        snapshot: The version.
+        fragments: The new ones. If it fails, their files are removed.
+        addresses: Where their first rows were, in the order in which they were written; the rest
+            is new.
+        rows: Physical rows that go from where they were, none of them deleted already.
+        fields: Those that have other values.
+        inserts_keys: See `Update.inserts_keys`.
+
+    Raises:
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    with discarded_on_failure(snapshot, fragments):
+        lineage = lineage_of_rows(snapshot, addresses)
+        fragments = with_lineage(fragments, lineage and lineage.to_update())
+        found = mark_rows(snapshot, rows)
+    return Update(
+        found.updated,
+        found.removed,
+        fragments,
+        fields_updated=tuple(fields),
+        inserts_keys=inserts_keys,
+        marked=found.marked,
+    )

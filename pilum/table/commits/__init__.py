@@ -1,0 +1,1 @@
+"""How changes become versions: transactions, conflicts, who decides, jobs that count once."""

@@ -1,0 +1,1 @@
+"""Deleted rows: which they are, and the files that list them."""

@@ -1,0 +1,1 @@
+"""Columns that come, go, and change their type."""

@@ -1,0 +1,1 @@
+"""Tags, branches and clones: names for versions, and tables made of others."""

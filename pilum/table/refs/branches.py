@@ -1,0 +1,332 @@
+"""Branches: lines of history that begin with a version of another one.
+
+    _refs/branches/dev%2Ffeature.json     the record, in the root of the main line
+    tree/dev/feature/                     a shallow clone of the version where the branch began
+
+    {
+      "parentBranch": "dev",
+      "identifier": {"version_mapping": [[2, "4d2c7449c5ec40c384a4b75c2bdfeb34"], [3, "7c6f…"]]},
+      "parentVersion": 3,
+      "createAt": 1795191182,
+      "manifestSize": 702,
+      "metadata": {}
+    }
+
+A branch exists when its record does, which is written last, and only if there is none. Source:
+docs/format/table.md, "Branches".
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, unquote
+
+from pilum.errors import (
+    BranchAlreadyExistsError,
+    BranchNotFoundError,
+    CorruptFileError,
+    DatasetAlreadyExistsError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    NotFoundError,
+)
+from pilum.storage.base import Store, write_object
+from pilum.table.manifest import Manifest
+from pilum.table.names import BRANCHES_FOLDER, TABLE_FOLDERS, branch_folder
+from pilum.table.refs.clone import begin_referring, reserved, withdraw
+from pilum.table.refs.lines import MAIN, Line
+from pilum.table.refs.ref_files import encode_ref, number_in, object_in, read_ref, texts_in
+from pilum.table.refs.tags import list_tags
+from pilum.table.snapshot import Snapshot
+from pilum.table.versions import latest_manifest, manifest_size
+
+__all__ = [
+    "Branch",
+    "create_branch",
+    "delete_branch",
+    "list_branches",
+    "load_branch",
+    "replace_branch_metadata",
+]
+
+_SUFFIX = ".json"
+_SEGMENT = re.compile(r"[\w.-]+")
+
+Lineage = tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """What the record of a branch says.
+
+    Attributes:
+        parent: Name of the branch that it began on, None for the main line.
+        parent_version: Number of the version that it began with.
+        lineage: How it came from the main line: for each branch on the way the version where it
+            began, and a random id. Empty in records of old writers.
+        created_at: When it was made, UTC.
+        manifest_size: Bytes of the manifest that it began with.
+        metadata: Notes of its users.
+    """
+
+    parent: str | None
+    parent_version: int
+    lineage: Lineage
+    created_at: datetime
+    manifest_size: int
+    metadata: Mapping[str, str]
+
+    @classmethod
+    def from_json(cls, values: Any, where: str) -> Branch:
+        """Reads the content of a file.
+
+        Raises:
+            CorruptFileError: If it is not that of a branch.
+        """
+        what = "a branch"
+        values = object_in(values, what, where)
+        parent, created = values.get("parentBranch"), number_in(values, "createAt", what, where)
+        if not (parent is None or isinstance(parent, str)):
+            raise CorruptFileError(f"a branch of branch {parent!r:.50}", where)
+        try:
+            moment = datetime.fromtimestamp(created, UTC)
+        except (ValueError, OverflowError, OSError) as error:
+            raise CorruptFileError(f"a branch whose createAt is {created}", where) from error
+        return cls(
+            parent,
+            number_in(values, "parentVersion", what, where),
+            _lineage(values.get("identifier"), where),
+            moment,
+            number_in(values, "manifestSize", what, where),
+            texts_in(values, "metadata", what, where),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of its file."""
+        return {
+            "parentBranch": self.parent,
+            "identifier": {"version_mapping": [list(step) for step in self.lineage]},
+            "parentVersion": self.parent_version,
+            "createAt": int(self.created_at.timestamp()),
+            "manifestSize": self.manifest_size,
+            "metadata": dict(self.metadata),
+        }
+
+
+def list_branches(root: Store) -> dict[str, Branch]:
+    """All branches of a table, by name.
+
+    Args:
+        root: Root of the main line.
+
+    Raises:
+        CorruptFileError: If the record of one is damaged.
+    """
+    found = {}
+    for entry in root.list(BRANCHES_FOLDER):
+        name = unquote(entry.name.removesuffix(_SUFFIX))
+        if entry.name.endswith(_SUFFIX) and not _fault(name):
+            with suppress(BranchNotFoundError):  # deleted since the folder was read
+                found[name] = load_branch(root, name)
+    return dict(sorted(found.items()))
+
+
+def load_branch(root: Store, name: str) -> Branch:
+    """Reads the record of a branch.
+
+    Raises:
+        InvalidInputError: If no branch can have this name.
+        BranchNotFoundError: If there is no such branch.
+        DatasetNotFoundError: If there is no table.
+        CorruptFileError: If its record is damaged.
+    """
+    path = _path(_checked(name))
+    try:
+        return Branch.from_json(read_ref(root, path), path)
+    except NotFoundError:
+        raise _not_found(root, name) from None
+
+
+def create_branch(source: Snapshot, name: str) -> tuple[Line, Manifest]:
+    """Begins a branch.
+
+    Args:
+        source: The version to begin with.
+        name: Segments of letters, digits, `.`, `-` and `_`, with `/` between them.
+
+    Returns:
+        The branch, and its first manifest.
+
+    Raises:
+        BranchAlreadyExistsError: If there is such a branch, or somebody else makes one.
+        InvalidInputError: If the name is not allowed, or the source is a detached version.
+        UnsupportedFeatureError: If the table has something that would be lost.
+        OSError: If the store failed; the branch does not exist then.
+    """
+    if name in {MAIN, None}:
+        raise InvalidInputError(f"branch {name!r}: this is the main line")
+    line = source.line.other(_new_name(name))
+    _require_absent(line.root, name)
+    record = _record(source)
+    try:
+        with reserved(line.store):
+            _require_absent(line.root, name)
+            manifest = begin_referring(source, line.store, name)
+            won = line.root.put_if_absent(_path(name), encode_ref(record.to_json()))
+            # The answer to a put may have been lost: the random id tells whose record it is.
+            if not won and load_branch(line.root, name).lineage != record.lineage:
+                withdraw(line.store, manifest)
+                raise _exists(line.root, name)
+    except DatasetAlreadyExistsError:
+        raise BranchAlreadyExistsError(
+            f"{line.store.uri}: a branch {name!r} is being made, or its making or deleting was "
+            f"interrupted; in that case branches.delete({name!r}) removes what is left of it"
+        ) from None
+    return line, manifest
+
+
+def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
+    """Gives a branch other notes.
+
+    Raises:
+        BranchNotFoundError: If there is no such branch.
+        CorruptFileError: If its record is damaged.
+    """
+    load_branch(root, name)
+    path = _path(name)
+    values = {**read_ref(root, path), "metadata": dict(metadata)}
+    write_object(root, path, encode_ref(values))
+
+
+def delete_branch(line: Line, name: str) -> None:
+    """Removes a branch: its record, then its files; also what an interrupted creation left.
+
+    Args:
+        line: Any line of the table.
+        name: Of the branch.
+
+    Raises:
+        BranchNotFoundError: If there is nothing of that name.
+        InvalidInputError: If other branches or tags are on it.
+        CorruptFileError: If the record of another branch or a tag is damaged.
+    """
+    if name == MAIN:
+        raise InvalidInputError("the main line cannot be deleted")
+    branch = line.other(_checked(name))
+    others = list_branches(line.root)
+    if others.pop(name, None) is None and not _has_files(branch.store):
+        raise _not_found(line.root, name)
+    _require_unused(line.root, name, others)
+    line.root.delete(_path(name))
+    nested = {
+        branch_folder(other).removeprefix(f"{branch_folder(name)}/")
+        for other in others
+        if other.startswith(f"{name}/")
+    }
+    for path in list(_files(branch.store, nested)):
+        branch.store.delete(path)
+
+
+def _require_unused(root: Store, name: str, others: Mapping[str, Branch]) -> None:
+    if children := [other for other, branch in others.items() if branch.parent == name]:
+        raise InvalidInputError(f"branch {name!r}: branches began on it: {children}")
+    if tags := [tag for tag, found in list_tags(root).items() if found.branch == name]:
+        raise InvalidInputError(f"branch {name!r}: tags are on it: {tags}")
+
+
+def _has_files(store: Store) -> bool:
+    return next(_files(store, set()), None) is not None
+
+
+def _files(store: Store, nested: set[str]) -> Iterator[str]:
+    """The files of one line; those of branches whose roots are below it are theirs."""
+    for folder in TABLE_FOLDERS:
+        yield from _below(store, folder, nested)
+
+
+def _below(store: Store, folder: str, nested: set[str]) -> Iterator[str]:
+    if folder in nested:
+        return
+    yield from (f"{folder}/{entry.name}" for entry in store.list(folder))
+    for name in store.folders(folder):
+        yield from _below(store, f"{folder}/{name}", nested)
+
+
+def _record(source: Snapshot) -> Branch:
+    line, version = source.line, source.manifest.version
+    lineage = load_branch(line.root, line.branch).lineage if line.branch else ()
+    return Branch(
+        line.branch,
+        version,
+        (*lineage, (version, uuid.uuid4().hex)),
+        datetime.fromtimestamp(int(time.time()), UTC),
+        manifest_size(line.store, version),
+        {},
+    )
+
+
+def _require_absent(root: Store, name: str) -> None:
+    with suppress(NotFoundError):
+        root.source(_path(name)).close()
+        raise _exists(root, name)
+
+
+def _exists(root: Store, name: str) -> BranchAlreadyExistsError:
+    return BranchAlreadyExistsError(f"{root.uri} has a branch {name!r} already")
+
+
+def _not_found(root: Store, name: str) -> NotFoundError:
+    if not latest_manifest(root):
+        return DatasetNotFoundError(f"there is no Lance table at {root.uri}")
+    return BranchNotFoundError(
+        f"{root.uri} has no branch {name!r}; `branches.list()` shows those it has"
+    )
+
+
+def _checked(name: str) -> str:
+    if fault := _fault(name):
+        raise InvalidInputError(f"branch {name!r}: {fault}")
+    return name
+
+
+def _new_name(name: str) -> str:
+    inner = _checked(name).split("/")[1:]
+    if taken := [segment for segment in inner if segment in TABLE_FOLDERS]:
+        raise InvalidInputError(f"branch {name!r}: {taken[0]} is a folder of the branch above it")
+    return name
+
+
+def _fault(name: Any) -> str:
+    """Why this is no name; "" if it is one."""
+    if not isinstance(name, str) or not name:
+        return "expected a name"
+    if not all(map(_SEGMENT.fullmatch, name.split("/"))):
+        return "expected letters, digits, '.', '-' and '_', with single '/' within"
+    if ".." in name or "." in name.split("/"):
+        return "a dot must be single and not alone"
+    if name == MAIN:
+        return "this is the main line"
+    return "names must not end with .lock" if name.endswith(".lock") else ""
+
+
+def _path(name: str) -> str:
+    return f"{BRANCHES_FOLDER}/{quote(name, safe='')}{_SUFFIX}"
+
+
+def _lineage(values: Any, where: str) -> Lineage:
+    if values is None:
+        return ()
+    try:
+        steps = [(version, number) for version, number in values["version_mapping"]]
+    except (KeyError, TypeError, ValueError):
+        steps = [(None, None)]
+    if not all(type(version) is int and isinstance(number, str) for version, number in steps):
+        raise CorruptFileError(f"a branch whose identifier is {values!r:.80}", where)
+    return tuple(steps)

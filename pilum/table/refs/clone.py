@@ -1,0 +1,300 @@
+"""Clones: tables and branches that begin with one version of another.
+
+    shallow    the manifest alone; files stay where they are, behind a base path
+    deep       the manifest and all files that it names
+
+Numbers of versions, fragments and rows go on from those of the source. The put of the manifest is
+the only visible step, and comes last. Source: docs/format/table.md, "Clones".
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from pilum.errors import (
+    DatasetAlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    PilumError,
+)
+from pilum.format.pb import table_pb2
+from pilum.storage.base import Store, write_object
+from pilum.table.base_paths import BasePath, free_base_id
+from pilum.table.commits.commit_handler import handler_of
+from pilum.table.commits.landed import uuid_at
+from pilum.table.commits.transaction import Transaction
+from pilum.table.fragment import Fragment
+from pilum.table.manifest import THIS_WRITER, Manifest
+from pilum.table.manifest_file import encode_manifest_file
+from pilum.table.names import (
+    HINT_PATH,
+    VERSIONS_FOLDER,
+    NamingScheme,
+    data_path,
+    index_folder,
+    is_detached,
+    new_data_file_name,
+    sidecar_folder,
+    transaction_path,
+)
+from pilum.table.operations.clone import Clone
+from pilum.table.places import data_file_place, deletion_file_place, index_place, own_store
+from pilum.table.refs.copying import Copy, CopyProgress, copy_files
+from pilum.table.snapshot import Snapshot
+from pilum.table.versions import latest_manifest
+
+__all__ = ["begin_referring", "deep_clone", "reserved", "shallow_clone", "withdraw"]
+
+_RESERVATION = f"{VERSIONS_FOLDER}/.tmp_clone"
+
+
+def shallow_clone(source: Snapshot, target: Store) -> Manifest:
+    """Begins a table whose files are those of another one.
+
+    Args:
+        source: The version to begin with.
+        target: Where there is no table yet.
+
+    Returns:
+        The manifest of its first version, which has the number of the source.
+
+    Raises:
+        DatasetAlreadyExistsError: If there is a table, or somebody else begins one.
+        UnsupportedFeatureError: If the source has something that would be lost.
+        InvalidInputError: If the source is a detached version.
+        OSError: If the store failed.
+    """
+    with reserved(target):
+        return begin_referring(source, target, None)
+
+
+def deep_clone(
+    source: Snapshot, target: Store, progress: Callable[[CopyProgress], None] | None = None
+) -> Manifest:
+    """Begins a table with copies of all files of a version; the arguments are as above.
+
+    Args:
+        source: The version to begin with.
+        target: Where there is no table yet.
+        progress: Called after each file that was copied.
+
+    Raises:
+        As `shallow_clone`. Whatever is raised, an interrupt included, no file is left.
+    """
+    with reserved(target):
+        _require_clonable(source, target)
+        content = _independent(source)
+        copies = list(_copies(source, content))
+        transaction = _transaction(source, is_shallow=False, branch=None)
+
+        def is_needed() -> bool:
+            return _may_stand(target, source.manifest.version, transaction)
+
+        with copy_files(copies, target, progress, is_needed):
+            return _publish(target, content, transaction)
+
+
+@contextmanager
+def reserved(target: Store) -> Iterator[None]:
+    """The right to begin a table at a place: of several who ask, one has it until the block ends.
+
+    Clones of different versions would else stand side by side as versions of one table.
+
+    Raises:
+        DatasetAlreadyExistsError: If somebody else has it.
+    """
+    token = uuid.uuid4().hex.encode()
+    if not target.put_if_absent(_RESERVATION, token) and not _holds(target, token):
+        raise DatasetAlreadyExistsError(
+            f"{target.uri}: a clone is being made there, or one was interrupted and left its files "
+            "behind; in that case remove them first"
+        )
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            target.delete(_RESERVATION)
+
+
+def _holds(target: Store, token: bytes) -> bool:
+    """Whether a reservation is the own one, should the answer have been lost."""
+    try:
+        return target.read(_RESERVATION) == token
+    except NotFoundError:
+        return False
+
+
+def begin_referring(source: Snapshot, target: Store, branch: str | None) -> Manifest:
+    """Does the work of `shallow_clone` where the place is reserved.
+
+    Args:
+        source: The version to begin with.
+        target: Where there is no table yet.
+        branch: Name of the branch that begins; None for a table of its own.
+
+    Raises:
+        As `shallow_clone`.
+    """
+    _require_clonable(source, target)
+    transaction = _transaction(source, is_shallow=True, branch=branch)
+    return _publish(target, replace(_referring(source), branch=branch), transaction)
+
+
+def withdraw(target: Store, manifest: Manifest) -> None:
+    """Takes back the first version of a table that nobody knows of yet."""
+    target.delete(NamingScheme.V2.manifest_path(manifest.version))
+    target.delete(transaction_path(manifest.transaction_file))
+
+
+def _require_clonable(source: Snapshot, target: Store) -> None:
+    manifest = source.manifest
+    where = f"{source.store.uri}, version {manifest.version}"
+    if is_detached(manifest.version):
+        raise InvalidInputError(f"{where} is detached: numbers of versions cannot go on from it")
+    manifest.require_continuable(where)
+    _require_no_table(target)
+
+
+def _require_no_table(target: Store) -> None:
+    if latest_manifest(target):
+        raise _exists(target)
+
+
+def _exists(target: Store) -> DatasetAlreadyExistsError:
+    return DatasetAlreadyExistsError(f"there is a table at {target.uri} already")
+
+
+def _referring(source: Snapshot) -> Manifest:
+    """The manifest with the files of the source behind a base path."""
+    manifest, line = source.manifest, source.line
+    number = free_base_id(manifest.base_paths)
+    base = BasePath(number, line.store.uri, is_dataset_root=True, name=line.branch)
+
+    def refer(index: table_pb2.IndexMetadata) -> None:
+        if not index.HasField("base_id"):
+            index.base_id = number
+
+    return replace(
+        manifest,
+        fragments=tuple(_in_base(fragment, number) for fragment in manifest.fragments),
+        index_section=_with_indices(manifest.index_section, refer),
+        base_paths=(*manifest.base_paths, base),
+    )
+
+
+def _in_base(fragment: Fragment, number: int) -> Fragment:
+    files = (
+        replace(file, base_id=number) if file.base_id is None else file for file in fragment.files
+    )
+    deleted = fragment.deletion_file
+    if deleted and deleted.base_id is None:
+        deleted = replace(deleted, base_id=number)
+    return replace(fragment, files=tuple(files), deletion_file=deleted)
+
+
+def _independent(source: Snapshot) -> Manifest:
+    """The manifest with all files in the table's own folder."""
+    taken: set[str] = set()
+
+    def own(fragment: Fragment) -> Fragment:
+        files = []
+        for file in fragment.files:
+            # Two base paths may have files of one name.
+            path = new_data_file_name() if file.path in taken else file.path
+            taken.add(path)
+            files.append(replace(file, path=path, base_id=None))
+        deleted = fragment.deletion_file and replace(fragment.deletion_file, base_id=None)
+        return replace(fragment, files=tuple(files), deletion_file=deleted)
+
+    manifest = source.manifest
+    return replace(
+        manifest,
+        fragments=tuple(map(own, manifest.fragments)),
+        index_section=_with_indices(
+            manifest.index_section, lambda index: index.ClearField("base_id")
+        ),
+        base_paths=(),
+        branch=None,
+    )
+
+
+def _with_indices(section: bytes, change: Callable[[table_pb2.IndexMetadata], None]) -> bytes:
+    message = table_pb2.IndexSection.FromString(section)
+    for index in message.indices:
+        change(index)
+    data: bytes = message.SerializeToString(deterministic=True)
+    return data
+
+
+def _copies(source: Snapshot, content: Manifest) -> Iterator[Copy]:
+    """Every file of the source, and where it is to go."""
+    store = source.store
+    for fragment, new in zip(source.manifest.fragments, content.fragments, strict=True):
+        for file, copy in zip(fragment.files, new.files, strict=True):
+            place, path = data_file_place(store, file)
+            yield Copy(place, path, data_path(copy.path))
+            yield from _below(place, path.removesuffix(".lance"), sidecar_folder(copy.path))
+        if (found := deletion_file_place(store, fragment)) and new.deletion_file:
+            yield Copy(*found, new.deletion_file.path(new.id))
+    for index in table_pb2.IndexSection.FromString(source.manifest.index_section).indices:
+        place, folder = index_place(store, index)
+        yield from _below(place, folder, index_folder(folder.rpartition("/")[2]))
+
+
+def _below(store: Store, folder: str, target: str) -> Iterator[Copy]:
+    for entry in store.list(folder):
+        yield Copy(store, f"{folder}/{entry.name}", f"{target}/{entry.name}")
+    for name in store.folders(folder):
+        yield from _below(store, f"{folder}/{name}", f"{target}/{name}")
+
+
+def _transaction(source: Snapshot, *, is_shallow: bool, branch: str | None) -> Transaction:
+    line, version = source.line, source.manifest.version
+    return Transaction(version, Clone(is_shallow, version, line.store.uri, line.branch, branch))
+
+
+def _publish(target: Store, content: Manifest, transaction: Transaction) -> Manifest:
+    manifest = replace(
+        content,
+        timestamp_ns=time.time_ns(),
+        transaction_file=transaction.file_name,
+        writer_version=THIS_WRITER,
+    ).with_flags()
+    _put(own_store(target), manifest, transaction)
+    return manifest
+
+
+def _put(target: Store, manifest: Manifest, transaction: Transaction) -> None:
+    data, path = transaction.to_bytes(), transaction_path(transaction.file_name)
+    write_object(target, path, data)
+    name, body = (
+        NamingScheme.V2.manifest_name(manifest.version),
+        encode_manifest_file(manifest, data),
+    )
+    is_free = not latest_manifest(target)  # looked up again: copying may have taken long
+    won = is_free and handler_of(target).publish(target, name, body)
+    if not won and not _stands(target, name.path, transaction):
+        with suppress(OSError):
+            target.delete(path)
+        raise _exists(target)
+    with suppress(OSError):  # advice for others
+        target.put(HINT_PATH, f'{{"version":{manifest.version}}}'.encode())
+
+
+def _stands(target: Store, path: str, transaction: Transaction) -> bool:
+    """Whether a manifest is that of a transaction: the answer to its put may have been lost."""
+    try:
+        return uuid_at(target, path) == transaction.uuid
+    except NotFoundError:
+        return False
+
+
+def _may_stand(target: Store, version: int, transaction: Transaction) -> bool:
+    try:
+        return _stands(target, NamingScheme.V2.manifest_path(version), transaction)
+    except (OSError, PilumError):
+        return True  # nobody knows; files too many do no harm

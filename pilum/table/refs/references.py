@@ -1,0 +1,87 @@
+"""References: the ways to say which version of a table is meant.
+
+3                 version 3 of the line of history that one is on
+"v1"              the version that the tag names, wherever it is
+("dev", 3)        version 3 of the branch "dev"
+("dev", None)     the newest version of the branch
+(None, 3)         version 3 of the main line, as is ("main", 3)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pilum.errors import BranchNotFoundError, DatasetNotFoundError, InvalidInputError
+from pilum.table.refs.branches import load_branch
+from pilum.table.refs.lines import MAIN, Line
+from pilum.table.refs.tags import load_tag
+
+__all__ = ["Located", "Reference", "locate"]
+
+Reference = int | str | tuple[str | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The version that a reference means.
+
+    Attributes:
+        line: The line of history that it is on.
+        version: Its number.
+    """
+
+    line: Line
+    version: int
+
+
+def locate(line: Line, reference: Reference) -> Located:
+    """Finds the version that is meant; whether a number exists is not looked up.
+
+    Args:
+        line: The line of history that the one who asks is on.
+        reference: See above.
+
+    Raises:
+        TagNotFoundError: If there is no such tag.
+        BranchNotFoundError: If there is no such branch.
+        DatasetNotFoundError: If there is no table.
+        CorruptFileError: If the file of the tag or branch is damaged.
+        InvalidInputError: If it is no reference.
+    """
+    if isinstance(reference, str):
+        tag = load_tag(line.root, reference)
+        return Located(_line(line, tag.branch), tag.version)
+    if isinstance(reference, tuple) and len(reference) == 2:
+        branch, version = reference
+        wanted = _line(line, branch)
+        return Located(wanted, _newest(wanted) if version is None else _number(version))
+    return Located(line, _number(reference))
+
+
+def _line(line: Line, branch: Any) -> Line:
+    if not (branch is None or isinstance(branch, str)):
+        raise InvalidInputError(f"branch: expected a name or None, found {branch!r}")
+    if branch not in {None, MAIN, line.branch}:
+        load_branch(line.root, branch)
+    return line.other(branch)
+
+
+def _newest(line: Line) -> int:
+    try:
+        return line.newest()
+    except DatasetNotFoundError:
+        if line.branch is None:
+            raise
+        raise BranchNotFoundError(
+            f"branch {line.branch!r} has a record but no version: its files are gone"
+        ) from None
+
+
+def _number(version: Any) -> int:
+    if isinstance(version, bool) or not hasattr(version, "__index__"):
+        raise InvalidInputError(
+            "version: expected a number, the name of a tag or (branch, number), where None is the "
+            f"main line or the newest version; found {version!r}"
+        )
+    return int(version)

@@ -1,0 +1,238 @@
+"""Tags: names for versions, one JSON file each, beside the history and no part of it.
+
+    _refs/tags/v1.json
+
+    {
+      "branch": null,
+      "version": 3,
+      "createdAt": "2026-11-20T16:13:02.444069270Z",
+      "updatedAt": "2026-11-20T16:13:02.444069270Z",
+      "manifestSize": 526,
+      "metadata": {}
+    }
+
+A tag is created if no file of its name exists, so one of two creators wins. Later changes replace
+the file: the last one stays. Source: docs/format/table.md, "Tags".
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, unquote
+
+from pilum.errors import (
+    CorruptFileError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    NotFoundError,
+    TagAlreadyExistsError,
+    TagNotFoundError,
+)
+from pilum.storage.base import Store, write_object
+from pilum.table.names import TAGS_FOLDER
+from pilum.table.refs.lines import Line
+from pilum.table.refs.ref_files import encode_ref, number_in, object_in, read_ref, texts_in
+from pilum.table.versions import latest_manifest, manifest_size
+
+__all__ = [
+    "Tag",
+    "create_tag",
+    "delete_tag",
+    "list_tags",
+    "load_tag",
+    "move_tag",
+    "replace_tag_metadata",
+]
+
+_SUFFIX = ".json"
+_CHARACTERS = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What a tag says.
+
+    Attributes:
+        version: Number of the version; nobody promises that it exists.
+        branch: Name of the branch that the version is on, None for the main line.
+        manifest_size: Bytes of the manifest.
+        created_at: When the tag was made; None in tags of old writers.
+        updated_at: When it was moved last; None in tags of old writers.
+        metadata: Notes of its users.
+    """
+
+    version: int
+    branch: str | None
+    manifest_size: int
+    created_at: datetime | None
+    updated_at: datetime | None
+    metadata: Mapping[str, str]
+
+    @classmethod
+    def from_json(cls, values: Any, where: str) -> Tag:
+        """Reads the content of a file.
+
+        Raises:
+            CorruptFileError: If it is not that of a tag.
+        """
+        values = object_in(values, "a tag", where)
+        branch = values.get("branch")
+        if not (branch is None or isinstance(branch, str)):
+            raise CorruptFileError(f"a tag of branch {branch!r:.50}", where)
+        return cls(
+            number_in(values, "version", "a tag", where),
+            branch,
+            number_in(values, "manifestSize", "a tag", where),
+            _moment(values, "createdAt", where),
+            _moment(values, "updatedAt", where),
+            texts_in(values, "metadata", "a tag", where),
+        )
+
+
+def list_tags(store: Store) -> dict[str, Tag]:
+    """All tags of a table, by name.
+
+    Raises:
+        CorruptFileError: If the file of one is damaged.
+    """
+    found = {}
+    for entry in store.list(TAGS_FOLDER):
+        name = unquote(entry.name.removesuffix(_SUFFIX))
+        if entry.name.endswith(_SUFFIX) and not _fault(name):
+            with suppress(TagNotFoundError):  # deleted since the folder was read
+                found[name] = load_tag(store, name)
+    return dict(sorted(found.items()))
+
+
+def load_tag(store: Store, name: str) -> Tag:
+    """Reads a tag.
+
+    Raises:
+        InvalidInputError: If no tag can have this name.
+        TagNotFoundError: If there is no such tag.
+        DatasetNotFoundError: If there is no table.
+        CorruptFileError: If its file is damaged.
+    """
+    return Tag.from_json(_load(store, name), _path(name))
+
+
+def create_tag(line: Line, name: str, version: int) -> None:
+    """Gives a version one more name.
+
+    Args:
+        line: The line of history that the version is on.
+        name: The name, unique in the table.
+        version: The number.
+
+    Raises:
+        InvalidInputError: If the name is not allowed.
+        TagAlreadyExistsError: If there is such a tag.
+        VersionNotFoundError: If there is no such version.
+    """
+    if not _checked(name).isascii():
+        raise InvalidInputError(f"tag {name!r}: use letters and digits of ASCII")
+    now = _now()
+    values: dict[str, Any] = {
+        "branch": line.branch,
+        "version": version,
+        "createdAt": now,
+        "updatedAt": now,
+        "manifestSize": manifest_size(line.store, version),
+        "metadata": {},
+    }
+    if not line.root.put_if_absent(_path(name), encode_ref(values)):
+        raise TagAlreadyExistsError(f"{line.root.uri} has a tag {name!r} already; update moves it")
+
+
+def move_tag(line: Line, name: str, version: int) -> None:
+    """Lets a tag name another version; the arguments are those of `create_tag`.
+
+    Raises:
+        TagNotFoundError: If there is no such tag.
+        VersionNotFoundError: If there is no such version.
+        CorruptFileError: If its file is damaged.
+    """
+    values = _load(line.root, name)
+    size = manifest_size(line.store, version)
+    moved = {"branch": line.branch, "version": version, "updatedAt": _now(), "manifestSize": size}
+    write_object(line.root, _path(name), encode_ref({**values, **moved}))
+
+
+def replace_tag_metadata(store: Store, name: str, metadata: Mapping[str, str]) -> None:
+    """Gives a tag other notes.
+
+    Raises:
+        TagNotFoundError: If there is no such tag.
+        CorruptFileError: If its file is damaged.
+    """
+    values = {**_load(store, name), "metadata": dict(metadata)}
+    write_object(store, _path(name), encode_ref(values))
+
+
+def delete_tag(store: Store, name: str) -> None:
+    """Removes a tag; the version stays.
+
+    Raises:
+        TagNotFoundError: If there is no such tag.
+    """
+    try:
+        store.source(_path(_checked(name))).close()
+    except NotFoundError:
+        raise _not_found(store, name) from None
+    store.delete(_path(name))
+
+
+def _load(store: Store, name: str) -> dict[str, Any]:
+    path = _path(_checked(name))
+    try:
+        values = object_in(read_ref(store, path), "a tag", path)
+    except NotFoundError:
+        raise _not_found(store, name) from None
+    Tag.from_json(values, path)
+    return values
+
+
+def _not_found(store: Store, name: str) -> NotFoundError:
+    if latest_manifest(store) is None:
+        return DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+    return TagNotFoundError(f"{store.uri} has no tag {name!r}; `tags.list()` shows those it has")
+
+
+def _checked(name: str) -> str:
+    if fault := _fault(name):
+        raise InvalidInputError(f"tag {name!r}: {fault}")
+    return name
+
+
+def _fault(name: Any) -> str:
+    """Why this is no name; "" if it is one."""
+    if not isinstance(name, str) or not _CHARACTERS.fullmatch(name):
+        return "expected letters, digits, '.', '-' and '_'"
+    if name.startswith(".") or name.endswith(".") or ".." in name:
+        return "a dot must be single and within the name"
+    return "names must not end with .lock" if name.endswith(".lock") else ""
+
+
+def _path(name: str) -> str:
+    return f"{TAGS_FOLDER}/{quote(name)}{_SUFFIX}"
+
+
+def _now() -> str:
+    seconds, nanoseconds = divmod(time.time_ns(), 10**9)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"
+
+
+def _moment(values: Mapping[str, Any], key: str, where: str) -> datetime | None:
+    text = values.get(key)
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CorruptFileError(f"a tag whose {key} is {text!r:.50}", where) from error

@@ -1,0 +1,1 @@
+"""Stable row ids and the versions of rows: their sequences, and how commits complete them."""

@@ -1,0 +1,60 @@
+"""What happened to rows between two versions, told by their ids.
+
+Rows leave a fragment by being deleted, there or with the fragment. Their ids are looked up in the
+newer version: those that it has, have only moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.table.deletions.deletion_vector import DeletionVector
+from pilum.table.fragment import Fragment
+from pilum.table.row_ids.row_id_index import row_id_index
+from pilum.table.row_ids.row_id_sequence import RowIdSequence
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["deleted_row_ids"]
+
+_BATCH_IDS = 1 << 16
+_NO_ROWS = DeletionVector(np.empty(0, dtype=np.uint32))
+
+
+def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uint64]]:
+    """Ids of the rows that one version has and a later one does not.
+
+    Args:
+        older: A version with stable row ids.
+        newer: Another one of the same table.
+
+    Yields:
+        uint64, never empty, in parts of at most 65,536 ids.
+
+    Raises:
+        CorruptFileError: If row ids are damaged.
+    """
+    now = {fragment.id: fragment for fragment in newer.manifest.fragments}
+    for fragment in older.manifest.fragments:
+        gone = _gone(older, fragment, newer, now.get(fragment.id))
+        for start in range(0, len(gone), _BATCH_IDS):
+            ids = gone.slice(start, start + _BATCH_IDS).ids()
+            _, is_there = row_id_index(newer).find(ids)
+            if not is_there.all():
+                yield ids[~is_there]
+
+
+def _gone(
+    older: Snapshot, before: Fragment, newer: Snapshot, now: Fragment | None
+) -> RowIdSequence:
+    """Ids of the rows that a fragment no longer has; they may be in others."""
+    reader = older.reader(before)
+    if now is None or now.row_ids != before.row_ids:
+        return reader.row_ids.without(reader.deletions)
+    if now.deletion_file == before.deletion_file:
+        return RowIdSequence()
+    deleted = newer.deletions(now) or _NO_ROWS
+    new = deleted.without(reader.deletions or _NO_ROWS)
+    return RowIdSequence.of(reader.row_ids.at(new.offsets.astype(np.int64)))

@@ -1,0 +1,331 @@
+"""Scans: options to batches, in bounded memory.
+
+    fragments ──▶ windows of rows ──▶ segments of each column ──▶ threads decode ──▶ batches
+
+A window is some rows that are read together (`windows.py`). With a filter, rows that it
+cannot match are left out where files know what they hold (`skip.py`); of the others its
+columns are read first, and the rest only where it matches: whole windows if many rows do, single
+rows if few. Deleted rows are left out before the filter sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from pilum.errors import InvalidInputError
+from pilum.expressions import BoundFilter
+from pilum.format.blobs import materialized
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Field
+from pilum.parallel import submit
+from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
+from pilum.table.scanning.ahead import opened_ahead
+from pilum.table.scanning.blobs import materialize
+from pilum.table.scanning.files import FragmentReader
+from pilum.table.scanning.meta_columns import MetaColumns
+from pilum.table.scanning.skip import rows_to_test
+from pilum.table.scanning.windows import (
+    Pending,
+    RowSource,
+    Window,
+    batches,
+    read_ahead,
+    rows_of_window,
+)
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
+
+_BATCH_ROWS = 8192
+_FIRST_WINDOW_BATCHES = 4
+_MASK_ROWS = 256 * 1024
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """What to read of a version.
+
+    Attributes:
+        columns: Names of top-level columns, dotted paths to members of structs, or names of
+            `pilum.table.scanning.meta_columns`, in the wanted order; None for all columns.
+        filter: Keeps the rows for which it is true.
+        limit: At most so many rows, counted after the filter; None for all.
+        offset: Rows to skip, counted after the filter.
+        batch_size: Rows per batch; None for 8,192.
+        with_row_id: Whether to add `_rowid` behind the columns.
+        with_row_address: Whether to add `_rowaddr` behind the columns.
+        fragment_ids: Only these fragments.
+        row_range: Only these physical rows (first, behind the last) of the one fragment; deleted
+            ones are left out.
+        with_payloads: Whether columns of blobs give their payloads; else descriptors.
+    """
+
+    columns: tuple[str, ...] | None = None
+    filter: BoundFilter | None = None
+    limit: int | None = None
+    offset: int = 0
+    batch_size: int | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    fragment_ids: tuple[int, ...] | None = None
+    row_range: tuple[int, int] | None = None
+    with_payloads: bool = False
+
+
+def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
+    """Schema of the batches of a scan.
+
+    Raises:
+        ColumnNotFoundError: If a column does not exist.
+    """
+    schema = materialized(snapshot.schema) if options.with_payloads else snapshot.described
+    return _arrow(snapshot, scan_columns(schema, _names(snapshot, options)))
+
+
+def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
+    """Reads batches in row order.
+
+    Args:
+        snapshot: The version.
+        options: What to read.
+
+    Yields:
+        Batches of `scan_schema`, never empty, of `batch_size` rows; fewer at the end of a fragment,
+        behind a filter, and where rows are deleted.
+
+    Raises:
+        ColumnNotFoundError: If a column does not exist.
+        CorruptFileError: If a file is damaged.
+        FilterError: If the filter fails on a value.
+    """
+    yield from batches(_tables(snapshot, options), options.batch_size or _BATCH_ROWS)
+
+
+def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
+    """Reads all that a scan gives, without cutting it into batches.
+
+    Raises:
+        As `scan`.
+    """
+    tables = list(_tables(snapshot, options))
+    return pa.concat_tables(tables) if tables else scan_schema(snapshot, options).empty_table()
+
+
+def count_rows(snapshot: Snapshot, filter: BoundFilter | None = None) -> int:
+    """Counts rows; without a filter from the manifest alone.
+
+    Raises:
+        As `scan`.
+    """
+    if filter is None:
+        return snapshot.num_rows
+    options = ScanOptions(columns=(ROW_ID,), filter=filter)
+    return sum(table.num_rows for table in _tables(snapshot, options))
+
+
+def _columns(snapshot: Snapshot, options: ScanOptions) -> list[ScanColumn]:
+    return scan_columns(snapshot.described, _names(snapshot, options))
+
+
+def _names(snapshot: Snapshot, options: ScanOptions) -> tuple[str, ...]:
+    names = tuple(snapshot.schema.names) if options.columns is None else options.columns
+    extra = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
+    added = (name for name, wanted in extra if wanted and name not in names)
+    return (*names, *added)
+
+
+def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
+    return pa.schema([column.arrow for column in columns], snapshot.schema.arrow.metadata)
+
+
+def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
+    """The rows of a scan, a table per window, none of them empty."""
+    if not options.with_payloads or snapshot.described is snapshot.schema:
+        yield from (table for _, table in _given_rows(snapshot, options))
+        return
+    schema = scan_schema(snapshot, options)
+    columns = scan_columns(snapshot.schema, schema.names)
+    for fragment, table in _given_rows(snapshot, options):
+        assert isinstance(fragment, FragmentReader)
+        yield materialize(fragment, columns, table, schema)
+
+
+def _given_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowSource, pa.Table]]:
+    if options.filter is None:
+        yield from _all_rows(snapshot, options)
+        return
+    skip, left = options.offset, options.limit
+    for fragment, table in _matching_rows(snapshot, options, options.filter) if left != 0 else ():
+        wanted = table.slice(skip, left)
+        skip -= min(skip, table.num_rows)
+        if wanted.num_rows:
+            yield fragment, wanted
+        if left is not None:
+            left -= wanted.num_rows
+            if left == 0:
+                return
+
+
+def _all_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowSource, pa.Table]]:
+    columns = _columns(snapshot, options)
+    schema = _arrow(snapshot, columns)
+    for window, pending in read_ahead(_windows(snapshot, options, columns), columns):
+        yield window.source, pending.table(schema)
+
+
+def _matching_rows(
+    snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
+) -> Iterator[tuple[RowSource, pa.Table]]:
+    columns = _columns(snapshot, options)
+    tested = scan_columns(snapshot.described, filter.columns or (ROW_ID,))
+    schema, tested_schema = _arrow(snapshot, columns), _arrow(snapshot, tested)
+    at_hand = {column.name for column in tested}
+    others = [column for column in columns if column.name not in at_hand]
+    others_schema = _arrow(snapshot, others)
+    for window, pending in read_ahead(_windows(snapshot, options, [*tested, *others]), tested):
+        table = pending.table(tested_schema)
+        mask = _mask(filter, table)
+        if mask.true_count == 0:
+            continue
+        table = _filtered(table, mask)
+        if others:
+            rest = Pending(window.matching(mask), others)
+            table = _side_by_side(table, rest.table(others_schema))
+        found = pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
+        yield window.source, found
+
+
+def _mask(filter: BoundFilter, table: pa.Table) -> pa.BooleanArray:
+    """Where the filter is true; threads share large tables."""
+    batches = table.to_batches(max_chunksize=_MASK_ROWS)
+    if len(batches) == 1:
+        return filter.mask(batches[0])
+    futures = [submit(partial(filter.mask, batch)) for batch in batches]
+    return pa.concat_arrays([future.result() for future in futures])
+
+
+def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
+    """The rows that match, chunk by chunk.
+
+    `Table.filter` slices the chunks of columns that are cut at different rows, and then takes
+    wrong items out of fixed-size lists of fixed-size lists (Arrow 26).
+    """
+    if mask.true_count == len(mask):
+        return table
+    columns = []
+    for column in table.columns:
+        ends = np.cumsum([0, *map(len, column.chunks)])
+        chunks = [
+            chunk.filter(mask.slice(start, len(chunk)))
+            for start, chunk in zip(ends[:-1], column.chunks, strict=True)
+        ]
+        columns.append(pa.chunked_array(chunks, column.type))
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
+    for field, column in zip(right.schema, right.columns, strict=True):
+        left = left.append_column(field, column)
+    return left
+
+
+def _windows(
+    snapshot: Snapshot, options: ScanOptions, columns: list[ScanColumn]
+) -> Iterator[Window]:
+    size = options.batch_size or _BATCH_ROWS
+    meta = MetaColumns(snapshot)
+    read = [column.field for column in columns if column.field]
+    for fragment, wanted in _wanted_rows(snapshot, options, read):
+        fields = fragment.fields(read)
+        start = int(wanted.starts[0])
+        if int(wanted.stops[-1]) - start <= size:
+            window = _window(fragment, wanted, meta)
+            if window.num_rows:
+                yield window
+            continue
+        # The size of payloads is not known before they are read.
+        full = size if options.with_payloads else rows_of_window(fields, size)
+        # A limit behind a filter may be reached soon; so begin with little and double it.
+        impatient = options.filter is not None and options.limit is not None
+        rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
+        while start < wanted.stops[-1]:
+            found = wanted.within(start, start + rows)
+            window = _window(fragment, RowRanges(found.bounds + start), meta)
+            if window.num_rows:
+                yield window
+            start += rows
+            rows = min(2 * rows, full)
+
+
+def _window(fragment: FragmentReader, rows: RowRanges, meta: MetaColumns) -> Window:
+    """Those of some rows that are not deleted."""
+    kept = None
+    if fragment.deletions is not None and len(rows.bounds):
+        kept = fragment.deletions.kept(rows)
+    return Window(fragment, rows, kept, meta.of(fragment)).lean()
+
+
+def _wanted_rows(
+    snapshot: Snapshot, options: ScanOptions, fields: list[Field]
+) -> Iterator[tuple[FragmentReader, RowRanges]]:
+    """Fragments with the rows that are looked at, if there are any."""
+    for fragment, start, stop in _row_ranges(snapshot, options, fields):
+        rows = RowRanges.one(start, stop)
+        if options.filter is not None:
+            rows = rows_to_test(fragment, snapshot.described, options.filter, start, stop)
+        if len(rows.bounds):
+            yield fragment, rows
+
+
+def _row_ranges(
+    snapshot: Snapshot, options: ScanOptions, fields: list[Field]
+) -> Iterator[tuple[FragmentReader, int, int]]:
+    """Fragments with their wanted rows; a limit without a filter is known to end them."""
+    unfiltered = options.filter is None
+    skip = options.offset if unfiltered else 0
+    left = options.limit if unfiltered and options.limit is not None else snapshot.num_rows
+    for fragment in opened_ahead(_fragments(snapshot, options), fields):
+        start, stop = options.row_range or (0, fragment.num_rows)
+        if not 0 <= start <= stop <= fragment.num_rows:
+            raise InvalidInputError(
+                f"rows {start} to {stop} of fragment {fragment.fragment.id}, "
+                f"which has {fragment.num_rows}"
+            )
+        if options.row_range is None and skip >= fragment.fragment.num_rows:
+            skip -= fragment.fragment.num_rows  # without looking for the deleted ones
+            continue
+        deleted = fragment.deletions
+        present = stop - start - (deleted.count(start, stop) if deleted else 0)
+        skipped = min(skip, present)
+        given = min(left, present - skipped)
+        skip -= skipped
+        left -= given
+        if given and deleted:
+            position = deleted.position(start) + skipped
+            first, last = deleted.physical(np.array([position, position + given - 1])).tolist()
+            yield fragment, first, last + 1
+        elif given:
+            yield fragment, start + skipped, start + skipped + given
+        if left == 0:
+            return
+
+
+def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentReader]:
+    if options.fragment_ids is None:
+        # One by one: there are old tables in which two fragments have one id.
+        for fragment in snapshot.manifest.fragments:
+            yield FragmentReader.of(snapshot.session, snapshot.store, fragment)
+        return
+    by_id = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
+    for number in options.fragment_ids:
+        if number not in by_id:
+            raise InvalidInputError(
+                f"no fragment {number} in version {snapshot.manifest.version}; "
+                f"there are {len(by_id)}"
+            )
+        yield FragmentReader.of(snapshot.session, snapshot.store, by_id[number])

@@ -1,0 +1,1 @@
+"""Compaction, cleanup and checks."""

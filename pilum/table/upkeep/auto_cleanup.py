@@ -1,0 +1,132 @@
+"""Cleanup that settings of a table ask every writer for.
+
+    lance.auto_cleanup.interval             20        after every 20th version
+    lance.auto_cleanup.older_than           14d       remove versions that are older than that
+    lance.auto_cleanup.retain_versions      5         and not among so many of the newest
+    lance.auto_cleanup.delete_rate_limit    100       no more files a second
+
+The version before the one that was just committed always stays, for those who read it. What goes
+wrong is logged and never fails the commit. Source: docs/format/table.md, "Cleanup".
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pilum.errors import InvalidInputError
+from pilum.storage.base import Store
+from pilum.table.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pilum.table.upkeep.cleanup_plan import CleanupPolicy
+
+__all__ = ["AUTO_CLEANUP_PREFIX", "auto_cleanup_config", "clean_up_if_due"]
+
+AUTO_CLEANUP_PREFIX = "lance.auto_cleanup."
+
+_DEFAULT_AGE_SECONDS = 14 * 24 * 3600.0
+_SPAN = re.compile(r"\s*(\d+)\s*([A-Za-z]+)\s*")
+_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "w": 7 * 86400.0,
+    "M": 30.44 * 86400,
+    "y": 365.25 * 86400,
+}
+_LONG_NAMES = {
+    **dict.fromkeys(("nsec", "nsecs"), "ns"),
+    **dict.fromkeys(("usec", "usecs"), "us"),
+    **dict.fromkeys(("msec", "msecs"), "ms"),
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), "m"),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+    **dict.fromkeys(("wk", "wks", "week", "weeks"), "w"),
+    **dict.fromkeys(("month", "months"), "M"),
+    **dict.fromkeys(("yr", "yrs", "year", "years"), "y"),
+}
+
+
+def auto_cleanup_config(interval: int, older_than_seconds: int) -> dict[str, str]:
+    """The settings for a cleanup after every `interval` versions."""
+    return {
+        f"{AUTO_CLEANUP_PREFIX}interval": str(interval),
+        f"{AUTO_CLEANUP_PREFIX}older_than": f"{older_than_seconds}s",
+    }
+
+
+def clean_up_if_due(store: Store, manifest: Manifest) -> None:
+    """Cleans up after a commit, if the table's settings ask for it; never raises an error.
+
+    Args:
+        store: Where the table is.
+        manifest: Of the version that was just committed.
+    """
+    settings = {
+        key.removeprefix(AUTO_CLEANUP_PREFIX): text
+        for key, text in manifest.config.items()
+        if key.startswith(AUTO_CLEANUP_PREFIX)
+    }
+    if "interval" not in settings:
+        return
+    # Most tables never come here.
+    import logging
+
+    from pilum.table.upkeep.cleanup import run_cleanup
+    from pilum.table.upkeep.cleanup_plan import plan_cleanup
+
+    try:
+        interval = _count("interval", settings)
+        if interval and manifest.version % interval == 0:
+            before = replace(manifest, version=manifest.version - 1)
+            plan = plan_cleanup(store, before, _policy(settings))
+            run_cleanup(store, plan, per_second=_count("delete_rate_limit", settings))
+    except Exception:  # whatever it is: the commit is done, and the next cleanup goes on
+        log = logging.getLogger(__name__)
+        log.warning("automatic cleanup of %s failed", store.uri, exc_info=True)
+
+
+def _policy(settings: Mapping[str, str]) -> CleanupPolicy:
+    from pilum.table.upkeep.cleanup_plan import CleanupPolicy
+
+    newest = _count("retain_versions", settings)
+    age = _DEFAULT_AGE_SECONDS if newest is None else None
+    if "older_than" in settings:
+        age = seconds_of(settings["older_than"])
+    before = None if age is None else time.time() - age
+    return CleanupPolicy(before, newest, refuse_tagged=False)
+
+
+def _count(name: str, settings: Mapping[str, str]) -> int | None:
+    text = settings.get(name)
+    if text is not None and not (text.isascii() and text.isdigit()):
+        raise InvalidInputError(f"setting {AUTO_CLEANUP_PREFIX}{name}: {text!r} is no number")
+    return int(text) if text else None
+
+
+def seconds_of(text: str) -> float:
+    """Reads a span of time such as "14d" or "1h 30m".
+
+    Raises:
+        InvalidInputError: If it is none.
+    """
+    total, position = 0.0, 0
+    while position < len(text):
+        found = _SPAN.match(text, position)
+        unit = found and _LONG_NAMES.get(found[2], found[2])
+        if not found or unit not in _SECONDS:
+            break
+        total += int(found[1]) * _SECONDS[str(unit)]
+        position = found.end()
+    if position < len(text) or not text.strip():
+        raise InvalidInputError(f"{text!r} is no span of time such as '14d' or '1h 30m'")
+    return total

@@ -1,0 +1,205 @@
+"""Deciding what a cleanup removes: versions that nobody needs, and files that only they need.
+
+    versions     1    2    3    4*   5            * tagged
+                 └─ chosen by age or number
+    files        a
+                 b────b
+                      c─────────c────c            a and b go, c stays
+    stray        d (of a commit that failed)      goes when it is 7 days old
+
+All manifests are read, and nothing is changed. Source: docs/format/table.md, "Cleanup".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pilum.errors import InvalidInputError
+from pilum.storage.base import Entry, Store
+from pilum.table.manifest import Manifest
+from pilum.table.names import VERSIONS_FOLDER, ManifestName, is_detached_name
+from pilum.table.refs.lines import Line
+from pilum.table.refs.pins import Pin, pinned_versions
+from pilum.table.upkeep.owned_files import (
+    FileKind,
+    OwnedFile,
+    References,
+    all_references,
+    fragment_keys,
+    owned_files,
+    references,
+)
+from pilum.table.versions import list_manifests
+
+__all__ = ["CleanupPlan", "CleanupPolicy", "OldVersion", "plan_cleanup"]
+
+_IN_FLIGHT_SECONDS = 7 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPolicy:
+    """Which versions may go: those that all the given conditions hold for.
+
+    Attributes:
+        before: Committed before this moment, seconds since 1970.
+        keep_newest: Not among so many of the newest.
+        versions: Among these.
+        delete_unverified: Whether files that no manifest ever referred to go at any age.
+        refuse_tagged: Whether it is an error if a tagged version is chosen; it stays in any case.
+    """
+
+    before: float | None = None
+    keep_newest: int | None = None
+    versions: frozenset[int] | None = None
+    delete_unverified: bool = False
+    refuse_tagged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OldVersion:
+    """A version that goes, with the files that no newer one needs."""
+
+    manifest: OwnedFile
+    version: int
+    files: tuple[OwnedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """What a cleanup removes.
+
+    Attributes:
+        read_version: The version from which on all stay.
+        versions: Oldest first.
+        strays: Files that no manifest refers to, old enough to be nobody's.
+        pins: What keeps versions that were chosen.
+        seen: The versions that were looked at.
+    """
+
+    read_version: int
+    versions: tuple[OldVersion, ...]
+    strays: tuple[OwnedFile, ...]
+    pins: tuple[Pin, ...]
+    seen: frozenset[int]
+
+    def files(self) -> Iterator[OwnedFile]:
+        """All of them, manifests included."""
+        for version in self.versions:
+            yield version.manifest
+            yield from version.files
+        yield from self.strays
+
+
+def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> CleanupPlan:
+    """Decides what goes; nothing is changed.
+
+    Args:
+        store: Where the table is.
+        manifest: Its version and all newer ones stay.
+        policy: What may go.
+
+    Raises:
+        InvalidInputError: If tagged versions are chosen and that is refused.
+        CorruptFileError: If any manifest, tag or branch cannot be read.
+        UnsupportedFeatureError: If a manifest has what may refer to files in unknown ways.
+    """
+    manifest.require_continuable(f"{store.uri}, version {manifest.version}")
+    names = list_manifests(store)  # before the folder is looked at: it may finish a commit
+    listed = {entry.name: entry for entry in store.list(VERSIONS_FOLDER)}
+    line = Line.of(store, manifest.branch)
+    pins = pinned_versions(line.root, line.branch)
+    chooser = _Chooser(names, manifest.version, policy, {pin.version for pin in pins})
+    kept, dropped = _Uses(), _Uses()
+    for one in all_references(store, names):
+        (dropped if chooser.drops(one) else kept).add(one)
+    kept_pins = tuple(pin for pin in pins if pin.version in chooser.pinned)
+    _refuse_tagged(kept_pins, policy)
+    for path in (f"{VERSIONS_FOLDER}/{name}" for name in listed if is_detached_name(name)):
+        kept.add(references(store, path))
+    needed = kept.last_uses()
+    last_use = {key: last for key, last in dropped.last_uses().items() if key not in needed}
+    of_version: dict[int, list[OwnedFile]] = {number: [] for number in dropped.versions}
+    strays = []
+    for file in owned_files(store):
+        if file.key in last_use:
+            of_version[last_use[file.key]].append(file)
+        elif file.key not in needed and _is_nobodys(file, policy):
+            strays.append(file)
+    by_version = {name.version: name for name in names}
+    versions = tuple(
+        OldVersion(_manifest_file(by_version[number], listed), number, tuple(of_version[number]))
+        for number in sorted(of_version)
+    )
+    return CleanupPlan(manifest.version, versions, tuple(strays), kept_pins, frozenset(by_version))
+
+
+class _Chooser:
+    """Decides which versions go; tells which would, but for what pins them."""
+
+    def __init__(
+        self, names: list[ManifestName], first_kept: int, policy: CleanupPolicy, pins: set[int]
+    ) -> None:
+        if policy.keep_newest is not None and names:
+            first_kept = min(first_kept, names[-policy.keep_newest :][0].version)
+        self._first_kept = first_kept
+        self._policy = policy
+        self._pins = pins
+        self.pinned: set[int] = set()
+
+    def drops(self, one: References) -> bool:
+        policy = self._policy
+        if one.version >= self._first_kept:
+            return False
+        if policy.before is not None and one.timestamp >= policy.before:
+            return False
+        if policy.versions is not None and one.version not in policy.versions:
+            return False
+        if one.version in self._pins:
+            self.pinned.add(one.version)
+            return False
+        return True
+
+
+class _Uses:
+    """What many versions refer to, and the last one that does."""
+
+    def __init__(self) -> None:
+        self.versions: list[int] = []
+        self._fragments: dict[bytes, int] = {}
+        self._others: dict[str, int] = {}
+
+    def add(self, one: References) -> None:
+        """Counts a version that is newer than those before."""
+        self.versions.append(one.version)
+        self._fragments.update(dict.fromkeys(one.fragments, one.version))
+        self._others.update(dict.fromkeys(one.others, one.version))
+
+    def last_uses(self) -> dict[str, int]:
+        """The last version that refers to each key."""
+        found = dict(self._others)
+        for data, version in self._fragments.items():
+            for key in fragment_keys([data]):
+                found[key] = max(found.get(key, 0), version)
+        return found
+
+
+def _refuse_tagged(pins: tuple[Pin, ...], policy: CleanupPolicy) -> None:
+    tagged = {pin.name: pin.version for pin in pins if pin.is_tag}
+    if tagged and policy.refuse_tagged:
+        raise InvalidInputError(
+            f"versions with tags would be removed: {tagged}; delete the tags, or pass "
+            "error_if_tagged_old_versions=False to keep these versions"
+        )
+
+
+def _is_nobodys(file: OwnedFile, policy: CleanupPolicy) -> bool:
+    if policy.delete_unverified:
+        return True
+    return file.modified is not None and file.modified < time.time() - _IN_FLIGHT_SECONDS
+
+
+def _manifest_file(name: ManifestName, listed: dict[str, Entry]) -> OwnedFile:
+    entry = listed.get(name.path.rpartition("/")[2], Entry("", 0))
+    return OwnedFile(name.path, FileKind.MANIFEST, "", entry.size, entry.modified)

@@ -1,0 +1,203 @@
+"""Which fragments a compaction rewrites together.
+
+    fragment        0    1    2    3    4    5    6       target: 10 rows
+    rows            5    5    5   20    5    3    4
+    deleted         .    .    .    .    .    .    .
+
+    candidates      n    n    n    .    n    n    n       n: small, only with a neighbour
+    bins           [0    1    2]       [4    5    6]      a: many deleted rows, also alone
+    tasks          [0    1    2]       [4    5    6]      a bin is cut where both parts are large
+
+Neighbours share a task only if the same indices cover them, as an index covers a fragment either
+wholly or not at all. Source: docs/format/table.md, "Compaction".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import accumulate
+
+from pilum.errors import InvalidInputError
+from pilum.format.version import FileVersion
+from pilum.storage.base import Store
+from pilum.table.fragment import Fragment
+from pilum.table.manifest import Manifest
+from pilum.table.upkeep.reuse_index import Coverage
+
+__all__ = ["CompactionOptions", "plan_compaction", "require_consistent", "source_bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    """What to compact, and how to write it.
+
+    Attributes:
+        target_rows_per_fragment: Fragments with fewer rows are small; new ones have as many or
+            more, but fewer than twice as many.
+        target_bytes_per_fragment: A fragment whose data files have this size is not small, however
+            few its rows are; new ones get no further rows from there on.
+        max_rows_per_group: Rows that files of version 0.1 keep together.
+        max_bytes_per_file: A new file that has grown to this size gets no further rows.
+        materialize_deletions: Whether fragments are rewritten because of their deleted rows alone.
+        materialize_deletions_threshold: From which share of deleted rows on.
+        records_moves: Whether to record where rows went even if no index needs it yet; None to do
+            it where it is needed.
+        num_threads: Tasks that run at a time; None for as many as the memory limit allows.
+        batch_size: Rows that are read at a time; None for the default.
+        memory_limit_bytes: What all tasks that run at a time may take together.
+        max_source_fragments: No more fragments are rewritten.
+        max_source_rows: No more rows are rewritten.
+        max_source_bytes: No more bytes of data files are rewritten.
+        excluded_fragment_ids: These fragments stay, and nobody reaches over them.
+        version: File version to write; None for that of the table.
+    """
+
+    target_rows_per_fragment: int = 1024 * 1024
+    target_bytes_per_fragment: int = 90 << 30
+    max_rows_per_group: int = 1024
+    max_bytes_per_file: int = 90 << 30
+    materialize_deletions: bool = True
+    materialize_deletions_threshold: float = 0.1
+    records_moves: bool | None = None
+    num_threads: int | None = None
+    batch_size: int | None = None
+    memory_limit_bytes: int = 1 << 30
+    max_source_fragments: int | None = None
+    max_source_rows: int | None = None
+    max_source_bytes: int | None = None
+    excluded_fragment_ids: tuple[int, ...] = ()
+    version: FileVersion | None = None
+
+
+class _Candidacy(Enum):
+    ALONE = 1
+    WITH_NEIGHBOURS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    fragment: Fragment
+    candidacy: _Candidacy
+    indices: frozenset[int]
+
+
+def plan_compaction(
+    store: Store, manifest: Manifest, options: CompactionOptions
+) -> list[tuple[Fragment, ...]]:
+    """Plans a compaction.
+
+    Args:
+        store: Where the table is; only long details of indices are read.
+        manifest: The version.
+        options: What to compact.
+
+    Returns:
+        Fragments, in scan order, that become new fragments together.
+
+    Raises:
+        UnsupportedFeatureError: If an index does not tell what it covers.
+        CorruptFileError: If the indices are damaged.
+    """
+    coverage = Coverage(store, manifest)
+    tasks = [
+        task
+        for found in _bins(manifest.fragments, coverage, options)
+        for task in _split(found, options)
+    ]
+    return list(_limited(tasks, options))
+
+
+def source_bytes(fragments: Iterable[Fragment]) -> int:
+    """Bytes of the data files; those of unknown size count as nothing."""
+    return sum(file.size_bytes or 0 for fragment in fragments for file in fragment.files)
+
+
+def _candidacy(fragment: Fragment, options: CompactionOptions) -> _Candidacy | None:
+    if options.materialize_deletions and fragment.physical_rows:
+        share = fragment.num_deleted_rows / fragment.physical_rows
+        if share > options.materialize_deletions_threshold:
+            return _Candidacy.ALONE
+    if fragment.physical_rows >= options.target_rows_per_fragment:
+        return None
+    is_wide = source_bytes([fragment]) >= options.target_bytes_per_fragment
+    return None if is_wide else _Candidacy.WITH_NEIGHBOURS
+
+
+def _bins(
+    fragments: Iterable[Fragment], coverage: Coverage, options: CompactionOptions
+) -> Iterator[list[Fragment]]:
+    """Neighbours that may be rewritten together, and are worth it."""
+    found: list[_Candidate] = []
+    excluded = set(options.excluded_fragment_ids)
+    for fragment in fragments:
+        candidacy = None if fragment.id in excluded else _candidacy(fragment, options)
+        if candidacy is None:
+            yield from _worthwhile(found)
+            found = []
+            continue
+        candidate = _Candidate(fragment, candidacy, coverage.indices_of(fragment.id))
+        if found and found[-1].indices != candidate.indices:
+            yield from _worthwhile(found)
+            found = []
+        found.append(candidate)
+    yield from _worthwhile(found)
+
+
+def _worthwhile(found: list[_Candidate]) -> Iterator[list[Fragment]]:
+    if len(found) > 1 or (found and found[0].candidacy is _Candidacy.ALONE):
+        yield [candidate.fragment for candidate in found]
+
+
+def _split(fragments: list[Fragment], options: CompactionOptions) -> Iterator[tuple[Fragment, ...]]:
+    """Cuts a bin wherever enough is on both sides."""
+    rows = [0, *accumulate(fragment.num_rows for fragment in fragments)]
+    sizes = [0, *accumulate(source_bytes([fragment]) for fragment in fragments)]
+
+    def is_enough(start: int, stop: int) -> bool:
+        has_rows = rows[stop] - rows[start] >= options.target_rows_per_fragment
+        return has_rows or sizes[stop] - sizes[start] >= options.target_bytes_per_fragment
+
+    start, end = 0, len(fragments)
+    for stop in range(1, end):
+        if is_enough(start, stop) and is_enough(stop, end):
+            yield tuple(fragments[start:stop])
+            start = stop
+    yield tuple(fragments[start:])
+
+
+def _limited(
+    tasks: list[tuple[Fragment, ...]], options: CompactionOptions
+) -> Iterator[tuple[Fragment, ...]]:
+    """Whole tasks from the first on, while all limits hold."""
+    fragments = rows = size = 0
+    for task in tasks:
+        fragments += len(task)
+        rows += sum(fragment.num_rows for fragment in task)
+        size += source_bytes(task)
+        if (
+            _exceeds(fragments, options.max_source_fragments)
+            or _exceeds(rows, options.max_source_rows)
+            or _exceeds(size, options.max_source_bytes)
+        ):
+            return
+        yield task
+
+
+def _exceeds(value: int, limit: int | None) -> bool:
+    return limit is not None and value > limit
+
+
+def require_consistent(options: CompactionOptions, manifest: Manifest) -> None:
+    """Checks options against a table.
+
+    Raises:
+        InvalidInputError: If the wanted file version is not one that can stand beside the table's.
+    """
+    own = manifest.data_version
+    wanted = options.version or own
+    if FileVersion.LEGACY in {own, wanted} and wanted is not own:
+        raise InvalidInputError(
+            f"data_storage_version: files of version {wanted} cannot stand beside those of {own}"
+        )

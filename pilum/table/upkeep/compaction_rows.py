@@ -1,0 +1,154 @@
+"""The rows of fragments as they are written again: without deleted ones, blobs with payloads.
+
+    descriptors    inline, packed, dedicated    ──▶    data
+                   external                     ──▶    uri, position, size
+
+Payloads are in memory for a part of a batch only, so that about `_PAYLOAD_BYTES` of them are at
+hand, or one that is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.blocks import validity_mask
+from pilum.container.blobs import map_blobs
+from pilum.errors import UnsupportedFeatureError
+from pilum.format.blobs import GIVEN_V2, BlobKind, given
+from pilum.format.schema import Field, Schema
+from pilum.table.fragment import Fragment
+from pilum.table.scanning.blobs import payloads
+from pilum.table.scanning.files import FragmentReader
+from pilum.table.scanning.scan import ScanOptions, scan
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["live_rows", "with_payloads", "written_schema"]
+
+_PAYLOAD_BYTES = 32 * 1024 * 1024
+
+
+def written_schema(snapshot: Snapshot) -> Schema:
+    """What the rows are written with."""
+    return given(snapshot.schema)
+
+
+def live_rows(
+    snapshot: Snapshot, fragments: Sequence[Fragment], batch_size: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Reads the rows of fragments that are not deleted, in order.
+
+    Args:
+        snapshot: A version that has the fragments.
+        fragments: Of the version.
+        batch_size: Rows per batch; None for the default.
+
+    Yields:
+        Batches of `written_schema`.
+
+    Raises:
+        CorruptFileError: If a file is damaged.
+        UnsupportedFeatureError: If blobs refer to a base path.
+    """
+    part = replace(snapshot, manifest=replace(snapshot.manifest, fragments=tuple(fragments)))
+    if snapshot.described is snapshot.schema:
+        yield from scan(part, ScanOptions(batch_size=batch_size))
+        return
+    for fragment in fragments:
+        options = ScanOptions(batch_size=batch_size, fragment_ids=(int(fragment.id),))
+        home = FragmentReader.of(snapshot.session, snapshot.store, fragment)
+        for batch in scan(part, options):
+            yield from with_payloads(home, snapshot.schema, batch)
+
+
+def with_payloads(
+    home: FragmentReader, schema: Schema, batch: pa.RecordBatch
+) -> Iterator[pa.RecordBatch]:
+    """The rows with payloads in place of descriptors, a part of them at a time.
+
+    Args:
+        home: The fragment that they are of.
+        schema: Of the table.
+        batch: All columns, as a scan gives them.
+
+    Yields:
+        Batches of `written_schema`.
+
+    Raises:
+        CorruptFileError: If a file is damaged.
+        UnsupportedFeatureError: If blobs refer to a base path.
+    """
+    if batch.num_rows > 1 and _payload_bytes(schema, batch) > _PAYLOAD_BYTES:
+        half = batch.num_rows // 2
+        yield from with_payloads(home, schema, batch.slice(0, half))
+        yield from with_payloads(home, schema, batch.slice(half))
+        return
+    columns = [
+        map_blobs(field, column, partial(_given, home))
+        for field, column in zip(schema.fields, batch.columns, strict=True)
+    ]
+    yield pa.RecordBatch.from_arrays(columns, schema=given(schema).arrow)
+
+
+def _payload_bytes(schema: Schema, batch: pa.RecordBatch) -> int:
+    total = 0
+
+    def add(field: Field, descriptors: pa.Array) -> pa.Array:
+        nonlocal total
+        sizes = descriptors.field("size").fill_null(0).to_numpy()
+        there = ~_is_external(field, descriptors) & validity_mask(descriptors)
+        total += int(sizes[there].sum())
+        return descriptors
+
+    for field, column in zip(schema.fields, batch.columns, strict=True):
+        map_blobs(field, column, add)
+    return total
+
+
+def _is_external(field: Field, descriptors: pa.Array) -> NDArray[np.bool_]:
+    if field.blob_version == 1:
+        return np.zeros(len(descriptors), np.bool_)
+    kinds = descriptors.field("kind").fill_null(0).to_numpy(zero_copy_only=False)
+    return np.asarray((kinds == BlobKind.EXTERNAL) & validity_mask(descriptors))
+
+
+def _given(home: FragmentReader, field: Field, descriptors: pa.Array) -> pa.Array:
+    """Blobs as users would write them."""
+    if field.blob_version == 1:
+        return payloads(home, field, descriptors)
+    external = _is_external(field, descriptors)
+    alive = validity_mask(descriptors)
+    own = _masked(descriptors, alive & ~external)
+    uris = _masked_values(descriptors, "blob_uri", external)
+    if external.any() and descriptors.field("blob_id").to_numpy()[external].any():
+        raise UnsupportedFeatureError(f"column {field.name!r}: blobs below a base path")
+    children = [
+        payloads(home, field, own),
+        uris,
+        _masked_values(descriptors, "position", external),
+        _masked_values(descriptors, "size", external),
+    ]
+    fields = [member.arrow for member in GIVEN_V2]
+    mask = None if alive.all() else pa.array(~alive)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+def _masked(descriptors: pa.Array, wanted: NDArray[np.bool_]) -> pa.Array:
+    """The descriptors with nulls for those that are not wanted."""
+    if wanted.all():
+        return descriptors
+    children = [descriptors.field(index) for index in range(descriptors.type.num_fields)]
+    return pa.StructArray.from_arrays(
+        children, fields=list(descriptors.type), mask=pa.array(~wanted)
+    )
+
+
+def _masked_values(descriptors: pa.Array, name: str, wanted: NDArray[np.bool_]) -> pa.Array:
+    """A member, null where it is not wanted."""
+    rows = np.arange(len(descriptors))
+    return descriptors.field(name).take(pa.array(rows, mask=~wanted))

@@ -1,0 +1,236 @@
+"""The files of a table by their names, and which of them its manifests refer to.
+
+    _versions/.tmp…                                     what a killed writer left
+    _versions/{…}.manifest-{uuid}                       the same, beside {…}.manifest
+    _transactions/{…}.txn
+    _deletions/{…}.arrow, {…}.bin
+    _indices/{uuid}/…                                   referred to by the folder
+    data/{stem}.lance
+    data/{stem}/{32 binary digits}.blob                 live and go with data/{stem}.lance
+
+Nothing else is looked at: other files in these folders are somebody else's. A file is *referred to*
+by its key: its path, that of its data file, or its folder. Source: docs/format/table.md, "Files".
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
+from pilum.format.pb import table_pb2
+from pilum.storage.ahead import at_once
+from pilum.storage.base import Entry, Store
+from pilum.table.deletions.deletion_file import DeletionFile
+from pilum.table.features import require_writable
+from pilum.table.manifest_file import decode_message, load_files_and_indices
+from pilum.table.names import (
+    DATA_FOLDER,
+    DELETIONS_FOLDER,
+    TRANSACTIONS_FOLDER,
+    VERSIONS_FOLDER,
+    ManifestName,
+    data_path,
+    final_name,
+    index_folder,
+    transaction_path,
+)
+
+__all__ = [
+    "FileKind",
+    "OwnedFile",
+    "References",
+    "all_references",
+    "fragment_keys",
+    "index_folder_of",
+    "owned_files",
+    "references",
+]
+
+_INDICES_FOLDER = "_indices"
+_READ_AT_ONCE = 64
+_TEMPORARY = ".tmp"
+_SIDECAR = re.compile(r"[01]{32}\.blob")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class FileKind(Enum):
+    """What a file of a table is for; the names are those of `cleanup_old_versions`."""
+
+    MANIFEST = "manifest"
+    TRANSACTION = "transaction"
+    DATA = "data"
+    DELETION = "deletion"
+    INDEX = "index"
+    TEMPORARY = "temporary"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedFile:
+    """One file of a table.
+
+    Attributes:
+        path: Below the root.
+        kind: What it is for.
+        key: What manifests refer to it by; "" for what they never refer to.
+        size: Bytes.
+        modified: When it was written last, seconds since 1970; None if nobody knows.
+    """
+
+    path: str
+    kind: FileKind
+    key: str
+    size: int
+    modified: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What one manifest says of files.
+
+    Attributes:
+        version: Its number.
+        timestamp: When it was committed, seconds since 1970.
+        fragments: Their messages. Those of neighbouring versions are mostly the same bytes, so
+            they are compared before anybody looks into them.
+        others: Keys of its transaction and of indices.
+    """
+
+    version: int
+    timestamp: float
+    fragments: Sequence[bytes]
+    others: Sequence[str]
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of all files.
+
+        Raises:
+            CorruptFileError: If a fragment is damaged.
+        """
+        return {*self.others, *fragment_keys(self.fragments)}
+
+
+def references(store: Store, path: str) -> References:
+    """Reads what a manifest refers to.
+
+    Files in base paths count as the table's own of the same name, so that they are never removed.
+
+    Raises:
+        NotFoundError: If there is no such manifest.
+        CorruptFileError: If it is damaged.
+        UnsupportedFeatureError: If it may refer to files in ways that this library does not know.
+    """
+    files, section = load_files_and_indices(store, path)
+    require_writable(files.reader_feature_flags, files.writer_feature_flags, path)
+    if files.HasField("fragment_tree"):
+        raise UnsupportedFeatureError(f"{path}: the manifest keeps its fragments in a tree")
+    others = list(map(index_folder_of, section.indices))
+    if files.transaction_file:
+        others.append(transaction_path(files.transaction_file))
+    stamp = files.timestamp
+    return References(
+        files.version, stamp.seconds + stamp.nanos / 1e9, list(files.fragments), others
+    )
+
+
+def all_references(store: Store, names: list[ManifestName]) -> Iterator[References]:
+    """What manifests refer to, in order; those that another cleanup removes meanwhile are gone.
+
+    Raises:
+        As `references`.
+    """
+    for start in range(0, len(names), _READ_AT_ONCE):
+        tasks = [partial(_read, store, name.path) for name in names[start : start + _READ_AT_ONCE]]
+        yield from filter(None, at_once(store, tasks))
+
+
+def _read(store: Store, path: str) -> References | None:
+    try:
+        return references(store, path)
+    except NotFoundError:
+        return None
+
+
+def fragment_keys(fragments: Iterable[bytes]) -> Iterator[str]:
+    """The keys of the files of fragments, given as messages.
+
+    Raises:
+        CorruptFileError: If one is damaged.
+    """
+    for data in fragments:
+        fragment = decode_message(table_pb2.DataFragment, data, "a fragment of a manifest")
+        for file in fragment.files:
+            yield data_path(file.path)
+        for overlay in fragment.overlays:
+            yield data_path(overlay.data_file.path)
+        if fragment.HasField("deletion_file"):
+            yield DeletionFile.from_proto(fragment.deletion_file).path(fragment.id)
+
+
+def index_folder_of(index: table_pb2.IndexMetadata) -> str:
+    """The folder of the files of an index, below the root.
+
+    Raises:
+        CorruptFileError: If its uuid is none.
+    """
+    if len(index.uuid.uuid) != 16:
+        raise CorruptFileError(f"a uuid of {len(index.uuid.uuid)} bytes", f"index {index.name!r}")
+    return index_folder(str(uuid.UUID(bytes=index.uuid.uuid)))
+
+
+def owned_files(store: Store) -> Iterator[OwnedFile]:
+    """All files of a table but manifests, notes and names, in no order."""
+    listed = list(store.list(VERSIONS_FOLDER))
+    names = {entry.name for entry in listed}
+    for entry in listed:
+        # A staged manifest may be that of a version for as long as the final one is not there.
+        if entry.name.startswith(_TEMPORARY) or final_name(entry.name) in names:
+            yield _temporary(VERSIONS_FOLDER, entry)
+    yield from _flat(store, TRANSACTIONS_FOLDER, (".txn",), FileKind.TRANSACTION)
+    yield from _flat(store, DELETIONS_FOLDER, (".arrow", ".bin"), FileKind.DELETION)
+    yield from _flat(store, DATA_FOLDER, (".lance",), FileKind.DATA)
+    for stem in list(store.folders(DATA_FOLDER)):
+        yield from _sidecars(store, stem)
+    for name in list(store.folders(_INDICES_FOLDER)):
+        if _UUID.fullmatch(name):
+            folder = f"{_INDICES_FOLDER}/{name}"
+            yield from _below(store, folder, folder)
+
+
+def _flat(
+    store: Store, folder: str, suffixes: tuple[str, ...], kind: FileKind
+) -> Iterator[OwnedFile]:
+    for entry in store.list(folder):
+        if entry.name.startswith(_TEMPORARY):
+            yield _temporary(folder, entry)
+        elif entry.name.endswith(suffixes):
+            path = f"{folder}/{entry.name}"
+            yield OwnedFile(path, kind, path, entry.size, entry.modified)
+
+
+def _sidecars(store: Store, stem: str) -> Iterator[OwnedFile]:
+    folder = f"{DATA_FOLDER}/{stem}"
+    for entry in store.list(folder):
+        if entry.name.startswith(_TEMPORARY):
+            yield _temporary(folder, entry)
+        elif _SIDECAR.fullmatch(entry.name):
+            path, key = f"{folder}/{entry.name}", f"{folder}.lance"
+            yield OwnedFile(path, FileKind.DATA, key, entry.size, entry.modified)
+
+
+def _below(store: Store, folder: str, key: str) -> Iterator[OwnedFile]:
+    for entry in store.list(folder):
+        path = f"{folder}/{entry.name}"
+        yield OwnedFile(path, FileKind.INDEX, key, entry.size, entry.modified)
+    for name in list(store.folders(folder)):
+        yield from _below(store, f"{folder}/{name}", key)
+
+
+def _temporary(folder: str, entry: Entry) -> OwnedFile:
+    path = f"{folder}/{entry.name}"
+    return OwnedFile(path, FileKind.TEMPORARY, "", entry.size, entry.modified)

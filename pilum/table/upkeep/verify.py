@@ -1,0 +1,321 @@
+"""A structural check of a table: what is missing, damaged, or referred to by nobody.
+
+    manifests      read, version equal to the name, ids of fragments distinct, transaction at hand
+    data files     there, of the recorded size, an intact end, as many rows as the fragment
+    deletions      there, decoded, as many rows as recorded
+    row ids        stable ones: one per row, none of them twice; versions of all rows
+    indices        their files there, of the recorded size
+    tags           name versions that exist
+    deep           all pages of one version are decoded, and payloads of blobs read
+
+Each file is looked at once, however many versions refer to it. Nothing is changed. Source:
+docs/format/table.md, "Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from pilum.container.open import open_file
+from pilum.errors import CorruptFileError, NotFoundError, PilumError
+from pilum.format.pb import table_pb2
+from pilum.storage.base import Entry, Store
+from pilum.table.counted import with_counted_rows
+from pilum.table.deletions.deletion_bytes import load_deletions
+from pilum.table.features import Feature
+from pilum.table.fragment import DataFile, Fragment
+from pilum.table.manifest import Manifest
+from pilum.table.manifest_file import load_manifest, load_manifest_and_transaction
+from pilum.table.names import (
+    DATA_FOLDER,
+    VERSIONS_FOLDER,
+    ManifestName,
+    data_path,
+    is_detached_name,
+    manifest_names,
+    transaction_path,
+)
+from pilum.table.places import data_file_place, own_store, with_bases
+from pilum.table.refs.tags import list_tags
+from pilum.table.row_ids.row_id_index import row_id_index
+from pilum.table.session import Session
+from pilum.table.snapshot import Snapshot
+from pilum.table.upkeep.compaction_rows import live_rows
+from pilum.table.upkeep.owned_files import index_folder_of, owned_files, references
+from pilum.table.versions import latest_manifest, list_manifests
+
+__all__ = ["Fault", "FaultKind", "Findings", "verify"]
+
+_FIRST_SIZED = (0, 3)
+_CACHE_BYTES = 16 * 1024 * 1024
+_NO_BYTES = 0
+
+OnRows = Callable[[int], None]
+
+
+class FaultKind(Enum):
+    """What is wrong with a file."""
+
+    MISSING = "missing"
+    DAMAGED = "damaged"
+    ORPHANED = "orphaned"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One file that is not as it should be.
+
+    Attributes:
+        kind: What is wrong.
+        path: Below the root of the table.
+        size: Bytes that it has; 0 if it is missing.
+        version: A version that refers to it; None for orphans.
+        what: In words.
+    """
+
+    kind: FaultKind
+    path: str
+    size: int
+    version: int | None
+    what: str
+
+
+@dataclass
+class Findings:
+    """What a check saw.
+
+    Attributes:
+        versions: Number of versions that were looked at.
+        files: Number of files that they refer to.
+        size: Bytes of those that are there.
+        faults: What is wrong.
+    """
+
+    versions: int = 0
+    files: int = 0
+    size: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+
+def verify(
+    snapshot: Snapshot,
+    *,
+    deep: bool,
+    all_versions: bool,
+    on_rows: OnRows = lambda num_rows: None,
+) -> Findings:
+    """Checks a table.
+
+    Args:
+        snapshot: The version whose pages a deep check decodes.
+        deep: Whether to decode pages.
+        all_versions: Whether to check all versions and look for orphans; else only this one.
+        on_rows: Told how many rows were decoded.
+    """
+    return _Check(snapshot).run(deep=deep, all_versions=all_versions, on_rows=on_rows)
+
+
+class _Check:
+    """The state of one check."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._store: Store = own_store(snapshot.store)
+        self._session = Session(_NO_BYTES, _CACHE_BYTES)  # no index is asked for twice
+        self._found = Findings()
+        latest_manifest(self._store)  # finishes one that an external store has decided about
+        self._sizes = {file.path: file.size for file in owned_files(self._store)}
+        self._listed = {entry.name: entry for entry in self._store.list(VERSIONS_FOLDER)}
+        self._seen: set[object] = set()
+        self._paths: set[str] = set()
+
+    def run(self, *, deep: bool, all_versions: bool, on_rows: OnRows) -> Findings:
+        for name in self._names():
+            if all_versions or name.version == self._snapshot.manifest.version:
+                self._check_version(name)
+        if all_versions:
+            self._check_tags()
+            self._look_for_orphans()
+        if deep:
+            for fragment in self._snapshot.manifest.fragments:
+                self._decode(fragment, on_rows)
+        self._found.files = len(self._paths)
+        self._found.size = sum(self._sizes.get(path, 0) for path in self._paths)
+        return self._found
+
+    def _names(self) -> list[ManifestName]:
+        try:
+            return manifest_names(self._listed, VERSIONS_FOLDER) or list_manifests(self._store)
+        except CorruptFileError as error:
+            self._fault(FaultKind.DAMAGED, VERSIONS_FOLDER, None, str(error))
+            parsed = map(ManifestName.parse, self._listed)
+            return sorted(filter(None, parsed))
+
+    def _check_version(self, name: ManifestName) -> None:
+        self._found.versions += 1
+        self._paths.add(name.path)
+        self._sizes[name.path] = self._entry(name).size
+        try:
+            manifest = load_manifest(self._store, name.path)
+            _, transaction = load_manifest_and_transaction(self._store, name.path)
+        except (PilumError, OSError) as error:
+            self._fault(FaultKind.DAMAGED, name.path, name.version, str(error))
+            return
+        if manifest.version != name.version:
+            what = f"it says version {manifest.version}"
+            self._fault(FaultKind.DAMAGED, name.path, name.version, what)
+        if contradiction := manifest.contradiction:
+            self._fault(FaultKind.DAMAGED, name.path, name.version, contradiction)
+        if manifest.transaction_file and transaction is None:
+            self._require(transaction_path(manifest.transaction_file), None, name.version)
+        self._check_indices(manifest)
+        store = with_bases(self._store, manifest.base_paths)
+        with suppress(PilumError, OSError):  # files say below what is wrong with them
+            manifest = with_counted_rows(store, manifest, self._session)
+        for fragment in manifest.fragments:
+            self._check_fragment(store, fragment, name.version)
+        if manifest.reader_flags & Feature.STABLE_ROW_IDS:
+            self._check_row_ids(Snapshot(store, manifest, self._session), name)
+
+    def _check_row_ids(self, snapshot: Snapshot, name: ManifestName) -> None:
+        try:
+            with suppress(NotFoundError):  # what is missing was said above
+                row_id_index(snapshot)
+                for reader in map(snapshot.reader, snapshot.manifest.fragments):
+                    _ = reader.created_at, reader.updated_at
+        except (PilumError, OSError) as error:
+            self._fault(FaultKind.DAMAGED, name.path, name.version, str(error))
+
+    def _check_indices(self, manifest: Manifest) -> None:
+        section = table_pb2.IndexSection.FromString(manifest.index_section)
+        for index in section.indices:
+            for file in () if index.HasField("base_id") else index.files:
+                path = f"{index_folder_of(index)}/{file.path}"
+                self._require(path, file.size_bytes or None, manifest.version)
+
+    def _check_fragment(self, store: Store, fragment: Fragment, version: int) -> None:
+        for file in fragment.files:
+            key = (file, fragment.physical_rows)
+            if key not in self._seen:
+                self._seen.add(key)
+                self._check_data_file(store, fragment, file, version)
+        deleted = fragment.deletion_file
+        if deleted is None:
+            return
+        path = deleted.path(fragment.id)
+        if deleted.base_id is not None:
+            place = f"{path} of base path {deleted.base_id}"
+            if place not in self._seen:
+                self._seen.add(place)
+                self._try(place, version, lambda: load_deletions(store, fragment))
+        elif self._require(path, None, version):
+            self._try(path, version, lambda: load_deletions(store, fragment))
+
+    def _check_data_file(
+        self, store: Store, fragment: Fragment, file: DataFile, version: int
+    ) -> None:
+        path = data_path(file.path)
+        # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
+        is_legacy = (file.major, file.minor) < _FIRST_SIZED
+        size = None if is_legacy else file.size_bytes
+        if file.base_id is not None:
+            place = f"{file.path} of base path {file.base_id}"
+            self._try(place, version, lambda: _check_end(store, fragment, file, size))
+        elif self._require(path, size, version):
+            self._try(path, version, lambda: _check_end(store, fragment, file, None))
+
+    def _decode(self, fragment: Fragment, on_rows: OnRows) -> None:
+        """Reads all rows, deleted ones included."""
+        whole = replace(fragment, deletion_file=None)
+        path = data_path(fragment.files[0].path) if fragment.files else DATA_FOLDER
+        snapshot = replace(self._snapshot, session=self._session)
+
+        def read() -> None:
+            for batch in live_rows(snapshot, [whole], None):
+                on_rows(batch.num_rows)
+
+        if not any(fault.path == path for fault in self._found.faults):
+            self._try(path, snapshot.manifest.version, read)
+
+    def _check_tags(self) -> None:
+        known = {name.version for name in self._names()}
+        try:
+            tags = list_tags(self._store)
+        except CorruptFileError as error:
+            self._fault(FaultKind.DAMAGED, "_refs/tags", None, str(error))
+            return
+        for name, tag in tags.items():
+            if tag.branch is None and tag.version not in known:
+                what = f"tag {name!r} names version {tag.version}, which does not exist"
+                self._fault(FaultKind.MISSING, f"_refs/tags/{name}.json", None, what)
+
+    def _look_for_orphans(self) -> None:
+        keys: set[str] = set()
+        try:
+            for path in self._manifest_paths():
+                keys |= references(self._store, path).keys
+        except (PilumError, OSError):
+            return  # nobody can tell what it refers to
+        for file in owned_files(self._store):
+            if file.key not in keys:
+                what = "no version refers to it"
+                self._found.faults.append(
+                    Fault(FaultKind.ORPHANED, file.path, file.size, None, what)
+                )
+
+    def _manifest_paths(self) -> list[str]:
+        names = (name for name in self._listed if ManifestName.parse(name) is not None)
+        attached = [f"{VERSIONS_FOLDER}/{name}" for name in names]
+        if not attached:
+            attached = [name.path for name in list_manifests(self._store)]
+        detached = filter(is_detached_name, self._listed)
+        return [*attached, *(f"{VERSIONS_FOLDER}/{name}" for name in detached)]
+
+    def _require(self, path: str, size: int | None, version: int) -> bool:
+        """Whether a file is there, with its size."""
+        if path in self._paths:
+            return False  # it was looked at for another version
+        self._paths.add(path)
+        found = self._sizes.get(path)
+        if found is None:
+            self._fault(FaultKind.MISSING, path, version, "there is no such file")
+            return False
+        if size is not None and found != size:
+            what = f"{found} bytes instead of {size}"
+            self._fault(FaultKind.DAMAGED, path, version, what)
+            return False
+        return True
+
+    def _try(self, path: str, version: int, check: Callable[[], object]) -> None:
+        try:
+            check()
+        except NotFoundError as error:
+            self._fault(FaultKind.MISSING, path, version, str(error))
+        except (PilumError, OSError) as error:
+            self._fault(FaultKind.DAMAGED, path, version, str(error))
+
+    def _fault(self, kind: FaultKind, path: str, version: int | None, what: str) -> None:
+        size = self._sizes.get(path, 0)
+        self._found.faults.append(Fault(kind, path, size, version, what))
+
+    def _entry(self, name: ManifestName) -> Entry:
+        file_name = name.path.rpartition("/")[2]
+        found = self._listed.get(file_name)
+        return found or next(one for one in self._store.list("") if one.name == file_name)
+
+
+def _check_end(store: Store, fragment: Fragment, file: DataFile, size: int | None) -> None:
+    """Opens a data file and compares it with the manifest."""
+    home, path = data_file_place(store, file)
+    reader = open_file(home.source(path, size))
+    try:
+        if reader.num_rows != fragment.physical_rows:
+            raise CorruptFileError(
+                f"rows: the manifest says {fragment.physical_rows}, the file {reader.num_rows}",
+                f"fragment {fragment.id}",
+            )
+    finally:
+        reader.source.close()
