@@ -192,7 +192,7 @@ def test_moves_of_rows_with_stable_ids_are_not_recorded(tmp_path: Path) -> None:
     for _ in range(2):
         rows = pa.table({"a": [1, 2]})
         dataset = pilum.write_dataset(rows, uri, mode="append", enable_stable_row_ids=True)
-    with pytest.raises(UnsupportedFeatureError, match="keep their ids"):
+    with pytest.raises(UnsupportedFeatureError, match="rows with stable ids"):
         dataset.optimize.compact_files(defer_index_remap=True)
     ids = dataset.to_table(columns=["_rowid"])
     assert dataset.optimize.compact_files().fragments_added == 1
