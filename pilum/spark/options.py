@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from pilum.errors import InvalidInputError
+from pilum.table.commits.jobs import JobKey
 
 __all__ = ["Options", "table_uri"]
 
@@ -20,8 +21,8 @@ T = TypeVar("T")
 
 _TRUTH = {"true": True, "false": False}
 _OF_THE_STORE = "storage."
-# Spark adds these when a table of its catalog is created.
-_OF_THE_CATALOG = ("provider", "location", "owner", "option.")
+# Spark adds these when a table of its catalog is created, and the last one to streams.
+_OF_SPARK = ("provider", "location", "owner", "option.", "checkpointlocation")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Options:
         max_rows_per_file: Writing: rows after which a new file is begun.
         max_bytes_per_file: Writing: bytes after which a new file is begun.
         data_storage_version: Writing: version of the files of a new or overwritten table.
+        txn_app_id: Writing: whose write it is, with `txn_version`; see `job_key`.
+        txn_version: Writing: its number, which grows with each write.
         storage_options: Settings of the store.
     """
 
@@ -58,6 +61,8 @@ class Options:
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | None = None
     data_storage_version: str | None = None
+    txn_app_id: str | None = None
+    txn_version: int | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -71,7 +76,7 @@ class Options:
         for key, text in given.items():
             if key.lower().startswith(_OF_THE_STORE):
                 access[key[len(_OF_THE_STORE) :]] = text
-            elif not key.lower().startswith(_OF_THE_CATALOG):
+            elif not key.lower().startswith(_OF_SPARK):
                 values[_name(key)] = _parse(key, text)
         if "path" not in values:
             raise InvalidInputError(
@@ -82,7 +87,16 @@ class Options:
         options = cls(**values, storage_options=access)
         if options.version is not None and options.as_of is not None:
             raise InvalidInputError('the options "version" and "asOf" exclude each other')
+        if (options.txn_app_id is None) != (options.txn_version is None):
+            raise InvalidInputError('the options "txnAppId" and "txnVersion" go together')
         return options
+
+    @property
+    def job_key(self) -> JobKey | None:
+        """What makes a write one that happens once: the table keeps the highest number."""
+        if self.txn_app_id is None or self.txn_version is None:
+            return None
+        return self.txn_app_id, self.txn_version
 
 
 def table_uri(path: str) -> str:
@@ -116,6 +130,12 @@ def _parse(key: str, text: str) -> Any:
 def _positive(text: str) -> int:
     if not text.strip().isdigit() or int(text) < 1:
         raise ValueError("expected a positive whole number")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.strip().isdigit():
+        raise ValueError("expected a whole number from 0")
     return int(text)
 
 
@@ -161,5 +181,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "max_rows_per_file": _positive,
     "max_bytes_per_file": _positive,
     "data_storage_version": str,
+    "txn_app_id": str,
+    "txn_version": _count,
 }
 _NAMES = {name.replace("_", ""): name for name in _PARSERS}

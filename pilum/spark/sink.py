@@ -52,6 +52,7 @@ class PilumWriter(DataSourceArrowWriter):
 
     def __init__(self, schema: StructType, options: Options, overwrite: bool) -> None:
         self.job = plan_write(schema, options, job_mode(options, overwrite))
+        self.key = options.job_key
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartCommit:
         """Writes the rows of one task."""
@@ -59,7 +60,8 @@ class PilumWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publishes the rows of all tasks as one version."""
-        commit_parts(self.job, [m.part for m in messages if isinstance(m, PartCommit)])
+        parts = [m.part for m in messages if isinstance(m, PartCommit)]
+        commit_parts(self.job, parts, idempotency_key=self.key)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deletes the files of a job that came to nothing."""

@@ -28,6 +28,7 @@ from pilum.expressions import BoundFilter, bind
 from pilum.spark.convert import check_fits, convert_batch, cut
 from pilum.spark.options import Options
 from pilum.spark.sink import PilumWriter
+from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
 from pilum.spark.types import exchange_schema, to_spark
 from pilum.table.open import open_table
 from pilum.table.scanning.scan import ScanOptions, scan_schema
@@ -70,6 +71,10 @@ class PilumDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> PilumWriter:
         """Appends (creating the table if there is none) or overwrites."""
         return PilumWriter(schema, Options.parse(dict(self.options)), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> PilumStreamWriter:  # noqa: N802
+        """Appends the rows of each micro-batch once, or replaces all rows by them."""
+        return stream_writer(schema, Options.parse(dict(self.options)), overwrite)
 
 
 class LanceDataSource(PilumDataSource):

@@ -1,0 +1,176 @@
+"""Streams into tables, by real queries, with the faults that exactly-once is about (S5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+from spark.helpers import files, version
+
+import pilum
+from pilum.errors import InvalidInputError
+from pilum.spark.options import Options
+from pilum.spark.source import PilumDataSource
+from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
+
+Drain = Callable[..., str]
+
+
+@pytest.fixture
+def incoming(tmp_path: Path) -> Path:
+    """A folder of JSON lines, one file per micro-batch."""
+    (tmp_path / "incoming").mkdir()
+    return tmp_path / "incoming"
+
+
+def arrive(incoming: Path, *ids: int) -> None:
+    """One more file, with these rows."""
+    number = len(list(incoming.iterdir()))
+    text = "".join(f'{{"id": {one}}}\n' for one in ids)
+    (incoming / f"{number:04d}.json").write_text(text)
+
+
+def rows_of(spark: SparkSession, incoming: Path) -> DataFrame:
+    reader = spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1)
+    return reader.json(str(incoming))
+
+
+def drain(frame: DataFrame, uri: str, checkpoint: Path, source: str = "pilum", **how: Any) -> str:
+    """Runs a query until nothing is left to read; returns its id."""
+    writer = frame.writeStream.format(source).option("checkpointLocation", str(checkpoint))
+    for name, value in how.items():
+        writer = getattr(writer, name)(value)
+    query = writer.trigger(availableNow=True).start(uri)
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    return str(query.id)
+
+
+def ids(uri: str) -> list[int]:
+    return sorted(pilum.dataset(uri).to_table()["id"].to_pylist())
+
+
+def forget(checkpoint: Path, batch: int) -> None:
+    """As if the driver had died before Spark noted that a batch is done."""
+    for path in (checkpoint / "commits").glob(f"*{batch}*"):
+        path.unlink()
+
+
+def test_each_micro_batch_is_one_commit_and_a_replayed_one_none(
+    spark: SparkSession, uri: str, incoming: Path, tmp_path: Path
+) -> None:
+    arrive(incoming, 0, 1)
+    arrive(incoming, 2)
+    query = drain(rows_of(spark, incoming), uri, tmp_path / "c")
+    assert (version(uri), ids(uri)) == (2, [0, 1, 2])
+    before = files(uri)
+
+    forget(tmp_path / "c", 1)
+    arrive(incoming, 3)
+    assert drain(rows_of(spark, incoming), uri, tmp_path / "c") == query
+    assert (version(uri), ids(uri)) == (3, [0, 1, 2, 3])
+    assert len(files(uri)) == len(before) + 1  # those of the replay are gone again
+    last = pilum.dataset(uri).last_commit(query)
+    assert last is not None
+    assert (last.app_version, last.version) == (2, 3)
+
+
+def test_batches_without_rows_change_nothing(
+    spark: SparkSession, uri: str, incoming: Path, tmp_path: Path
+) -> None:
+    for rows in ([], [1], []):
+        arrive(incoming, *rows)
+    drain(rows_of(spark, incoming), uri, tmp_path / "c")
+    assert (version(uri), ids(uri), len(files(uri))) == (2, [1], 1)
+
+
+def test_complete_mode_replaces_the_rows_once_per_batch(
+    spark: SparkSession, uri: str, incoming: Path, tmp_path: Path
+) -> None:
+    arrive(incoming, 1, 1, 2)
+    arrive(incoming, 1)
+    counts = rows_of(spark, incoming).groupBy("id").count()
+    drain(counts, uri, tmp_path / "c", outputMode="complete")
+    forget(tmp_path / "c", 1)
+    drain(counts, uri, tmp_path / "c", outputMode="complete")
+    assert version(uri) == 2
+    found = pilum.dataset(uri).to_table().sort_by("id").to_pylist()
+    assert found == [{"id": 1, "count": 3}, {"id": 2, "count": 1}]
+
+
+def test_a_stream_that_dies_at_a_commit_goes_on_with_nothing_lost_or_doubled(
+    spark: SparkSession, uri: str, incoming: Path, tmp_path: Path
+) -> None:
+    """Before the commit, and behind it with the answer lost; then orphans are counted."""
+    flag = str(tmp_path / "die")
+
+    # Within a function, so that Spark carries these classes to its other processes by value.
+    class Mortal(PilumStreamWriter):
+        def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+            when = Path(flag).read_text() if Path(flag).exists() else ""
+            if when == "before":
+                raise OSError("died before the commit")
+            super().commit(messages, batchId)
+            if when == "behind":
+                raise OSError("the answer was lost")
+
+    class MortalSource(PilumDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "mortal"
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> PilumStreamWriter:  # noqa: N802
+            return Mortal(schema, Options.parse(dict(self.options)), overwrite)
+
+    spark.dataSource.register(MortalSource)
+    checkpoint = tmp_path / "c"
+    frame = rows_of(spark, incoming)
+    for number, when in enumerate(("before", "behind")):
+        arrive(incoming, 2 * number, 2 * number + 1)
+        Path(flag).write_text(when)
+        with pytest.raises(PySparkException, match=r"died before|answer was lost"):
+            drain(frame, uri, checkpoint, "mortal")
+        Path(flag).unlink()
+        drain(frame, uri, checkpoint, "mortal")
+        assert ids(uri) == list(range(2 * number + 2))
+    assert version(uri) == 2
+
+    orphans = len(files(uri)) - 2
+    assert orphans == 1  # of the driver that died before its commit
+    table = pilum.dataset(uri)
+    table.cleanup_old_versions(retain_versions=1, delete_unverified=True)
+    assert len(files(uri)) - 2 == 0
+    assert ids(uri) == [0, 1, 2, 3]
+
+
+def test_writes_of_one_number_happen_once(spark: SparkSession, uri: str) -> None:
+    once = {"txnAppId": "nightly", "txnVersion": "7"}
+    for _ in range(2):
+        spark.range(3).write.format("pilum").mode("append").options(**once).save(uri)
+    assert (version(uri), ids(uri), len(files(uri))) == (1, [0, 1, 2], 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "create"}, "cannot create a table in every batch"),
+        ({"txnAppId": "a", "txnVersion": "1"}, "counts its batches itself"),
+    ],
+)
+def test_options_that_make_no_sense_for_a_stream(options: dict[str, str], message: str) -> None:
+    schema = StructType().add("id", "long")
+    with pytest.raises(InvalidInputError, match=message):
+        stream_writer(schema, Options.parse({"path": "/t", **options}), overwrite=False)
+
+
+def test_a_number_needs_an_application() -> None:
+    with pytest.raises(InvalidInputError, match="go together"):
+        Options.parse({"path": "/t", "txnVersion": "1"})
