@@ -449,3 +449,35 @@ def test_more_misuse_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be a key"):
         nested.merge_insert("k").when_matched_delete().execute(pa.table({"k": [[1]]}))
     assert files(dataset) == before
+
+
+def test_pairs_with_a_condition_are_deleted_and_the_others_updated(
+    dataset: pilum.LanceDataset,
+) -> None:
+    changes = pa.table({"k": [1, 2, 7, 8], "v": [-1, 21, 70, -8], "w": [*"ABGH"]})
+    done = (
+        dataset.merge_insert("k")
+        .when_matched_update_all("target.v < 100")
+        .when_matched_delete("source.v < 0")
+        .when_not_matched_insert_all("source.v > 0")
+        .execute(changes)
+    )
+    assert done == counts(inserted=1, updated=1, deleted=1)
+    assert sorted(row[1:] for row in rows(dataset)) == [
+        (21, "B"),
+        (30, "c"),
+        (40, "d"),
+        (70, "G"),
+    ]
+
+
+def test_pairs_are_deleted_by_condition_alone(dataset: pilum.LanceDataset) -> None:
+    changes = pa.table({"k": [1, 2, 3], "op": [*"DxD"]})
+    done = dataset.merge_insert("k").when_matched_delete("source.op = 'D'").execute(changes)
+    assert (done["num_deleted_rows"], done["num_updated_rows"]) == (2, 0)
+    assert [row[1] for row in rows(dataset)] == [20, 40]
+    twice = pa.table({"k": [2, 2], "op": [*"DD"]})
+    with pytest.raises(InvalidInputError, match="several rows of the source"):
+        dataset.merge_insert("k").when_matched_delete("source.op = 'D'").execute(twice)
+    with pytest.raises(ColumnNotFoundError, match="'target'"):
+        dataset.merge_insert("k").when_not_matched_insert_all("target.v = 1").execute(TABLE)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,7 @@ from pilum.table.writing.sidecars import discard_file
 from pilum.table.writing.write import WriteOptions, write_fragments
 
 __all__ = [
+    "Rewritten",
     "discarded_on_failure",
     "moved",
     "require_rewritable",
@@ -40,6 +42,20 @@ __all__ = [
 ]
 
 _SHIFT = np.uint64(32)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Rows that were written to new fragments, by one task of perhaps many.
+
+    Attributes:
+        fragments: The new ones, not yet part of any version.
+        addresses: uint64, shape (n,): where their first rows were, in the order in which they were
+            written; the rest is new.
+    """
+
+    fragments: tuple[Fragment, ...]
+    addresses: NDArray[np.uint64]
 
 
 def require_rewritable(snapshot: Snapshot) -> None:
@@ -53,15 +69,28 @@ def require_rewritable(snapshot: Snapshot) -> None:
 
 
 def write_rows(
-    snapshot: Snapshot, schema: Schema, batches: Iterable[pa.RecordBatch]
+    snapshot: Snapshot,
+    schema: Schema,
+    batches: Iterable[pa.RecordBatch],
+    file_name_prefix: str | None = None,
 ) -> tuple[Fragment, ...]:
     """Writes rows to new fragments in the version of the table's files.
+
+    Args:
+        snapshot: The version.
+        schema: What the files hold.
+        batches: The rows.
+        file_name_prefix: Tells whose files they are.
 
     Raises:
         OSError: If the store failed. Whatever is raised, no file is left.
     """
     # What refers to places outside of the table did so before.
-    options = WriteOptions(version=snapshot.manifest.data_version, allow_uris=True)
+    options = WriteOptions(
+        version=snapshot.manifest.data_version,
+        allow_uris=True,
+        file_name_prefix=file_name_prefix,
+    )
     return write_fragments(snapshot.store, schema, batches, options)
 
 
@@ -106,8 +135,7 @@ def rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, Deletion
 
 def moved(
     snapshot: Snapshot,
-    fragments: tuple[Fragment, ...],
-    addresses: NDArray[np.uint64],
+    parts: Iterable[Rewritten],
     rows: dict[FragmentId, DeletionVector],
     fields: Iterable[FieldId],
     inserts_keys: bool = False,
@@ -116,9 +144,7 @@ def moved(
 
     Args:
         snapshot: The version.
-        fragments: The new ones. If it fails, their files are removed.
-        addresses: Where their first rows were, in the order in which they were written; the rest
-            is new.
+        parts: The new fragments, in order. If it fails, their files are removed.
         rows: Physical rows that go from where they were, none of them deleted already.
         fields: Those that have other values.
         inserts_keys: See `Update.inserts_keys`.
@@ -126,15 +152,20 @@ def moved(
     Raises:
         OSError: If the store failed. Whatever is raised, no file is left.
     """
-    with discarded_on_failure(snapshot, fragments):
-        lineage = lineage_of_rows(snapshot, addresses)
-        fragments = with_lineage(fragments, lineage and lineage.to_update())
+    parts = tuple(parts)
+    with discarded_on_failure(snapshot, (one for part in parts for one in part.fragments)):
+        fragments = [one for part in parts for one in _with_lineage(snapshot, part)]
         found = mark_rows(snapshot, rows)
     return Update(
         found.updated,
         found.removed,
-        fragments,
+        tuple(fragments),
         fields_updated=tuple(fields),
         inserts_keys=inserts_keys,
         marked=found.marked,
     )
+
+
+def _with_lineage(snapshot: Snapshot, part: Rewritten) -> tuple[Fragment, ...]:
+    lineage = lineage_of_rows(snapshot, part.addresses)
+    return with_lineage(part.fragments, lineage and lineage.to_update())

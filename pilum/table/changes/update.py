@@ -6,7 +6,8 @@ filter ──▶ matching rows, whole ──▶ expressions ──▶ new fragme
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from pilum.expressions import BoundFilter, BoundProjection
 from pilum.table.changes.rewrite import (
+    Rewritten,
     moved,
     require_rewritable,
     rows_by_fragment,
@@ -27,7 +29,7 @@ from pilum.table.snapshot import Snapshot
 from pilum.table.upkeep.compaction_rows import written_schema
 from pilum.table.writing.align import align
 
-__all__ = ["update_rows"]
+__all__ = ["finish_update", "rewrite_matching", "update_rows"]
 
 
 def update_rows(
@@ -52,21 +54,55 @@ def update_rows(
         UnsupportedFeatureError: If rows of the table cannot be written anew.
         OSError: If the store failed. Whatever is raised, no file is left.
     """
+    part = rewrite_matching(snapshot, ScanOptions(filter=filter), values)
+    return finish_update(snapshot, [part], values), len(part.addresses)
+
+
+def rewrite_matching(
+    snapshot: Snapshot,
+    rows: ScanOptions,
+    values: Mapping[str, BoundProjection],
+    file_name_prefix: str | None = None,
+) -> Rewritten:
+    """Writes the changed rows of some fragments: what one task of an update does.
+
+    Args:
+        snapshot: The version.
+        rows: Which rows: by a filter, fragments and a range; its columns do not matter.
+        values: As for `update_rows`, and so are the errors.
+        file_name_prefix: Tells whose files they are.
+    """
     require_rewritable(snapshot)
     found: list[NDArray[np.uint64]] = []
-    fragments = write_rows(
-        snapshot, written_schema(snapshot), _changed(snapshot, filter, values, found)
-    )
-    addresses = np.concatenate(found) if found else np.empty(0, np.uint64)
+    schema = written_schema(snapshot)
+    changed = _changed(snapshot, rows, values, found)
+    fragments = write_rows(snapshot, schema, changed, file_name_prefix)
+    return Rewritten(fragments, np.concatenate([np.empty(0, np.uint64), *found]))
+
+
+def finish_update(
+    snapshot: Snapshot, parts: Iterable[Rewritten], values: Mapping[str, BoundProjection]
+) -> Update:
+    """Marks the rows where they were; the table does not change before the result is committed.
+
+    Args:
+        snapshot: The version.
+        parts: What `rewrite_matching` made of different rows of it.
+        values: The same as there.
+
+    Raises:
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    parts = tuple(parts)
+    addresses = np.concatenate([np.empty(0, np.uint64), *(part.addresses for part in parts)])
     fields = (field for name in values for field in snapshot.schema.by_name[name].walk())
-    rows = rows_by_fragment(addresses)
-    ids = (field.id for field in fields)
-    return moved(snapshot, fragments, addresses, rows, ids), len(addresses)
+    rows = rows_by_fragment(np.sort(addresses))
+    return moved(snapshot, parts, rows, (field.id for field in fields))
 
 
 def _changed(
     snapshot: Snapshot,
-    filter: BoundFilter | None,
+    rows: ScanOptions,
     values: Mapping[str, BoundProjection],
     found: list[NDArray[np.uint64]],
 ) -> Iterator[pa.RecordBatch]:
@@ -75,12 +111,11 @@ def _changed(
     names = snapshot.schema.names
     needs_ids = any(ROW_ID in value.columns for value in values.values())
     read = (*names, ROW_ADDRESS, *((ROW_ID,) if needs_ids else ()))
-    options = ScanOptions(columns=read, filter=filter)
-    for batch in scan(snapshot, options):
+    for batch in scan(snapshot, replace(rows, columns=read)):
         addresses = batch.column(ROW_ADDRESS).to_numpy()
         found.append(addresses)
         columns = [
             values[name].evaluate(batch) if name in values else batch.column(name) for name in names
         ]
-        rows = pa.RecordBatch.from_arrays(columns, names)
-        yield from map(alignment.batch, with_blobs(snapshot, addresses, rows))
+        changed = pa.RecordBatch.from_arrays(columns, names)
+        yield from map(alignment.batch, with_blobs(snapshot, addresses, changed))

@@ -1,0 +1,108 @@
+"""What a merge is to do, and which columns of the source go into the table.
+
+Source: docs/format/table.md, "Updates".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+
+from pilum.errors import SchemaMismatchError, UnsupportedFeatureError
+from pilum.expressions import BoundFilter, BoundProjection
+from pilum.format.blobs import has_blobs
+from pilum.format.schema import Schema
+from pilum.table.changes.join import require_joinable
+from pilum.table.snapshot import Snapshot
+from pilum.table.writing.align import Alignment, align
+
+__all__ = ["SOURCE", "TARGET", "Clauses", "Matched", "merged_columns"]
+
+SOURCE, TARGET = "source", "target"
+
+
+class Matched(Enum):
+    """What becomes of rows of the table that the source has too."""
+
+    LEFT = "left"
+    UPDATED = "updated"
+    DELETED = "deleted"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """What a merge does.
+
+    Attributes:
+        keys: Columns that are compared; at least one.
+        matched: What becomes of rows that match.
+        condition: Updates only pairs for which it is true; about `source.x` and `target.x`.
+        deletes: Deletes pairs for which it is true, before others are updated; about the same.
+        values: What columns are set to, of their type, about `source.x` and `target.x`; None to
+            take all columns of the source.
+        inserts: Whether rows of the source that do not match are added.
+        inserts_where: Of these, only those for which it is true; about `source.x`. None for all.
+        deletes_others: Whether rows of the table that do not match are deleted.
+        others: Of these, only those for which it is true; None for all.
+        inserts_primary_keys: Whether the keys are the primary key of the table, so that nobody may
+            add rows meanwhile.
+    """
+
+    keys: tuple[str, ...]
+    matched: Matched = Matched.LEFT
+    condition: BoundFilter | None = None
+    values: Mapping[str, BoundProjection] | None = None
+    inserts: bool = False
+    deletes_others: bool = False
+    others: BoundFilter | None = None
+    inserts_primary_keys: bool = False
+    deletes: BoundFilter | None = None
+    inserts_where: BoundFilter | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether columns of the source become columns of the table."""
+        return self.inserts or (self.matched is Matched.UPDATED and self.values is None)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What conditions and values name: `source.x`, `target.x`, `target.x.y`."""
+        conditions = [one for one in (self.condition, self.deletes) if one is not None]
+        columns = [one.columns for one in conditions]
+        columns += [one.columns for one in (self.values or {}).values()]
+        return tuple(name for names in columns for name in names)
+
+
+def merged_columns(snapshot: Snapshot, incoming: pa.Schema, clauses: Clauses) -> Alignment:
+    """How columns of a source become columns of the table; only its keys, if no others do.
+
+    Raises:
+        SchemaMismatchError: If the source does not fit the table.
+        InvalidInputError: If keys have a type that cannot be looked up.
+        UnsupportedFeatureError: For columns of blobs.
+    """
+    schema, keys = snapshot.schema, list(clauses.keys)
+    if missing := [name for name in keys if name not in incoming.names]:
+        raise SchemaMismatchError(f"the source lacks the key columns {missing}")
+    if not clauses.takes_all:
+        incoming = pa.schema([incoming.field(name) for name in keys])
+    if not clauses.inserts:  # nothing that the table has is missing in a row
+        present = (one for one in schema.fields if one.name in incoming.names)
+        schema = Schema(tuple(present), schema.metadata)
+    alignment = align(incoming, schema)
+    if blobs := [one.name for one in alignment.schema.fields if has_blobs(one)]:
+        raise UnsupportedFeatureError(
+            f"columns of blobs cannot be merged: {blobs}; leave them out, or delete and insert"
+        )
+    require_joinable(alignment.schema.project(keys).arrow)
+    if clauses.matched is Matched.UPDATED and clauses.values is None:
+        for one in alignment.schema.fields:
+            if one.ids != snapshot.schema.by_name[one.name].ids:
+                raise SchemaMismatchError(
+                    f"column {one.name!r} of the source lacks members that the table has"
+                )
+    return alignment

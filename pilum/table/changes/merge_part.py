@@ -1,0 +1,292 @@
+"""Writing what a merge changes and adds: of the whole source, or of the part that one task has.
+
+Updated rows are written in the order of the table, then those that are inserted. Of the table only
+rows are read that need other columns of it: those that the source does not have, or that a
+condition or expression names. Beside batches, memory holds some 40 bytes for each pair.
+
+Source: docs/format/table.md, "Updates".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, pairwise
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.errors import InvalidInputError
+from pilum.format.extension import storage_type
+from pilum.format.retype import retyped
+from pilum.format.schema import Schema
+from pilum.table.changes.join import Matches, join_keys
+from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched, merged_columns
+from pilum.table.changes.rewrite import (
+    Rewritten,
+    discarded_on_failure,
+    require_rewritable,
+    with_blobs,
+    write_rows,
+)
+from pilum.table.deletions.deletion_vector import bit_mask
+from pilum.table.fragment import Fragment
+from pilum.table.scanning.files import FragmentReader
+from pilum.table.scanning.take import take_addresses
+from pilum.table.scanning.windows import batches, rows_of_window
+from pilum.table.snapshot import Snapshot
+from pilum.table.upkeep.compaction_rows import written_schema
+from pilum.table.writing.align import Alignment, align
+from pilum.table.writing.spool import Spool
+
+__all__ = ["Merge", "MergedPart", "merge_part"]
+
+_BATCH_ROWS = 8192
+_MAX_PART_ROWS = 1 << 17
+
+
+@dataclass(frozen=True)
+class MergedPart:
+    """What became of some rows of the source, and of those of the table that they match.
+
+    Attributes:
+        rewritten: Updated rows, and behind them those that are inserted.
+        removed: uint64, shape (n,): addresses of the rows that are to be deleted, ascending.
+        num_inserted: How many rows are new.
+    """
+
+    rewritten: Rewritten
+    removed: NDArray[np.uint64]
+    num_inserted: int
+
+
+def merge_part(
+    snapshot: Snapshot,
+    spool: Spool,
+    clauses: Clauses,
+    matches: Matches,
+    file_name_prefix: str | None = None,
+) -> MergedPart:
+    """Writes changed and new rows of a part of the source: what one task of a merge does.
+
+    Args:
+        snapshot: The version.
+        spool: The part. All rows that match the same row of the table must be in one part.
+        clauses: What to do; rows that the source does not have are left to others.
+        matches: Of the part.
+        file_name_prefix: Tells whose files they are.
+
+    Raises:
+        InvalidInputError: As `merge_rows`, and so are the others.
+    """
+    require_rewritable(snapshot)
+    return Merge(snapshot, spool, clauses, file_name_prefix).write(matches)
+
+
+@dataclass
+class Merge:
+    """The state of one merge, or of a part of it."""
+
+    snapshot: Snapshot
+    spool: Spool
+    clauses: Clauses
+    file_name_prefix: str | None = None
+    changed: list[NDArray[np.uint64]] = field(default_factory=list)
+    removed: list[NDArray[np.uint64]] = field(default_factory=list)
+    num_inserted: int = 0
+
+    def matches(self) -> Matches:
+        """Looks the keys of the source up."""
+        self.aligned  # noqa: B018 - what does not fit is told before any file is read
+        return join_keys(self.snapshot, self.keys, map(self._keys, self.spool.batches))
+
+    def write(self, matches: Matches) -> MergedPart:
+        """Writes what is changed and what is new."""
+        source, matched = self.aligned, self.clauses.matched
+        if matched is Matched.REFUSED and len(matches):
+            raise InvalidInputError(
+                f"the source matches a row with {self._shown(matches.rows[0])}; nothing was merged"
+            )
+        if matched is Matched.DELETED:
+            self._require_once(matches.addresses, matches.rows, None)
+            self.removed.append(matches.addresses)
+        updated: Iterable[pa.RecordBatch] = ()
+        if len(matches) and (matched is Matched.UPDATED or self.clauses.deletes):
+            updated = self._updated(matches)
+        inserted = self._inserted(matches) if self.clauses.inserts else iter(())
+        fragments = self._write(updated, inserted, source)
+        none = np.empty(0, np.uint64)
+        rewritten = Rewritten(fragments, np.concatenate([none, *self.changed]))
+        return MergedPart(rewritten, np.concatenate([none, *self.removed]), self.num_inserted)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The key columns."""
+        return list(self.clauses.keys)
+
+    @cached_property
+    def aligned(self) -> Alignment:
+        """What of the source becomes columns of the table."""
+        return merged_columns(self.snapshot, self.spool.schema, self.clauses)
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self._aligned(self.keys).batch(batch.select(self.keys))
+
+    def _aligned(self, names: list[str]) -> Alignment:
+        by_name = self.aligned.schema.by_name
+        return Alignment(Schema(tuple(by_name[name] for name in names)))
+
+    def _shown(self, row: np.int64) -> str:
+        (values,) = self.spool.take(np.array([row]), self.keys).to_pylist()
+        return ", ".join(f"{name} = {value!r}" for name, value in values.items())
+
+    def _updated(self, matches: Matches) -> Iterator[pa.RecordBatch]:
+        """Matched rows with their new values, in the form of the table."""
+        schema = self.snapshot.schema
+        alignment = align(written_schema(self.snapshot).arrow, schema)
+        last = None
+        for start, stop in pairwise(self._cuts(matches)):
+            addresses, rows = matches.addresses[start:stop], matches.rows[start:stop]
+            pairs = self._pairs(addresses, rows)
+            deleted, kept = self._decided(pairs)
+            changes = deleted | kept
+            if not changes.any():
+                continue
+            self._require_once(addresses[changes], rows[changes], last)
+            last = addresses[changes][-1]
+            self.removed.append(addresses[deleted])
+            if not kept.any():
+                continue
+            pairs, addresses = pairs.filter(bit_mask(kept)), addresses[kept]
+            self.changed.append(addresses)
+            values = self._values(pairs)
+            yield from map(alignment.batch, with_blobs(self.snapshot, addresses, values))
+
+    def _decided(self, pairs: pa.RecordBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which pairs are deleted, and which of the others are updated."""
+        deletes, condition = self.clauses.deletes, self.clauses.condition
+        deleted = np.zeros(pairs.num_rows, dtype=np.bool_)
+        if deletes is not None:
+            deleted = deletes.mask(pairs).to_numpy(zero_copy_only=False)
+        if self.clauses.matched is not Matched.UPDATED:
+            return deleted, np.zeros_like(deleted)
+        if condition is None:
+            return deleted, ~deleted
+        return deleted, condition.mask(pairs).to_numpy(zero_copy_only=False) & ~deleted
+
+    def _cuts(self, matches: Matches) -> list[int]:
+        """Where pairs are cut into parts; with blobs, also where fragments end."""
+        cuts = {*range(0, len(matches), self._part_rows), len(matches)}
+        if self.snapshot.described is not self.snapshot.schema:
+            cuts.update((np.flatnonzero(np.diff(matches.addresses >> np.uint64(32))) + 1).tolist())
+        return sorted(cuts)
+
+    @cached_property
+    def _part_rows(self) -> int:
+        """How many pairs are worked on together."""
+        fragment = self.snapshot.manifest.fragments[0]
+        reader = FragmentReader.of(self.snapshot.session, self.snapshot.store, fragment)
+        fields = reader.fields(self.snapshot.described.fields)
+        return min(rows_of_window(fields, _BATCH_ROWS), _MAX_PART_ROWS)
+
+    def _require_once(
+        self, addresses: NDArray[np.uint64], rows: NDArray[np.int64], last: np.uint64 | None
+    ) -> None:
+        again = np.flatnonzero(addresses[1:] == addresses[:-1]) + 1
+        if last is not None and addresses[0] == last:
+            again = np.zeros(1, dtype=np.int64)
+        if len(again):
+            raise InvalidInputError(
+                "several rows of the source match one row of the table, with "
+                f"{self._shown(rows[again[0]])}; nothing was merged"
+            )
+
+    def _pairs(self, addresses: NDArray[np.uint64], rows: NDArray[np.int64]) -> pa.RecordBatch:
+        """Columns `source.x` and `target.x` of pairs: those that are needed."""
+        of_source, of_target = self._needed
+        columns = dict(_items(self._of_source(self.spool.take(rows, of_source))))
+        if of_target:
+            table = take_addresses(self.snapshot, addresses, of_target)
+            (target,) = batches([table], len(addresses))
+            columns |= {f"{TARGET}.{name}": column for name, column in _items(target)}
+        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+    def _of_source(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Columns of the source as `source.x`."""
+        if self.clauses.takes_all:
+            batch = self._aligned(batch.schema.names).batch(batch)
+        columns = [retyped(column, storage_type(column.type)) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(
+            columns, [f"{SOURCE}.{name}" for name in batch.schema.names]
+        )
+
+    @cached_property
+    def _needed(self) -> tuple[list[str], list[str]]:
+        """Columns of the source and of the table, for conditions and for values."""
+        read = [name.split(".")[:2] for name in self.clauses.reads]
+        source = {path[1]: None for path in read if path[0] == SOURCE}
+        target = {path[1]: None for path in read if path[0] == TARGET}
+        values = self.clauses.values
+        updates = self.clauses.matched is Matched.UPDATED
+        for name in self.snapshot.schema.names if updates else ():
+            if values is not None:
+                target |= {} if name in values else {name: None}
+            elif name in self.aligned.schema.by_name:
+                source[name] = None
+            else:
+                target[name] = None
+        return list(source) or self.keys[:1], list(target)
+
+    def _values(self, pairs: pa.RecordBatch) -> pa.RecordBatch:
+        names = self.snapshot.schema.names
+        values = self.clauses.values
+        columns = []
+        for name in names:
+            if values is not None and name in values:
+                columns.append(values[name].evaluate(pairs))
+            elif values is None and name in self.aligned.schema.by_name:
+                columns.append(pairs.column(f"{SOURCE}.{name}"))
+            else:
+                columns.append(pairs.column(f"{TARGET}.{name}"))
+        return pa.RecordBatch.from_arrays(columns, names)
+
+    def _inserted(self, matches: Matches) -> Iterator[pa.RecordBatch]:
+        """Rows of the source that match nothing, in the form of `aligned`."""
+        is_new = np.ones(self.spool.num_rows, dtype=np.bool_)
+        is_new[matches.rows] = False
+        first = 0
+        for batch in self.spool.batches:
+            part = is_new[first : first + batch.num_rows]
+            first += batch.num_rows
+            if self.clauses.inserts_where is not None:
+                where = self.clauses.inserts_where.mask(self._of_source(batch))
+                part = part & where.to_numpy(zero_copy_only=False)
+            num_new = int(part.sum())
+            self.num_inserted += num_new
+            if num_new:
+                found = batch if num_new == len(part) else batch.filter(bit_mask(part))
+                yield self.aligned.batch(found)
+
+    def _write(
+        self,
+        updated: Iterable[pa.RecordBatch],
+        inserted: Iterator[pa.RecordBatch],
+        source: Alignment,
+    ) -> tuple[Fragment, ...]:
+        """New rows that have all columns go behind the updated ones, others to files of their own.
+
+        So nulls of columns that the source does not have are not stored.
+        """
+        schema, prefix = written_schema(self.snapshot), self.file_name_prefix
+        if {one.ids for one in source.schema.fields} == {one.ids for one in schema.fields}:
+            inserted = (batch.select(schema.names) for batch in inserted)
+            return write_rows(self.snapshot, schema, chain(updated, inserted), prefix)
+        fragments = write_rows(self.snapshot, schema, updated, prefix)
+        with discarded_on_failure(self.snapshot, fragments):
+            return (*fragments, *write_rows(self.snapshot, source.schema, inserted, prefix))
+
+
+def _items(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
+    return zip(batch.schema.names, batch.columns, strict=True)
