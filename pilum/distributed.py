@@ -9,7 +9,8 @@
 What travels is small, frozen and made of plain values. A version is pinned by the driver and
 never looked up again. All files of a job carry its uuid in their names, and its one commit has
 that uuid too: so a commit whose answer was lost is found again, and an abort can tell whether
-the files that it is about to delete are part of the table. Source: docs/spark.md, "Commits".
+the files that it is about to delete are part of the table. A job that is given up leaves a mark,
+for tasks that are still running then. Source: docs/spark.md, "Commits".
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from pilum.container.open import default_version
 from pilum.errors import (
+    CommitError,
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
     InvalidInputError,
@@ -31,10 +33,12 @@ from pilum.errors import (
 from pilum.expressions import BoundFilter
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
+from pilum.storage.base import Store
 from pilum.table.commits.commit import commit
 from pilum.table.commits.commit_handler import TableStore
 from pilum.table.commits.jobs import JOB_PROPERTY, Job, JobKey
 from pilum.table.commits.landed import find_commit
+from pilum.table.commits.tombstones import is_tombstone, leave_tombstone, was_given_up
 from pilum.table.commits.transaction import Transaction
 from pilum.table.fragment import Fragment
 from pilum.table.open import open_table
@@ -289,11 +293,20 @@ def write_part(
 
     Returns:
         What `commit_parts` needs. If this fails, the files of the attempt are gone again.
+
+    Raises:
+        CommitError: If the job was given up meanwhile.
     """
     options = replace(job.options, file_name_prefix=f"{job.uuid}-{partition:05d}-{attempt}")
-    fragments = write_fragments(
-        open_table(job.uri, job.storage_options), job.schema, batches, options
-    )
+    store = open_table(job.uri, job.storage_options)
+    fragments = write_fragments(store, job.schema, batches, options)
+    if was_given_up(store, job.uuid):
+        for file in (file for fragment in fragments for file in fragment.files):
+            delete_data_file(store, file.path)
+        raise CommitError(
+            f"{job.uri}: the job {job.uuid} was given up while its task {partition} was still "
+            "writing; what that wrote is deleted"
+        )
     num_rows = sum(fragment.physical_rows for fragment in fragments)
     texts = tuple(json.dumps(fragment.to_json()) for fragment in fragments)
     return PartMessage(partition, attempt, num_rows, texts)
@@ -332,7 +345,7 @@ def commit_parts(
     transaction = Transaction(job.read_version, _operation(job, fragments), job.uuid, key)
     manifest = commit(store, transaction)
     if job.uuid not in manifest.transaction_file:
-        abort_parts(job)
+        _delete_files(store, job)
     return manifest.version
 
 
@@ -345,7 +358,9 @@ def _operation(job: WriteJob, fragments: tuple[Fragment, ...]) -> Operation:
 def abort_parts(job: WriteJob) -> int:
     """Deletes the files of a job, unless its commit went through.
 
-    Also those of attempts that nobody reported: the names of all of them begin with the uuid.
+    Also those of attempts that nobody reported: the names of all of them begin with the uuid. Tasks
+    that are still running delete theirs by themselves: an empty file tells them, which stays until
+    a cleanup removes it.
 
     Args:
         job: The job that is given up; no commit of it may be under way.
@@ -359,7 +374,13 @@ def abort_parts(job: WriteJob) -> int:
     store = open_table(job.uri, job.storage_options)
     if find_commit(store, job.uuid, job.read_version) is not None:
         return 0
-    names = [entry.name for entry in store.list(_DATA) if entry.name.startswith(job.uuid)]
+    leave_tombstone(store, job.uuid)
+    return _delete_files(store, job)
+
+
+def _delete_files(store: Store, job: WriteJob) -> int:
+    entries = (entry.name for entry in store.list(_DATA) if entry.name.startswith(job.uuid))
+    names = [name for name in entries if not is_tombstone(name, job.uuid)]
     for name in names:
         delete_data_file(store, name)
     return len(names)

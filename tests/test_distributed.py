@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+import pilum
 from pilum.commit import ExternalManifests
 from pilum.distributed import (
     Mode,
@@ -27,6 +29,7 @@ from pilum.distributed import (
 )
 from pilum.errors import (
     CommitConflictError,
+    CommitError,
     DatasetAlreadyExistsError,
     InvalidInputError,
     SchemaMismatchError,
@@ -202,6 +205,29 @@ def test_an_abort_deletes_the_files_of_its_job_only(uri: str) -> None:
     assert abort_parts(given_up) == 2
     commit_parts(going_on, [message])
     assert read(uri) == [0, 1, 2, 3]
+
+
+def test_a_task_that_outlives_its_job_deletes_its_files(uri: str) -> None:
+    """An abort lists files before the task has finished its own."""
+    write(uri, "create", range(3))
+    before = files(uri)
+    job = start_job(uri, SCHEMA, "append", WriteOptions(max_rows_per_file=1))
+
+    def late() -> Iterator[pa.RecordBatch]:
+        yield from rows(1, 2)
+        assert abort_parts(job) >= 1
+        yield from rows(3)
+
+    with pytest.raises(CommitError, match="was given up while its task 0 was still writing"):
+        write_part(job, late(), partition=0)
+    with pytest.raises(CommitError, match="given up"):
+        write_part(job, rows(4), partition=1)
+    (mark,) = set(files(uri)) - set(before)
+    assert mark == f"{job.uuid}-given-up.lance"
+    dataset = pilum.dataset(uri)
+    dataset.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert files(uri) == before
+    assert read(uri) == [0, 1, 2]
 
 
 def test_a_task_that_fails_leaves_no_file(uri: str) -> None:

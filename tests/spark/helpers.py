@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,17 @@ def version(uri: str) -> int:
 
 
 def files(uri: str) -> list[str]:
-    """The data files of a table, whether they are part of a version or not."""
-    return sorted(path.name for path in Path(uri, "data").glob("*"))
+    """The data files of a table, whether part of a version or not, but no marks of aborted jobs."""
+    names = (path.name for path in Path(uri, "data").glob("*"))
+    return sorted(name for name in names if not name.endswith("-given-up.lance"))
+
+
+def has_only(uri: str, expected: list[str], within_seconds: float = 30) -> bool:
+    """Whether these data files are left when tasks that Spark did not wait for have ended."""
+    deadline = time.monotonic() + within_seconds
+    while files(uri) != expected and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return files(uri) == expected
 
 
 def flaky(always: bool) -> Any:
