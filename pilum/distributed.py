@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Literal
 from uuid import uuid4
 
@@ -31,6 +32,7 @@ from pilum.errors import (
     InvalidInputError,
 )
 from pilum.expressions import BoundFilter
+from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
@@ -40,14 +42,19 @@ from pilum.table.commits.jobs import JOB_PROPERTY, Job, JobKey
 from pilum.table.commits.landed import find_commit
 from pilum.table.commits.tombstones import is_tombstone, leave_tombstone, was_given_up
 from pilum.table.commits.transaction import Transaction
+from pilum.table.evolution.add_columns import require_not_legacy
+from pilum.table.evolution.evolution import with_missing_columns
 from pilum.table.fragment import Fragment
+from pilum.table.manifest import Manifest
 from pilum.table.open import open_table
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
+from pilum.table.operations.merge import Merge, appended_to
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.scanning.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
-from pilum.table.writing.align import new_schema
+from pilum.table.writing.align import align, new_schema
+from pilum.table.writing.blob_inputs import schema_with_blobs_v2, with_blobs_v2
 from pilum.table.writing.sidecars import delete_data_file
 from pilum.table.writing.write import WriteOptions, write_fragments
 
@@ -187,9 +194,11 @@ class WriteJob:
         uuid: Of the job: of its transaction, and part of its file names.
         mode: "create" if there is no table yet, else what was asked for.
         read_version: The latest version when the job began, 0 if there was none.
-        schema: What the files hold.
+        schema: Columns that the table will have.
         options: How files are cut.
         storage_options: Settings of the store.
+        read_schema: Columns that the table has now, if an append brings more; else None.
+        stable_row_ids: Whether rows of a table that this creates keep their ids when they move.
     """
 
     uri: str
@@ -199,6 +208,8 @@ class WriteJob:
     schema: Schema
     options: WriteOptions = field(default_factory=WriteOptions)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    read_schema: Schema | None = None
+    stable_row_ids: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +247,8 @@ def start_job(
     *,
     version: FileVersion | None = None,
     storage_options: Mapping[str, str] | None = None,
+    schema_mode: Literal["merge"] | None = None,
+    stable_row_ids: bool = False,
 ) -> WriteJob:
     """Looks at the table and fixes what a write goes by. Writes nothing.
 
@@ -246,38 +259,87 @@ def start_job(
         options: How files are cut.
         version: Of the files; that of the table, or the default of a new one, if None.
         storage_options: Settings of the store.
+        schema_mode: "merge" adds the columns that a table lacks which is appended to.
+        stable_row_ids: Whether rows of a new table keep their ids when they move; a table that
+            exists stays as it is.
 
     Raises:
         DatasetAlreadyExistsError: If mode is "create" and there is a table.
-        InvalidInputError: If a new table cannot have such columns, or files of another version
-            were to be appended.
-        UnsupportedVersionError: If the table has files of a version that we do not write.
+        InvalidInputError: If a table cannot have such columns, or files of another version were
+            to be appended.
+        UnsupportedVersionError: If the table has files of a version that we do not write, or
+            that can have no more columns.
     """
     access = dict(storage_options or {})
-    store, uuid, options = open_table(uri, access), str(uuid4()), options or WriteOptions()
+    store = open_table(uri, access)
     location = uri if isinstance(store, TableStore) else store.uri
+    draft = _Draft(location, str(uuid4()), options or WriteOptions(), access)
     try:
-        latest = Snapshot.latest(store).manifest
+        latest = Snapshot.latest(store)
     except DatasetNotFoundError:
-        created = new_schema(schema)
-        version = version or default_version(created, has_sidecars=True)
-        options = replace(options, version=version)
-        return WriteJob(location, uuid, "create", 0, created, options, access)
+        return draft.new("create", schema, version, stable_row_ids=stable_row_ids)
     if mode == "create":
         raise DatasetAlreadyExistsError(
             f"{store.uri}: there is a table already; use mode append or overwrite"
         )
     if mode == "overwrite":
-        options = replace(options, version=version or latest.data_version)
-        created = new_schema(schema)
-        return WriteJob(location, uuid, mode, latest.version, created, options, access)
-    if version not in {None, latest.data_version}:
-        raise InvalidInputError(
-            f"{store.uri}: the table has files of version {latest.data_version}; "
-            f"{version} cannot be appended"
+        return draft.new(mode, schema, version, latest.manifest)
+    return draft.append(latest, schema, version, merges=schema_mode == "merge")
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What all jobs have, however the table is."""
+
+    uri: str
+    uuid: str
+    options: WriteOptions
+    access: Mapping[str, str]
+
+    def new(
+        self,
+        mode: Mode,
+        schema: pa.Schema,
+        version: FileVersion | None,
+        latest: Manifest | None = None,
+        *,
+        stable_row_ids: bool = False,
+    ) -> WriteJob:
+        """A job whose columns are those of the data."""
+        if version is None and latest is not None:
+            version = latest.data_version
+        version = version or default_version(new_schema(schema), has_sidecars=True)
+        if version.has_blobs_v2:
+            schema = schema_with_blobs_v2(schema)
+        created = new_schema(schema, latest.first_new_field_id if latest else 0)
+        read_version = latest.version if latest else 0
+        options = replace(self.options, version=version)
+        job = WriteJob(self.uri, self.uuid, mode, read_version, created, options, self.access)
+        return replace(job, stable_row_ids=stable_row_ids)
+
+    def append(
+        self, latest: Snapshot, schema: pa.Schema, version: FileVersion | None, *, merges: bool
+    ) -> WriteJob:
+        """A job whose columns are those of the table, and perhaps more."""
+        manifest = latest.manifest
+        if version not in {None, manifest.data_version}:
+            raise InvalidInputError(
+                f"{self.uri}: the table has files of version {manifest.data_version}; "
+                f"{version} cannot be appended"
+            )
+        options = replace(self.options, version=manifest.data_version)
+        job = WriteJob(
+            self.uri, self.uuid, "append", manifest.version, manifest.schema, options, self.access
         )
-    options = replace(options, version=latest.data_version)
-    return WriteJob(location, uuid, mode, latest.version, latest.schema, options, access)
+        if not merges:
+            return job
+        if manifest.data_version.has_blobs_v2:
+            schema = schema_with_blobs_v2(schema)
+        grown = with_missing_columns(manifest, schema)
+        if grown == manifest.schema:
+            return job
+        require_not_legacy(latest)
+        return replace(job, schema=grown, read_schema=manifest.schema)
 
 
 def write_part(
@@ -287,7 +349,8 @@ def write_part(
 
     Args:
         job: What the driver fixed.
-        batches: Rows with exactly the columns of `job.schema`.
+        batches: All of one schema. Columns are matched by name, as in `pilum.write_dataset`, and
+            nullable ones may be missing.
         partition: Number of the task.
         attempt: Which try of it; another try must have another number.
 
@@ -295,11 +358,13 @@ def write_part(
         What `commit_parts` needs. If this fails, the files of the attempt are gone again.
 
     Raises:
+        SchemaMismatchError: If the columns do not fit those of the job.
         CommitError: If the job was given up meanwhile.
     """
     options = replace(job.options, file_name_prefix=f"{job.uuid}-{partition:05d}-{attempt}")
     store = open_table(job.uri, job.storage_options)
-    fragments = write_fragments(store, job.schema, batches, options)
+    schema, aligned = _aligned(job, iter(batches))
+    fragments = write_fragments(store, schema, aligned, options)
     if was_given_up(store, job.uuid):
         for file in (file for fragment in fragments for file in fragment.files):
             delete_data_file(store, file.path)
@@ -310,6 +375,21 @@ def write_part(
     num_rows = sum(fragment.physical_rows for fragment in fragments)
     texts = tuple(json.dumps(fragment.to_json()) for fragment in fragments)
     return PartMessage(partition, attempt, num_rows, texts)
+
+
+def _aligned(
+    job: WriteJob, batches: Iterator[pa.RecordBatch]
+) -> tuple[Schema, Iterator[pa.RecordBatch]]:
+    """What the files of a task hold, and its batches in that form."""
+    first = next(batches, None)
+    if first is None:
+        return job.schema, batches
+    incoming, batches = first.schema, chain([first], batches)
+    if job.options.version.has_blobs_v2 and any(map(has_blobs, job.schema.fields)):
+        reader = with_blobs_v2(pa.RecordBatchReader.from_batches(incoming, batches))
+        incoming, batches = reader.schema, iter(reader)
+    alignment = align(incoming, job.schema)
+    return alignment.schema, map(alignment.batch, batches)
 
 
 def commit_parts(
@@ -342,17 +422,31 @@ def commit_parts(
     if job.mode == "append" and not fragments:
         return job.read_version
     key = {} if idempotency_key is None else {JOB_PROPERTY: Job(idempotency_key).property()}
-    transaction = Transaction(job.read_version, _operation(job, fragments), job.uuid, key)
+    operation = _operation(store, job, fragments)
+    transaction = Transaction(job.read_version, operation, job.uuid, key)
     manifest = commit(store, transaction)
     if job.uuid not in manifest.transaction_file:
         _delete_files(store, job)
     return manifest.version
 
 
-def _operation(job: WriteJob, fragments: tuple[Fragment, ...]) -> Operation:
-    if job.mode == "append":
+def _operation(store: Store, job: WriteJob, fragments: tuple[Fragment, ...]) -> Operation:
+    if job.mode != "append":
+        return Overwrite(
+            job.schema,
+            fragments,
+            empty_format=str(job.options.version),
+            stable_row_ids=job.stable_row_ids,
+        )
+    if job.read_schema is None:
         return Append(fragments)
-    return Overwrite(job.schema, fragments, empty_format=str(job.options.version))
+    return Merge(
+        job.schema,
+        appended_to(Snapshot.at(store, job.read_version).manifest, fragments),
+        preserves_nullability=True,
+        appended=fragments,
+        read_schema=job.read_schema,
+    )
 
 
 def abort_parts(job: WriteJob) -> int:

@@ -41,6 +41,7 @@ from pilum.table.commits.commit_handler import handler_of
 from pilum.table.names import NamingScheme
 from pilum.table.open import open_table
 from pilum.table.snapshot import Snapshot
+from pilum.table.writing.plain_form import plain_schema
 from pilum.table.writing.write import WriteOptions
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -287,3 +288,48 @@ def test_the_file_version_is_kept_unless_another_is_asked_for(uri: str) -> None:
     )
     with pytest.raises(InvalidInputError, match=r"files of version 2\.2; 2\.1 cannot"):
         start_job(uri, SCHEMA, "append", version=FileVersion.V2_1)
+
+
+def test_an_append_may_bring_columns(uri: str) -> None:
+    write(uri, "create", range(2))
+    more = pa.schema([("extra", pa.float64()), ("id", pa.int64())])
+    batch = pa.record_batch([[0.5], [2]], schema=more)
+    refused = start_job(uri, more, "append")
+    with pytest.raises(SchemaMismatchError, match="no column 'extra'"):
+        write_part(refused, [batch], partition=0)
+    job = start_job(uri, more, "append", schema_mode="merge")
+    message = write_part(job, [batch], partition=0)
+    write(uri, "append", range(3, 4))  # at the same time; it must not be lost
+    assert commit_parts(job, [message]) == commit_parts(job, [message]) == 3
+    assert pilum.dataset(uri).to_table().to_pydict() == {
+        "id": [0, 1, 3, 2],
+        "text": ["t0", "t1", "t3", None],
+        "extra": [None, None, None, 0.5],
+    }
+
+
+@pytest.mark.parametrize("version", [FileVersion.V2_1, FileVersion.V2_2])
+def test_rows_may_be_given_in_their_plain_form(uri: str, version: FileVersion) -> None:
+    """Binary for blobs, text for JSON: all that Spark has."""
+    schema = pa.schema(
+        [
+            pa.field("doc", pa.string(), metadata={"ARROW:extension:name": "arrow.json"}),
+            pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
+        ]
+    )
+    batch = pa.record_batch([['{"a": 1}', None], [b"payload", None]], schema=schema)
+    job = start_job(uri, schema, "create", version=version)
+    commit_parts(job, [write_part(job, [batch], partition=0)])
+    job = start_job(uri, plain_schema(latest(uri).schema), "append")
+    commit_parts(job, [write_part(job, [batch], partition=0)])
+    dataset = pilum.dataset(uri)
+    assert dataset.schema.field("doc").type == pa.json_()
+    table = dataset.to_table(blob_handling="all_binary")
+    assert table["blob"].to_pylist() == [b"payload", None] * 2
+    assert table["doc"].to_pylist() == ['{"a":1}', None] * 2
+
+
+def test_a_new_table_may_have_stable_row_ids(uri: str) -> None:
+    job = start_job(uri, SCHEMA, "create", stable_row_ids=True)
+    commit_parts(job, [write_part(job, rows(1), partition=0)])
+    assert latest(uri).has_stable_row_ids

@@ -22,7 +22,7 @@ from pilum.format.blobs import BLOB_V2
 from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
 from pilum.table.scanning.blobs import BlobPlace, object_at, read_places
 
-__all__ = ["blob_field", "ingested_batches", "with_blobs_v2"]
+__all__ = ["blob_field", "ingested_batches", "schema_with_blobs_v2", "with_blobs_v2"]
 
 _BLOB = b"lance-encoding:blob"
 _EXTENSION_NAME = b"ARROW:extension:name"
@@ -54,9 +54,14 @@ def blob_field(arrow: pa.StructType, field: Field, path: str) -> Field:
     return replace(field, children=tuple(Field.from_arrow(member, ids) for member in arrow))
 
 
+def schema_with_blobs_v2(schema: pa.Schema) -> pa.Schema:
+    """The schema of what `with_blobs_v2` gives."""
+    return pa.schema([_field(field) for field in schema], schema.metadata)
+
+
 def with_blobs_v2(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Brings plain binary that is marked as blobs to the form of version 2."""
-    schema = pa.schema([_field(field) for field in reader.schema], reader.schema.metadata)
+    schema = schema_with_blobs_v2(reader.schema)
     if schema.equals(reader.schema, check_metadata=True):
         return reader
     return pa.RecordBatchReader.from_batches(schema, _batches(reader, schema))
