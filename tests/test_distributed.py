@@ -216,7 +216,7 @@ def test_a_task_that_outlives_its_job_deletes_its_files(uri: str) -> None:
 
     def late() -> Iterator[pa.RecordBatch]:
         yield from rows(1, 2)
-        assert abort_parts(job) >= 1
+        abort_parts(job)
         yield from rows(3)
 
     with pytest.raises(CommitError, match="was given up while its task 0 was still writing"):
