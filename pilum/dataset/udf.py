@@ -52,6 +52,31 @@ class BatchUDF:
         """Calls the function."""
         return self.func(batch)
 
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The result as a record batch, with the columns that were announced.
+
+        Raises:
+            InvalidInputError: If it is something else, or has another number of rows.
+            SchemaMismatchError: If it has other columns.
+        """
+        result = self.func(batch)
+        if hasattr(result, "iloc"):  # pandas, which need not be installed
+            result = pa.RecordBatch.from_pandas(result, preserve_index=False)
+        if not isinstance(result, pa.RecordBatch):
+            raise InvalidInputError(
+                f"the function returned {type(result).__name__}, not a RecordBatch or DataFrame"
+            )
+        if result.num_rows != batch.num_rows:
+            raise InvalidInputError(
+                f"the function returned {result.num_rows} rows for {batch.num_rows}"
+            )
+        wanted = self.output_schema
+        if wanted is not None and not result.schema.equals(wanted):
+            raise SchemaMismatchError(
+                f"the function returned the columns\n{result.schema}\nand not\n{wanted}"
+            )
+        return result
+
 
 def batch_udf(
     output_schema: pa.Schema | None = None,
@@ -171,26 +196,7 @@ class Computation:
         found = None if self.checkpoint is None else self.checkpoint.batch(fragment, number)
         if found is not None and found.num_rows == batch.num_rows:
             return found
-        result = self._checked(self.function(batch), batch)
+        result = self.function.apply(batch)
         if self.checkpoint is not None:
             self.checkpoint.keep_batch(fragment, number, result)
-        return result
-
-    def _checked(self, result: Any, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The result as a record batch, with the columns that were announced."""
-        if hasattr(result, "iloc"):  # pandas, which need not be installed
-            result = pa.RecordBatch.from_pandas(result, preserve_index=False)
-        if not isinstance(result, pa.RecordBatch):
-            raise InvalidInputError(
-                f"the function returned {type(result).__name__}, not a RecordBatch or DataFrame"
-            )
-        if result.num_rows != batch.num_rows:
-            raise InvalidInputError(
-                f"the function returned {result.num_rows} rows for {batch.num_rows}"
-            )
-        wanted = self.function.output_schema
-        if wanted is not None and not result.schema.equals(wanted):
-            raise SchemaMismatchError(
-                f"the function returned the columns\n{result.schema}\nand not\n{wanted}"
-            )
         return result

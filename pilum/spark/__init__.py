@@ -12,5 +12,6 @@
 from __future__ import annotations
 
 from pilum.spark.frames import configure, count, read, register, write
+from pilum.spark.jobs.columns import add_columns, update_columns
 
-__all__ = ["configure", "count", "read", "register", "write"]
+__all__ = ["add_columns", "configure", "count", "read", "register", "update_columns", "write"]

@@ -160,6 +160,7 @@ def with_values(
     new: Schema,
     batches: Iterator[pa.RecordBatch],
     written: list[str],
+    file_name_prefix: str | None = None,
 ) -> Fragment:
     """The fragment with one more file.
 
@@ -169,6 +170,7 @@ def with_values(
         new: What the file is to hold.
         batches: Values of the rows that are not deleted, in order, of the types of `new`.
         written: Where to note the path of the file.
+        file_name_prefix: Put in front of the name of the file, to tell whose it is.
 
     Raises:
         SchemaMismatchError: If there are not as many rows as the fragment has.
@@ -188,6 +190,7 @@ def with_values(
         max_rows_per_file=fragment.physical_rows,
         max_bytes_per_file=_NO_LIMIT,
         version=snapshot.manifest.data_version,
+        file_name_prefix=file_name_prefix,
     )
     made = write_fragments(snapshot.store, new, batches, options)
     written += [file.path for one in made for file in one.files]

@@ -1,0 +1,270 @@
+"""Files with columns for one fragment each: new columns, or other values of columns that are there.
+
+    describe ──▶ the fields that the files hold          once, where the work is planned
+    write_column_file ──▶ ColumnFile                     for each fragment, on any machine
+    committed as Merge or DataReplacement                once for all, or for some at a time
+
+A finished file stays of use while its fragment keeps the files that the values were computed from:
+more rows may be deleted meanwhile, but none may come back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pilum.dataset.udf import BatchUDF, Function
+from pilum.dataset.updating import bind_values
+from pilum.dataset.values import computed
+from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError
+from pilum.expressions import BoundProjection, bind_projection
+from pilum.format.schema import Schema
+from pilum.table.add_columns import new_files, require_addable, with_values
+from pilum.table.align import align
+from pilum.table.evolution import with_new_columns
+from pilum.table.fragment import DataFile, Fragment
+from pilum.table.new_members import in_structs
+from pilum.table.scan import ScanOptions, scan
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["ColumnFile", "ColumnValues", "added_columns", "replaced_columns", "write_column_file"]
+
+
+@dataclass(frozen=True)
+class ColumnValues:
+    """How values of columns are computed: by expressions, or by a function of batches.
+
+    Attributes:
+        texts: Names and SQL expressions; None if there is a function.
+        function: Gets record batches.
+        schema: The columns that the function gives.
+        reads: The columns that the function gets; None for all.
+        batch_size: Rows per batch; None for 8,192.
+        where: Rows for which this SQL condition is not true keep their values; None for no such
+            condition. Only for columns that the table has.
+    """
+
+    texts: Mapping[str, str] | None = None
+    function: Function | None = None
+    schema: pa.Schema | None = None
+    reads: tuple[str, ...] | None = None
+    batch_size: int | None = None
+    where: str | None = None
+
+    def facts(self) -> dict[str, object]:
+        """What is known about the values, in JSON; the code of a function is not."""
+        return {
+            "texts": self.texts and dict(self.texts),
+            "schema": self.schema and str(self.schema),
+            "reads": self.reads,
+            "where": self.where,
+        }
+
+    @property
+    def udf(self) -> BatchUDF | None:
+        """The function, with what it gives."""
+        return None if self.function is None else BatchUDF(self.function, self.schema)
+
+
+@dataclass(frozen=True)
+class ColumnFile:
+    """A finished file.
+
+    Attributes:
+        fragment: As it was when the values were computed.
+        file: The file; None if the fragment has no row that is not deleted.
+    """
+
+    fragment: Fragment
+    file: DataFile | None
+
+    def fits(self, fragment: Fragment) -> bool:
+        """Whether a fragment, as it is now, can have the file."""
+        mine = self.fragment
+        same = (mine.id, mine.files, mine.physical_rows)
+        if same != (fragment.id, fragment.files, fragment.physical_rows):
+            return False
+        return mine.deletion_file in {None, fragment.deletion_file}
+
+    def is_in(self, fragment: Fragment) -> bool:
+        """Whether a fragment has the file."""
+        return self.file is not None and self.file.path in {one.path for one in fragment.files}
+
+    def to_json(self) -> str:
+        """The file as JSON."""
+        file = None if self.file is None else self.file.to_json()
+        return json.dumps({"fragment": self.fragment.to_json(), "file": file})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ColumnFile:
+        """Reads what `to_json` wrote.
+
+        Raises:
+            InvalidInputError: If it is something else.
+        """
+        try:
+            values = json.loads(text)
+            fragment, file = values["fragment"], values["file"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise InvalidInputError(f"not a file of columns: {text!r:.200}") from error
+        return cls(Fragment.from_json(fragment), file and DataFile.from_json(file))
+
+
+def added_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Schema]:
+    """All columns that there will be, and those that files of new columns hold.
+
+    Raises:
+        SchemaMismatchError: If a name is taken.
+        FilterError: If an expression does not parse or bind.
+        UnsupportedTypeError: If files of the table cannot hold a type.
+        UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and there is a member of
+            a column that it has.
+        InvalidInputError: If something else is wrong with the arguments.
+    """
+    if values.where is not None:
+        raise InvalidInputError("where: only for columns that the table has")
+    schema, new = with_new_columns(snapshot.manifest, _announced(snapshot, values))
+    require_addable(snapshot, new)
+    return schema, new
+
+
+def replaced_columns(snapshot: Snapshot, values: ColumnValues) -> Schema:
+    """The columns of the table that files of other values hold.
+
+    Raises:
+        ColumnNotFoundError: If the table lacks one.
+        FilterError: If an expression or the condition does not parse or bind.
+        SchemaMismatchError: If the results of a function do not fit.
+        UnsupportedTypeError: For columns of blobs.
+        UnsupportedVersionError: If the table is of version 0.1.
+        InvalidInputError: If something else is wrong with the arguments.
+    """
+    names = list(values.texts or values.schema.names if values.schema else values.texts or ())
+    if not names:
+        raise InvalidInputError("no columns to update")
+    if unknown := [name for name in names if name not in snapshot.schema.by_name]:
+        raise ColumnNotFoundError(f"no columns {unknown}; the columns are {snapshot.schema.names}")
+    new = Schema(tuple(snapshot.schema.field(name) for name in names))
+    require_addable(snapshot, new, replaces=True)
+    if values.texts is not None:
+        bind_values(values.texts, snapshot.schema, snapshot.described.arrow)
+    else:
+        align(_announced(snapshot, values), new)
+    _condition(snapshot, values)
+    return new
+
+
+def write_column_file(
+    snapshot: Snapshot,
+    fragment: Fragment,
+    new: Schema,
+    values: ColumnValues,
+    *,
+    replaces: bool,
+    file_name_prefix: str | None = None,
+) -> ColumnFile:
+    """Computes and writes the columns of one fragment; nothing of the table changes.
+
+    Args:
+        snapshot: The version.
+        fragment: One of its fragments.
+        new: What the file holds.
+        values: How they are computed.
+        replaces: Whether the table has the columns.
+        file_name_prefix: Put in front of the name of the file, to tell whose it is.
+
+    Raises:
+        FilterError: If an expression fails on a value.
+        SchemaMismatchError: If values do not fit.
+        InvalidInputError: If a function gives something else than it should.
+        OSError: If the store failed. Whatever is raised, also by the function, no file is left.
+    """
+    batches = (_replaced if replaces else _added)(snapshot, fragment, new, values)
+    with new_files(snapshot.store) as written:
+        grown = with_values(snapshot, fragment, new, batches, written, file_name_prefix)
+    return ColumnFile(fragment, grown.files[-1] if written else None)
+
+
+def _announced(snapshot: Snapshot, values: ColumnValues) -> pa.Schema:
+    if values.texts is not None:
+        return computed(snapshot, values.texts, None, ())[0]
+    if values.schema is None or not callable(values.function):
+        raise InvalidInputError("output_schema: needed for a function")
+    return values.schema
+
+
+def _added(
+    snapshot: Snapshot, fragment: Fragment, new: Schema, values: ColumnValues
+) -> Iterator[pa.RecordBatch]:
+    ids = (fragment.id,)
+    batches: Iterator[pa.RecordBatch]
+    if values.texts is not None:
+        _, batches = computed(snapshot, values.texts, values.batch_size, ids)
+    else:
+        batches = _results(snapshot, fragment, values)
+    alignment = align(_announced(snapshot, values), new)
+    return in_structs(snapshot, new, map(alignment.batch, batches), ids)
+
+
+def _results(
+    snapshot: Snapshot, fragment: Fragment, values: ColumnValues
+) -> Iterator[pa.RecordBatch]:
+    udf = values.udf
+    assert udf is not None
+    options = ScanOptions(values.reads, batch_size=values.batch_size, fragment_ids=(fragment.id,))
+    return map(udf.apply, scan(snapshot, options))
+
+
+def _condition(snapshot: Snapshot, values: ColumnValues) -> BoundProjection | None:
+    if values.where is None:
+        return None
+    found = bind_projection(values.where, snapshot.described.arrow)
+    if found.field.type != pa.bool_():
+        raise FilterError(f"where: expected a condition, found {found.field.type}")
+    return found
+
+
+def _replaced(
+    snapshot: Snapshot, fragment: Fragment, new: Schema, values: ColumnValues
+) -> Iterator[pa.RecordBatch]:
+    where = _condition(snapshot, values)
+    texts = values.texts or {}
+    bound = bind_values(texts, snapshot.schema, snapshot.described.arrow)
+    everything = tuple(snapshot.schema.names)
+    reads = () if values.function is None else values.reads or everything
+    for one in (*bound.values(), *([where] if where else [])):
+        reads += one.columns
+    wanted = (*reads, *(new.names if where else ())) or ("_rowid",)
+    columns = _without_covered(tuple(dict.fromkeys(wanted)))
+    options = ScanOptions(columns, batch_size=values.batch_size, fragment_ids=(fragment.id,))
+    arrow = new.arrow if values.schema is None else values.schema
+    alignment = align(arrow, new)
+    udf = values.udf
+    for batch in scan(snapshot, options):
+        if udf is None:
+            arrays = [one.evaluate(batch) for one in bound.values()]
+            fresh = pa.RecordBatch.from_arrays(arrays, list(bound))
+        else:
+            fresh = udf.apply(batch.select(values.reads or everything))
+        fresh = alignment.batch(fresh).select(new.names)
+        yield fresh if where is None else _chosen(where.evaluate(batch), fresh, batch)
+
+
+def _without_covered(names: tuple[str, ...]) -> tuple[str, ...]:
+    """A struct once, if some want it whole and some a member."""
+    parts = [name.split(".") for name in names]
+    above = [{".".join(part[:depth]) for depth in range(1, len(part))} for part in parts]
+    return tuple(name for name, path in zip(names, above, strict=True) if path.isdisjoint(names))
+
+
+def _chosen(mask: pa.Array, fresh: pa.RecordBatch, old: pa.RecordBatch) -> pa.RecordBatch:
+    """New values where the mask is true."""
+    mask = pc.fill_null(mask, False)
+    columns = [
+        pc.if_else(mask, fresh.column(name), old.column(name)) for name in fresh.schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=fresh.schema)

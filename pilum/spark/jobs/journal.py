@@ -1,0 +1,147 @@
+"""What a job has finished, so that it can go on after a failure: a folder of small objects.
+
+    {table}/_jobs/{job}/plan.json       what the job does, and to which fragments; written first
+    {table}/_jobs/{job}/{fragment}.json the file that was written for a fragment; by its task
+    {table}/_jobs/{job}/committed.json  the fragments whose files are committed, if not all are
+
+Each is written whole. The folder is part of no version; it is deleted when all is committed. Who
+wants it elsewhere names a location that the driver and all workers can reach.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pilum.dataset.column_files import ColumnFile
+from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
+from pilum.storage.base import Store
+from pilum.storage.open import open_store
+from pilum.table.open import open_table
+
+__all__ = ["JOBS_FOLDER", "Journal"]
+
+JOBS_FOLDER = "_jobs"
+_PLAN = "plan.json"
+_COMMITTED = "committed.json"
+_FRAGMENT = re.compile(r"[0-9]+\.json")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The journal of one job. Pickles.
+
+    Attributes:
+        uri: Location of the table.
+        job: Name of the job.
+        location: Where journals are; None for the table's own folder.
+        storage_options: Settings of the stores.
+    """
+
+    uri: str
+    job: str
+    location: str | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.job, str) or not _NAME.fullmatch(self.job):
+            raise InvalidInputError(
+                f"job: expected a name of up to 100 letters, digits, '.', '_' and '-', found "
+                f"{self.job!r}"
+            )
+
+    def begin(
+        self, facts: Mapping[str, Any], plan: Mapping[str, Any], *, anew: bool = False
+    ) -> dict[str, Any]:
+        """Notes what the job does; the plan that counts is that of its first run.
+
+        Args:
+            facts: What the job does.
+            plan: To which fragments.
+            anew: Whether this plan counts, whatever the first was.
+
+        Returns:
+            The plan that counts.
+
+        Raises:
+            InvalidInputError: If the name belongs to a job that does something else.
+            CorruptFileError: If the journal is damaged.
+        """
+        mine = json.loads(json.dumps({"facts": facts, "plan": plan}))
+        store, path = self._store(), self._path(_PLAN)
+        if anew:
+            store.put(path, json.dumps(mine).encode())
+        elif not store.put_if_absent(path, json.dumps(mine).encode()):
+            mine = self._begun(store, path, mine["facts"])
+        return dict(mine["plan"])
+
+    def _begun(self, store: Store, path: str, facts: Any) -> dict[str, Any]:
+        try:
+            found = json.loads(store.read(path))
+            begun, _ = found["facts"], dict(found["plan"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise CorruptFileError(f"no plan of a job: {error}", f"{store.uri}/{path}") from error
+        if begun != facts:
+            raise InvalidInputError(
+                f"job {self.job!r} was begun with {begun}, not {facts}; choose another name, or "
+                f"delete {store.uri}/{self._path('')}"
+            )
+        return dict(found)
+
+    def keep(self, finished: ColumnFile) -> None:
+        """Notes that a fragment has its file."""
+        path = self._path(f"{finished.fragment.id}.json")
+        self._store().put(path, finished.to_json().encode())
+
+    def finished(self) -> dict[int, ColumnFile]:
+        """The files of earlier runs that are still there, by fragment; damaged notes are not."""
+        store, table = self._store(), open_table(self.uri, self.storage_options)
+        found: dict[int, ColumnFile] = {}
+        sizes = {entry.name: entry.size for entry in table.list("data")}
+        for entry in store.list(self._path("").rstrip("/")):
+            if not _FRAGMENT.fullmatch(entry.name):
+                continue
+            try:
+                one = ColumnFile.from_json(store.read(self._path(entry.name)))
+            except (InvalidInputError, NotFoundError):
+                continue
+            if one.file is None or sizes.get(one.file.path) == one.file.size_bytes:
+                found[one.fragment.id] = one
+        return found
+
+    def keep_committed(self, fragments: Iterable[int]) -> None:
+        """Notes whose files are part of the table."""
+        self._store().put(self._path(_COMMITTED), json.dumps(sorted(fragments)).encode())
+
+    def committed(self) -> set[int]:
+        """The fragments whose files are part of the table, as far as it was noted.
+
+        Raises:
+            CorruptFileError: If the note is damaged.
+        """
+        store, path = self._store(), self._path(_COMMITTED)
+        try:
+            return {int(number) for number in json.loads(store.read(path))}
+        except NotFoundError:
+            return set()
+        except (ValueError, TypeError) as error:
+            raise CorruptFileError(f"no numbers: {error}", f"{store.uri}/{path}") from error
+
+    def remove(self) -> None:
+        """Deletes the journal: all is committed. The plan goes last."""
+        store = self._store()
+        names = [entry.name for entry in store.list(self._path("").rstrip("/"))]
+        for name in sorted(names, key=_PLAN.__eq__):
+            store.delete(self._path(name))
+
+    def _store(self) -> Store:
+        if self.location is not None:
+            return open_store(self.location, self.storage_options)
+        return open_table(self.uri, self.storage_options)
+
+    def _path(self, name: str) -> str:
+        return f"{self.job}/{name}" if self.location else f"{JOBS_FOLDER}/{self.job}/{name}"

@@ -1,0 +1,61 @@
+"""Tasks of Spark for items that are not rows, by interfaces that Spark Connect has too.
+
+    spark.range(0, n, 1, n)  ──mapInArrow──▶  task number, result as text  ──▶  driver
+
+Spark keeps the result of one attempt of each task; what others wrote is left behind under names
+of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from pilum.errors import InvalidInputError
+
+__all__ = ["attempt_name", "run_tasks"]
+
+T = TypeVar("T")
+
+_RESULT = pa.schema([("task", pa.int64()), ("result", pa.string())])
+
+
+def run_tasks(spark: SparkSession, items: Sequence[T], run: Callable[[T], str]) -> list[str]:
+    """Runs one task per item.
+
+    Args:
+        spark: The session.
+        items: Picklable, and together small: every task gets all of them.
+        run: Picklable; called in the tasks.
+
+    Returns:
+        The results, in the order of the items.
+    """
+    if not items:
+        return []
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield pa.record_batch([[number], [run(items[number])]], schema=_RESULT)
+
+    frame = spark.range(0, len(items), 1, len(items))
+    rows = frame.mapInArrow(work, "task bigint, result string").collect()
+    results: dict[int, str] = {row.task: row.result for row in rows}
+    return [results[number] for number in range(len(items))]
+
+
+def attempt_name() -> str:
+    """Tells attempts of the tasks of one job apart; to be called within a task.
+
+    Raises:
+        InvalidInputError: If there is no task.
+    """
+    context = TaskContext.get()
+    if context is None:
+        raise InvalidInputError("attempt_name: not within a task of Spark")
+    return f"{context.partitionId():05d}-{context.attemptNumber()}"
