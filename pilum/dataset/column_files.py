@@ -23,13 +23,13 @@ from pilum.dataset.values import computed
 from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError
 from pilum.expressions import BoundProjection, bind_projection
 from pilum.format.schema import Schema
-from pilum.table.add_columns import new_files, require_addable, with_values
-from pilum.table.align import align
-from pilum.table.evolution import with_new_columns
+from pilum.table.evolution.add_columns import new_files, require_addable, with_values
+from pilum.table.evolution.evolution import with_new_columns
+from pilum.table.evolution.new_members import in_structs
 from pilum.table.fragment import DataFile, Fragment
-from pilum.table.new_members import in_structs
-from pilum.table.scan import ScanOptions, scan
+from pilum.table.scanning.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
+from pilum.table.writing.align import align
 
 __all__ = ["ColumnFile", "ColumnValues", "added_columns", "replaced_columns", "write_column_file"]
 

@@ -33,15 +33,15 @@ from pilum.spark.jobs.functions import Form, OutputSchema, column_values
 from pilum.spark.jobs.journal import Journal
 from pilum.spark.jobs.tasks import attempt_name, run_tasks
 from pilum.spark.options import table_uri
-from pilum.table.add_columns import add_null_columns, merge_of
-from pilum.table.commit import commit
+from pilum.table.commits.commit import commit
+from pilum.table.commits.jobs import JOB_PROPERTY, Job
+from pilum.table.commits.transaction import Transaction
+from pilum.table.evolution.add_columns import add_null_columns, merge_of
 from pilum.table.fragment import Fragment
-from pilum.table.jobs import JOB_PROPERTY, Job
 from pilum.table.open import open_table
 from pilum.table.operations.base import Operation
 from pilum.table.operations.data_replacement import DataReplacement, Replacement
 from pilum.table.snapshot import Snapshot
-from pilum.table.transaction import Transaction
 
 __all__ = ["add_columns", "update_columns"]
 

@@ -3,8 +3,8 @@
     table     doc: JSON, binary    b: blob descriptors    n: int64
     plain     doc: string          b: large_binary        n: int64
 
-For those who know types by their storage only, such as Spark. `pilum.table.align` and
-`pilum.table.blob_inputs` bring such rows to what files hold.
+For those who know types by their storage only, such as Spark. `pilum.table.writing.align` and
+`pilum.table.writing.blob_inputs` bring such rows to what files hold.
 """
 
 from __future__ import annotations
