@@ -35,7 +35,7 @@ from pilum.table.upkeep.compaction import commit_moves, discard_moves, rewrite_a
 from pilum.table.upkeep.compaction_plan import CompactionOptions, plan_compaction
 from pilum.table.upkeep.reuse_index import Coverage, Move
 
-__all__ = ["Compaction"]
+__all__ = ["Compaction", "commit_what_fits"]
 
 
 class Compaction:
@@ -77,7 +77,7 @@ class Compaction:
         num_rows = sum(fragment.num_rows for task in sources for fragment in task)
         with progress("Compacting", num_rows) as on_rows:
             moves = rewrite_all(snapshot, sources, plan.options, on_rows)
-        return _commit_what_fits(dataset, plan, moves)
+        return commit_what_fits(dataset, plan, moves)
 
     @staticmethod
     def commit(
@@ -112,10 +112,15 @@ class Compaction:
         return CompactionMetrics.of(moves)
 
 
-def _commit_what_fits(
+def commit_what_fits(
     dataset: DatasetBase, plan: CompactionPlan, moves: list[Move]
 ) -> CompactionMetrics:
-    """Commits; moves of fragments that others changed meanwhile are given up."""
+    """Commits; moves of fragments that others changed meanwhile are given up, and their files go.
+
+    Raises:
+        CommitConflictError: If nothing is left to commit.
+        CommitContentionError: If every attempt lost against another commit.
+    """
     version, left = plan.read_version, moves
     while left:
         try:

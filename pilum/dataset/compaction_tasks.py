@@ -67,11 +67,14 @@ class CompactionTask:
         """The fragments."""
         return [FragmentMetadata.from_table(fragment) for fragment in self.sources]
 
-    def execute(self, dataset: DatasetBase) -> RewriteResult:
+    def execute(
+        self, dataset: DatasetBase, *, file_name_prefix: str | None = None
+    ) -> RewriteResult:
         """Writes the new files; the table does not change.
 
         Args:
             dataset: The table, at any version.
+            file_name_prefix: Put in front of the names of the files, to tell whose they are.
 
         Raises:
             VersionNotFoundError: If the version of the plan is gone.
@@ -80,7 +83,9 @@ class CompactionTask:
         snapshot = dataset.snapshot
         if snapshot.manifest.version != self.read_version:
             snapshot = Snapshot.at(snapshot.store, self.read_version, snapshot.session)
-        move = rewrite_fragments(snapshot, self.sources, self.options)
+        move = rewrite_fragments(
+            snapshot, self.sources, self.options, file_name_prefix=file_name_prefix
+        )
         return RewriteResult(self.read_version, move)
 
     def json(self) -> str:

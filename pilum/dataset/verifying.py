@@ -12,7 +12,7 @@ from pilum.errors import CorruptFileError
 if TYPE_CHECKING:
     from pilum.table.upkeep.verify import Findings
 
-__all__ = ["Fault", "VerifyReport", "Verifying"]
+__all__ = ["Fault", "VerifyReport", "Verifying", "report_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Verifying(DatasetBase):
         snapshot = self._snapshot
         num_rows = sum(fragment.physical_rows for fragment in snapshot.manifest.fragments)
         with progress("Verifying", num_rows if deep else 0) as on_rows:
-            return _report(verify(snapshot, deep=deep, all_versions=True, on_rows=on_rows), deep)
+            return report_of(verify(snapshot, deep=deep, all_versions=True, on_rows=on_rows), deep)
 
     def validate(self) -> None:
         """Checks the structure of the pinned version.
@@ -106,14 +106,15 @@ class Verifying(DatasetBase):
         """
         from pilum.table.upkeep.verify import verify
 
-        report = _report(verify(self._snapshot, deep=False, all_versions=False), False)
+        report = report_of(verify(self._snapshot, deep=False, all_versions=False), False)
         if not report.is_valid:
             lines = [_line(fault) for fault in (*report.missing, *report.damaged)]
             where = f"{self._uri}, version {self._snapshot.manifest.version}"
             raise CorruptFileError("the table is not whole:\n" + "\n".join(lines), where)
 
 
-def _report(found: Findings, deep: bool) -> VerifyReport:
+def report_of(found: Findings, deep: bool) -> VerifyReport:
+    """The form for users."""
     from pilum.table.upkeep.verify import FaultKind
 
     faults: dict[FaultKind, list[Fault]] = {kind: [] for kind in FaultKind}

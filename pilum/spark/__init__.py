@@ -13,5 +13,17 @@ from __future__ import annotations
 
 from pilum.spark.frames import configure, count, read, register, write
 from pilum.spark.jobs.columns import add_columns, update_columns
+from pilum.spark.jobs.upkeep import cleanup, compact, verify
 
-__all__ = ["add_columns", "configure", "count", "read", "register", "update_columns", "write"]
+__all__ = [
+    "add_columns",
+    "cleanup",
+    "compact",
+    "configure",
+    "count",
+    "read",
+    "register",
+    "update_columns",
+    "verify",
+    "write",
+]

@@ -31,7 +31,7 @@ from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.format.schema import FieldId, Schema
 from pilum.spark.jobs.functions import Form, OutputSchema, column_values
 from pilum.spark.jobs.journal import Journal
-from pilum.spark.jobs.tasks import attempt_name, run_tasks
+from pilum.spark.jobs.tasks import attempt_name, run_tasks, sweep
 from pilum.spark.options import table_uri
 from pilum.table.commits.commit import commit
 from pilum.table.commits.jobs import JOB_PROPERTY, Job
@@ -364,9 +364,22 @@ class _Run:
             self.journal,
             self.storage_options,
         )
-        for text in run_tasks(self.spark, todo, work.run):
+        try:
+            results = run_tasks(self.spark, todo, work.run)
+        except BaseException:
+            if self.journal is not None:
+                self.finished.update(self.journal.finished())
+            self._sweep()
+            raise
+        for text in results:
             done = ColumnFile.from_json(text)
             self.finished[done.fragment.id] = done
+
+    def _sweep(self) -> None:
+        """Deletes what attempts wrote whose results Spark did not take."""
+        files = (done.file for done in self.finished.values())
+        keep = {file.path for file in files if file is not None}
+        sweep(open_table(self.uri, self.storage_options), self.uuid, keep)
 
     def _is_finished(self, fragment: Fragment, ids: set[FieldId]) -> bool:
         done = self.finished.get(fragment.id)
@@ -409,6 +422,8 @@ class _Run:
         return None if version is None else self._end(version)
 
     def _end(self, version: int) -> int:
+        if self.finished:
+            self._sweep()
         if self.journal is not None:
             self.journal.remove()
         return version

@@ -59,6 +59,7 @@ def rewrite_fragments(
     fragments: Sequence[Fragment],
     options: CompactionOptions,
     on_rows: OnRows = lambda num_rows: None,
+    file_name_prefix: str | None = None,
 ) -> Move:
     """Writes the live rows of fragments to new ones; the table does not change.
 
@@ -67,6 +68,7 @@ def rewrite_fragments(
         fragments: In scan order.
         options: How to write.
         on_rows: Told how many rows were written, batch by batch.
+        file_name_prefix: Put in front of the names of the files, to tell whose they are.
 
     Returns:
         Where the rows went; new ids are 0.
@@ -77,6 +79,7 @@ def rewrite_fragments(
     """
     schema = written_schema(snapshot)
     written = _write_options(snapshot, options, len(schema.fields))
+    written = replace(written, file_name_prefix=file_name_prefix)
     rows = _Portions(live_rows(snapshot, fragments, options.batch_size), on_rows)
     move = Move(tuple(fragments), ())
     try:

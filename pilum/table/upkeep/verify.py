@@ -47,7 +47,7 @@ from pilum.table.upkeep.compaction_rows import live_rows
 from pilum.table.upkeep.owned_files import index_folder_of, owned_files, references
 from pilum.table.versions import latest_manifest, list_manifests
 
-__all__ = ["Fault", "FaultKind", "Findings", "verify"]
+__all__ = ["Fault", "FaultKind", "Findings", "decode_fragment", "verify"]
 
 _FIRST_SIZED = (0, 3)
 _CACHE_BYTES = 16 * 1024 * 1024
@@ -116,6 +116,35 @@ def verify(
         on_rows: Told how many rows were decoded.
     """
     return _Check(snapshot).run(deep=deep, all_versions=all_versions, on_rows=on_rows)
+
+
+def decode_fragment(
+    snapshot: Snapshot, fragment: Fragment, on_rows: OnRows = lambda num_rows: None
+) -> Fault | None:
+    """Decodes all pages of a fragment, those of deleted rows included.
+
+    Args:
+        snapshot: The version.
+        fragment: One of its fragments.
+        on_rows: Told how many rows were decoded.
+
+    Returns:
+        What is wrong; None if nothing is.
+    """
+    path, version = _path_of(fragment), snapshot.manifest.version
+    size = sum(file.size_bytes or 0 for file in fragment.files[:1])
+    try:
+        for batch in live_rows(snapshot, [replace(fragment, deletion_file=None)], None):
+            on_rows(batch.num_rows)
+    except NotFoundError as error:
+        return Fault(FaultKind.MISSING, path, 0, version, str(error))
+    except (PilumError, OSError) as error:
+        return Fault(FaultKind.DAMAGED, path, size, version, str(error))
+    return None
+
+
+def _path_of(fragment: Fragment) -> str:
+    return data_path(fragment.files[0].path) if fragment.files else DATA_FOLDER
 
 
 class _Check:
@@ -228,17 +257,13 @@ class _Check:
             self._try(path, version, lambda: _check_end(store, fragment, file, None))
 
     def _decode(self, fragment: Fragment, on_rows: OnRows) -> None:
-        """Reads all rows, deleted ones included."""
-        whole = replace(fragment, deletion_file=None)
-        path = data_path(fragment.files[0].path) if fragment.files else DATA_FOLDER
+        path = _path_of(fragment)
+        if any(fault.path == path for fault in self._found.faults):
+            return
         snapshot = replace(self._snapshot, session=self._session)
-
-        def read() -> None:
-            for batch in live_rows(snapshot, [whole], None):
-                on_rows(batch.num_rows)
-
-        if not any(fault.path == path for fault in self._found.faults):
-            self._try(path, snapshot.manifest.version, read)
+        fault = decode_fragment(snapshot, fragment, on_rows)
+        if fault is not None:
+            self._fault(fault.kind, path, fault.version, fault.what)
 
     def _check_tags(self) -> None:
         known = {name.version for name in self._names()}
