@@ -34,7 +34,7 @@ class _OneFile:
     """A store of one file in memory; its name is new each time, for the caches."""
 
     def __init__(self, data: bytes) -> None:
-        self.uri = f"memory:{next(_NUMBERS)}"
+        self.uri = self.identity = f"memory:{next(_NUMBERS)}"
         self._source = MemorySource(data)
 
     def source(self, _path: str, _size: int | None = None) -> Source:
