@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -69,6 +69,7 @@ __all__ = [
     "group_splits",
     "plan_splits",
     "read_split",
+    "split_fragment",
     "start_job",
     "write_part",
 ]
@@ -119,11 +120,12 @@ def plan_splits(snapshot: Snapshot, target_bytes: int = DEFAULT_SPLIT_BYTES) -> 
     return [
         split
         for fragment in snapshot.manifest.fragments
-        for split in _split_fragment(snapshot, fragment, target_bytes)
+        for split in split_fragment(snapshot, fragment, target_bytes)
     ]
 
 
-def _split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) -> Iterator[Split]:
+def split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) -> Iterator[Split]:
+    """Cuts one fragment of a version into ranges of rows, as `plan_splits`."""
     rows = fragment.physical_rows
     # A file of unknown size is not cut, and shares its task with no other.
     size_bytes = sum(file.size_bytes or target_bytes for file in fragment.files)
@@ -136,11 +138,21 @@ def _split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) -
         yield Split(snapshot.store.uri, snapshot.manifest.version, fragment.id, start, stop, share)
 
 
+class _HasSize(Protocol):
+    """What can be grouped by its share of the files, bytes."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+_S = TypeVar("_S", bound=_HasSize)
+
+
 def group_splits(
-    splits: Iterable[Split], target_bytes: int = DEFAULT_SPLIT_BYTES
-) -> list[tuple[Split, ...]]:
+    splits: Iterable[_S], target_bytes: int = DEFAULT_SPLIT_BYTES
+) -> list[tuple[_S, ...]]:
     """Joins neighbouring splits until a group holds about `target_bytes`; keeps the order."""
-    groups: list[list[Split]] = []
+    groups: list[list[_S]] = []
     size_bytes = 0
     for split in splits:
         size_bytes += split.size_bytes

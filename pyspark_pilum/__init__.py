@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
+        DataSourceStreamReader,
         DataSourceStreamWriter,
         DataSourceWriter,
     )
@@ -42,6 +43,10 @@ class DefaultSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Appends or overwrites."""
         return self._source.writer(schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Follows the table."""
+        return self._source.streamReader(schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Appends micro-batches, or replaces the rows by each."""

@@ -15,9 +15,12 @@ from typing import Any, TypeVar
 from pilum.errors import InvalidInputError
 from pilum.table.commits.jobs import JobKey
 
-__all__ = ["Options", "table_uri"]
+__all__ = ["LATEST", "Options", "table_uri"]
 
 T = TypeVar("T")
+
+LATEST = -1
+"""`starting_version`: none of the versions that there are."""
 
 _TRUTH = {"true": True, "false": False}
 _OF_THE_STORE = "storage."
@@ -39,6 +42,17 @@ class Options:
         partition_bytes: Reading: size of the files that one task reads, about.
         pushdown: Reading: whether filters may be taken from Spark.
         nanoseconds: Reading: what to do with times finer than Spark's: refuse or truncate.
+        starting_version: Streams: the first version whose rows are wanted, or `LATEST` for those
+            to come; by default all rows of the table, then what is added.
+        starting_timestamp: Streams: instead, the first version at or after this time (aware).
+        read_change_feed: Streams: whether to give changes of rows instead of new rows.
+        on_change: Streams of new rows: what to do about versions that changed older rows: fail,
+            skip them, or reread the fragments with the new values.
+        max_files_per_trigger: Streams: fragments per micro-batch.
+        max_rows_per_trigger: Streams: rows per micro-batch, but at least one fragment.
+        max_bytes_per_trigger: Streams: bytes of files per micro-batch, but at least one fragment.
+        fail_on_data_loss: Streams: whether to fail if versions were cleaned up before they were
+            read, or go on with the first that is left.
         mode: Writing: "create" demands that there is no table yet.
         max_rows_per_file: Writing: rows after which a new file is begun.
         max_bytes_per_file: Writing: bytes after which a new file is begun.
@@ -57,6 +71,14 @@ class Options:
     partition_bytes: int | None = None
     pushdown: bool = True
     nanoseconds: str = "refuse"
+    starting_version: int | None = None
+    starting_timestamp: datetime | None = None
+    read_change_feed: bool = False
+    on_change: str = "fail"
+    max_files_per_trigger: int | None = None
+    max_rows_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    fail_on_data_loss: bool = True
     mode: str | None = None
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | None = None
@@ -139,6 +161,10 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _starting_version(text: str) -> int:
+    return LATEST if text.lower() == "latest" else _positive(text)
+
+
 def _time(text: str) -> datetime:
     try:
         when = datetime.fromisoformat(text)
@@ -161,7 +187,7 @@ def _truth(text: str) -> bool:
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in allowed:
-            raise ValueError(f"expected {' or '.join(allowed)}")
+            raise ValueError(f"expected {', '.join(allowed[:-1])} or {allowed[-1]}")
         return text.lower()
 
     return parse
@@ -177,6 +203,14 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "partition_bytes": _positive,
     "pushdown": _truth,
     "nanoseconds": _one_of("refuse", "truncate"),
+    "starting_version": _starting_version,
+    "starting_timestamp": _time,
+    "read_change_feed": _truth,
+    "on_change": _one_of("fail", "skip", "reread"),
+    "max_files_per_trigger": _positive,
+    "max_rows_per_trigger": _positive,
+    "max_bytes_per_trigger": _positive,
+    "fail_on_data_loss": _truth,
     "mode": _one_of("create", "append", "overwrite"),
     "max_rows_per_file": _positive,
     "max_bytes_per_file": _positive,

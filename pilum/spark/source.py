@@ -28,7 +28,9 @@ from pilum.expressions import BoundFilter, bind
 from pilum.spark.convert import check_fits, convert_batch, cut
 from pilum.spark.options import Options
 from pilum.spark.sink import PilumWriter
+from pilum.spark.stream_rows import with_feed_columns
 from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
+from pilum.spark.stream_source import PilumStreamReader, stream_reader
 from pilum.spark.types import exchange_schema, to_spark
 from pilum.table.open import open_table
 from pilum.table.scanning.scan import ScanOptions, scan_schema
@@ -37,7 +39,7 @@ from pilum.table.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "open_snapshot"]
+__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "check_schema", "open_snapshot"]
 
 # Batches of about so many rows and bytes pass the pipe to the JVM fastest.
 _BATCH_ROWS = 10_000
@@ -45,7 +47,7 @@ _BATCH_BYTES = 16 << 20
 
 
 class PilumDataSource(DataSource):
-    """`format("pilum")`: Lance tables, batch reading and writing."""
+    """`format("pilum")`: Lance tables, reading and writing, in batches and as streams."""
 
     _version: int | None = None
 
@@ -59,11 +61,14 @@ class PilumDataSource(DataSource):
         options = Options.parse(dict(self.options))
         snapshot = open_snapshot(options)
         self._version = snapshot.manifest.version
-        return to_spark(scan_schema(snapshot, ScanOptions(columns=options.columns)))
+        schema = to_spark(scan_schema(snapshot, ScanOptions(columns=options.columns)))
+        return with_feed_columns(schema) if options.read_change_feed else schema
 
     def reader(self, schema: StructType) -> PilumReader:
         """Reads the columns of `schema`, in its order."""
         options = Options.parse(dict(self.options))
+        if options.read_change_feed:
+            raise InvalidInputError('option "readChangeFeed": only streams have it, readStream')
         if self._version is not None:
             options = replace(options, version=self._version, as_of=None)
         return PilumReader(schema, options)
@@ -71,6 +76,10 @@ class PilumDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> PilumWriter:
         """Appends (creating the table if there is none) or overwrites."""
         return PilumWriter(schema, Options.parse(dict(self.options)), overwrite)
+
+    def streamReader(self, schema: StructType) -> PilumStreamReader:  # noqa: N802
+        """Follows the table from version to version."""
+        return stream_reader(schema, Options.parse(dict(self.options)))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> PilumStreamWriter:  # noqa: N802
         """Appends the rows of each micro-batch once, or replaces all rows by them."""
@@ -120,7 +129,7 @@ class PilumReader(DataSourceReader):
         self._schema = schema
         self._options = options
         self._table = snapshot.described.arrow
-        _check_schema(schema, snapshot, options)
+        check_schema(schema, snapshot, options)
         self._push(None)
         if options.pushdown and hasattr(DataSourceReader, "pushFilters"):
             self.pushFilters = _Pushdown(self)  # type: ignore[method-assign]
@@ -183,7 +192,7 @@ class _Pushdown:
         return self._reader.take_filters(filters)
 
 
-def _check_schema(schema: StructType, snapshot: Snapshot, options: Options) -> None:
+def check_schema(schema: StructType, snapshot: Snapshot, options: Options) -> None:
     """Compares a wanted schema with the table: every column must be there, of its type.
 
     Raises:

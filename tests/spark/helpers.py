@@ -61,3 +61,22 @@ def flaky(always: bool) -> Any:
             raise RuntimeError("a task failed on purpose")
 
     return pass_on
+
+
+def drain(frame: DataFrame, uri: str, checkpoint: Path, source: str = "pilum", **how: Any) -> str:
+    """Runs a query until nothing is left to read; returns its id."""
+    writer = frame.writeStream.format(source).option("checkpointLocation", str(checkpoint))
+    for name, value in how.items():
+        writer = getattr(writer, name)(value)
+    query = writer.trigger(availableNow=True).start(uri)
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    return str(query.id)
+
+
+def forget(checkpoint: Path, batch: int) -> None:
+    """As if the driver had died before Spark noted that a batch is done."""
+    for path in (checkpoint / "commits").glob(f"*{batch}*"):
+        path.unlink()

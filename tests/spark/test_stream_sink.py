@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
-from spark.helpers import files, version
+from spark.helpers import drain, files, forget, version
 
 import pilum
 from pilum.errors import InvalidInputError
 from pilum.spark.options import Options
 from pilum.spark.source import PilumDataSource
 from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
-
-Drain = Callable[..., str]
 
 
 @pytest.fixture
@@ -41,27 +37,8 @@ def rows_of(spark: SparkSession, incoming: Path) -> DataFrame:
     return reader.json(str(incoming))
 
 
-def drain(frame: DataFrame, uri: str, checkpoint: Path, source: str = "pilum", **how: Any) -> str:
-    """Runs a query until nothing is left to read; returns its id."""
-    writer = frame.writeStream.format(source).option("checkpointLocation", str(checkpoint))
-    for name, value in how.items():
-        writer = getattr(writer, name)(value)
-    query = writer.trigger(availableNow=True).start(uri)
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
-    return str(query.id)
-
-
 def ids(uri: str) -> list[int]:
     return sorted(pilum.dataset(uri).to_table()["id"].to_pylist())
-
-
-def forget(checkpoint: Path, batch: int) -> None:
-    """As if the driver had died before Spark noted that a batch is done."""
-    for path in (checkpoint / "commits").glob(f"*{batch}*"):
-        path.unlink()
 
 
 def test_each_micro_batch_is_one_commit_and_a_replayed_one_none(

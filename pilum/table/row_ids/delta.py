@@ -17,9 +17,10 @@ from pilum.table.row_ids.row_id_index import row_id_index
 from pilum.table.row_ids.row_id_sequence import RowIdSequence
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["deleted_row_ids"]
+__all__ = ["deleted_row_ids", "deleted_rows"]
 
 _BATCH_IDS = 1 << 16
+_NO_IDS = np.empty(0, dtype=np.uint64)
 _NO_ROWS = DeletionVector(np.empty(0, dtype=np.uint32))
 
 
@@ -38,12 +39,38 @@ def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uin
     """
     now = {fragment.id: fragment for fragment in newer.manifest.fragments}
     for fragment in older.manifest.fragments:
-        gone = _gone(older, fragment, newer, now.get(fragment.id))
-        for start in range(0, len(gone), _BATCH_IDS):
-            ids = gone.slice(start, start + _BATCH_IDS).ids()
-            _, is_there = row_id_index(newer).find(ids)
-            if not is_there.all():
-                yield ids[~is_there]
+        yield from _deleted(older, fragment, newer, now.get(fragment.id))
+
+
+def deleted_rows(older: Snapshot, fragment: Fragment, newer: Snapshot) -> NDArray[np.int64]:
+    """Rows of one fragment of a version that a later one does not have, wherever.
+
+    Args:
+        older: A version with stable row ids.
+        fragment: One of its fragments.
+        newer: Another one of the same table.
+
+    Returns:
+        int64, shape (n,): physical rows of the fragment, ascending.
+
+    Raises:
+        CorruptFileError: If row ids are damaged.
+    """
+    now = {fragment.id: fragment for fragment in newer.manifest.fragments}
+    ids = list(_deleted(older, fragment, newer, now.get(fragment.id)))
+    found = older.reader(fragment).row_ids.find(np.concatenate([_NO_IDS, *ids]))
+    return np.sort(found)
+
+
+def _deleted(
+    older: Snapshot, fragment: Fragment, newer: Snapshot, now: Fragment | None
+) -> Iterator[NDArray[np.uint64]]:
+    gone = _gone(older, fragment, newer, now)
+    for start in range(0, len(gone), _BATCH_IDS):
+        ids = gone.slice(start, start + _BATCH_IDS).ids()
+        _, is_there = row_id_index(newer).find(ids)
+        if not is_there.all():
+            yield ids[~is_there]
 
 
 def _gone(

@@ -1,0 +1,169 @@
+"""The rows of a micro-batch: partitions that name version, fragment and rows, and their batches.
+
+    Piece(ADDED …)      ──▶ some rows of a fragment                        "insert"
+    Piece(CHANGED …)    ──▶ those of them that the version wrote           "insert" or "update"
+    Piece(LOST …)       ──▶ rows of the version before that are gone       "delete"
+
+The last column appears in change feeds only, with the version beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import LongType, StringType, StructType
+
+from pilum.distributed import DEFAULT_SPLIT_BYTES, Split, group_splits, read_split, split_fragment
+from pilum.errors import ColumnNotFoundError
+from pilum.expressions import bind
+from pilum.spark.convert import convert_batch, cut, with_missing
+from pilum.spark.options import Options
+from pilum.spark.types import exchange_schema
+from pilum.table.columns import scan_columns
+from pilum.table.following.steps import Piece, Rows
+from pilum.table.open import open_table
+from pilum.table.row_ids.delta import deleted_rows
+from pilum.table.row_ids.stored_sequence import CREATED_AT, UPDATED_AT
+from pilum.table.scanning.take import take_addresses
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["FEED_COLUMNS", "StreamSplit", "read_splits", "stream_splits", "with_feed_columns"]
+
+CHANGE_TYPE = "_change_type"
+COMMIT_VERSION = "_commit_version"
+FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION)
+"""Columns of a change feed: "insert", "update" or "delete"; the version that did it."""
+
+_BATCH_ROWS = 10_000
+_BATCH_BYTES = 16 << 20
+_SHIFT = np.uint64(32)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSplit:
+    """Some rows of a micro-batch.
+
+    Attributes:
+        split: Where they are.
+        rows: Which of them.
+        commit_version: The version that brought or took them.
+    """
+
+    split: Split
+    rows: Rows
+    commit_version: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Share of the fragment's files."""
+        return self.split.size_bytes
+
+
+def with_feed_columns(schema: StructType) -> StructType:
+    """The columns of a table and those of a change feed."""
+    wide = StructType(list(schema.fields))
+    return wide.add(CHANGE_TYPE, StringType()).add(COMMIT_VERSION, LongType())
+
+
+def stream_splits(
+    pieces: Iterable[tuple[int, Piece]], options: Options
+) -> list[tuple[StreamSplit, ...]]:
+    """Cuts pieces for tasks, each about as large as the option "partitionBytes" says."""
+    store = open_table(options.path, options.storage_options)
+    target = options.partition_bytes or DEFAULT_SPLIT_BYTES
+    snapshots: dict[int, Snapshot] = {}
+    found: list[StreamSplit] = []
+    for version, piece in pieces:
+        if piece.version not in snapshots:
+            snapshots[piece.version] = Snapshot.at(store, piece.version)
+        splits = split_fragment(snapshots[piece.version], piece.fragment, target)
+        found.extend(StreamSplit(split, piece.rows, version) for split in splits)
+    return group_splits(found, target)
+
+
+def read_splits(
+    splits: Iterable[StreamSplit], schema: StructType, options: Options
+) -> Iterator[pa.RecordBatch]:
+    """Reads the rows of some splits, with exactly the types that Spark accepts.
+
+    Columns that the table did not have then are null.
+
+    Raises:
+        VersionNotFoundError: If a version was cleaned up meanwhile.
+        SchemaMismatchError: If values do not fit the schema.
+    """
+    store = open_table(options.path, options.storage_options)
+    exchange = exchange_schema(schema)
+    truncate = options.nanoseconds == "truncate"
+    for one in splits:
+        snapshot = Snapshot.at(store, one.split.version)
+        for batch in _read(one, snapshot, exchange.names, options):
+            full = with_missing(_with_versions(batch, one.commit_version), exchange)
+            yield from cut(convert_batch(full, exchange, truncate=truncate), _BATCH_BYTES)
+
+
+def _read(
+    one: StreamSplit, snapshot: Snapshot, names: list[str], options: Options
+) -> Iterator[pa.RecordBatch]:
+    """Columns of the table, and the kind of change."""
+    columns = tuple(name for name in names if name not in FEED_COLUMNS and _has(snapshot, name))
+    changed = one.rows is Rows.CHANGED
+    if changed or not columns:  # of a scan without columns nobody would know the number of rows
+        columns = (*columns, CREATED_AT.column)
+    if one.rows is Rows.LOST:
+        yield from _lost(one.split, snapshot, columns)
+        return
+    given = f"{UPDATED_AT.column} = {one.commit_version}" if changed else options.filter
+    for batch in read_split(
+        one.split,
+        columns=columns,
+        filter=None if given is None else bind(given, snapshot.described.arrow),
+        batch_size=_batch_rows(one, options),
+        snapshot=snapshot,
+    ):
+        if changed:
+            is_new = pc.equal(batch.column(CREATED_AT.column), one.commit_version)
+            yield batch.append_column(CHANGE_TYPE, pc.if_else(is_new, "insert", "update"))
+        else:
+            yield _of_type(batch, "insert")
+
+
+def _lost(split: Split, snapshot: Snapshot, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Rows that the next version does not have, with the values that they had."""
+    newer = Snapshot.at(snapshot.store, split.version + 1)
+    (fragment,) = (one for one in snapshot.manifest.fragments if one.id == split.fragment_id)
+    rows = deleted_rows(snapshot, fragment, newer)
+    rows = rows[(rows >= split.start) & (rows < split.stop)]
+    addresses = rows.astype(np.uint64) + (np.uint64(split.fragment_id) << _SHIFT)
+    for start in range(0, len(addresses), _BATCH_ROWS):
+        table = take_addresses(snapshot, addresses[start : start + _BATCH_ROWS], columns)
+        for batch in table.to_batches():
+            yield _of_type(batch, "delete")
+
+
+def _of_type(batch: pa.RecordBatch, change: str) -> pa.RecordBatch:
+    return batch.append_column(CHANGE_TYPE, pa.array([change]).take(_zeros(batch)))
+
+
+def _with_versions(batch: pa.RecordBatch, version: int) -> pa.RecordBatch:
+    return batch.append_column(COMMIT_VERSION, pa.array([version], pa.int64()).take(_zeros(batch)))
+
+
+def _zeros(batch: pa.RecordBatch) -> pa.Array:
+    return pa.array(np.zeros(batch.num_rows, dtype=np.int8))
+
+
+def _has(snapshot: Snapshot, name: str) -> bool:
+    with suppress(ColumnNotFoundError):
+        return bool(scan_columns(snapshot.described, [name]))
+    return False
+
+
+def _batch_rows(one: StreamSplit, options: Options) -> int:
+    row_bytes = max(1, one.size_bytes // max(1, one.split.stop - one.split.start))
+    return options.batch_size or max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
