@@ -23,7 +23,7 @@ from pilum.table.commits import transaction
 from pilum.table.snapshot import Snapshot
 from pilum.table.writing.spool import Spool
 
-__all__ = ["MergeInsertBuilder", "MergeResult", "Merging"]
+__all__ = ["MergeInsertBuilder", "MergeResult", "Merging", "merge_result"]
 
 _NOTHING = MergeCounts(0, 0, 0)
 _META = [pa.field("_rowid", pa.uint64()), pa.field("_rowaddr", pa.uint64())]
@@ -106,7 +106,7 @@ class MergeInsertBuilder(MergeClauses):
             with self._opened(data_obj, schema) as spool:
                 return self._retries.run(self._dataset.snapshot, merge)
 
-        return _result(once(self._dataset, self._idempotency_key, change, _NOTHING))
+        return merge_result(once(self._dataset, self._idempotency_key, change, _NOTHING))
 
     def execute_uncommitted(
         self, data_obj: Any, *, schema: pa.Schema | None = None
@@ -121,7 +121,7 @@ class MergeInsertBuilder(MergeClauses):
         """
         with self._opened(data_obj, schema) as spool:
             found, counts = self._merge(self._dataset.snapshot, spool)
-        return Transaction.from_table(found), _result(counts)
+        return Transaction.from_table(found), merge_result(counts)
 
     def _opened(self, data_obj: Any, schema: pa.Schema | None) -> Spool:
         if not self._plan.does_something:
@@ -156,7 +156,8 @@ class Merging(DatasetBase):
         return MergeInsertBuilder(self, on)
 
 
-def _result(counts: MergeCounts) -> MergeResult:
+def merge_result(counts: MergeCounts) -> MergeResult:
+    """The counts as users see them."""
     return MergeResult(
         num_inserted_rows=counts.inserted,
         num_updated_rows=counts.updated,

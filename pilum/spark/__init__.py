@@ -14,15 +14,21 @@ from __future__ import annotations
 from pilum.spark.frames import configure, count, read, register, write
 from pilum.spark.jobs.columns import add_columns, update_columns
 from pilum.spark.jobs.upkeep import cleanup, compact, verify
+from pilum.spark.merging import SparkMerge, merge_into
+from pilum.spark.rows import delete, update
 
 __all__ = [
+    "SparkMerge",
     "add_columns",
     "cleanup",
     "compact",
     "configure",
     "count",
+    "delete",
+    "merge_into",
     "read",
     "register",
+    "update",
     "update_columns",
     "verify",
     "write",

@@ -1,0 +1,291 @@
+"""Merging a frame into a table by keys: Spark joins, tasks write, one commit publishes.
+
+    source ──┐                                              new files
+             ├─ join by key ─ by place in the table ─ tasks ─▶ addresses ──▶ driver: one commit
+    keys of ─┘
+    the table
+
+Of the table only the keys cross to Spark, with the addresses of their rows. All pairs of a row of
+the table go to one task, in the order of the table; rows that are new are spread over the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import DataType, DoubleType, FloatType
+
+from pilum.dataset.merge_plan import MergeClauses, MergePlan
+from pilum.dataset.merging import MergeResult, merge_result
+from pilum.dataset.options import require_count
+from pilum.distributed import WriteJob
+from pilum.errors import InvalidInputError
+from pilum.spark.convert import check_fits, convert_batch
+from pilum.spark.frames import read
+from pilum.spark.row_tasks import RowChange, file_name_prefix, pinned, run_tasks
+from pilum.spark.rows import RETRY_TIMEOUT, row_change
+from pilum.spark.types import exchange_schema, to_spark
+from pilum.table.changes.delete import matching_rows
+from pilum.table.changes.join import Matches
+from pilum.table.changes.merge_clauses import Clauses, Matched, merged_columns
+from pilum.table.changes.merge_part import MergedPart, merge_part
+from pilum.table.changes.merge_rows import MergeCounts, finish_merge, merge_rows
+from pilum.table.operations.base import Operation
+from pilum.table.snapshot import Snapshot
+from pilum.table.writing.spool import Spool
+
+__all__ = ["SparkMerge", "merge_into"]
+
+_ADDRESS = "_pilum_address"
+_PRESENT = "_pilum_present"
+_PLACE = "_pilum_place"
+_KEY = "_pilum_key_"
+_PLACE_BITS = 18  # rows of a fragment that stay together, so that a large one is shared by tasks
+_NEW_PLACES = 1024
+_SHIFT = np.uint64(32)
+_NOTHING = MergeCounts(0, 0, 0)
+
+
+def merge_into(
+    spark: SparkSession,
+    uri: str,
+    source: DataFrame,
+    on: str | Iterable[str] | None = None,
+    *,
+    local_rows: int = 0,
+    storage_options: Mapping[str, str] | None = None,
+) -> SparkMerge:
+    """Begins a merge: rows of a frame meet the rows of the table that have the same keys.
+
+    >>> merge = pilum.spark.merge_into(spark, "/tmp/t", changes, on="id")
+    >>> merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    {'num_inserted_rows': 2, 'num_updated_rows': 1, 'num_deleted_rows': 0}
+
+    Args:
+        spark: The session.
+        uri: Location of the table.
+        source: The rows. It is evaluated once for each try; if a task has to be tried again, it
+            should give the same rows again.
+        on: The key column, or several; None for the primary key of the table.
+        local_rows: A source with at most so many rows is collected and merged by the driver, with
+            the same result and no shuffle. To know, it is evaluated with a limit of one more.
+        storage_options: Settings of the store.
+
+    Returns:
+        A builder. Say what becomes of the rows, then call `execute`.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        ColumnNotFoundError: If a column does not exist.
+        InvalidInputError: If there is no key.
+    """
+    local_rows = require_count("local_rows", local_rows)
+    change = row_change(uri, 10, RETRY_TIMEOUT, None, storage_options)
+    return SparkMerge(spark, change, source, on, local_rows)
+
+
+class SparkMerge(MergeClauses):
+    """A merge of a frame, to be configured; made by `pilum.spark.merge_into`.
+
+    What matches, what does not, and what only the table has is left as it is unless a method says
+    otherwise. Of those about the same rows, the last one counts. Conditions and expressions are SQL
+    of pilum's filters.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        change: RowChange,
+        source: DataFrame,
+        on: str | Iterable[str] | None,
+        local_rows: int,
+    ) -> None:
+        self._table = change.opened()
+        super().__init__(self._table.snapshot.schema, on)
+        self._spark = spark
+        self._change = change
+        self._source = source
+        self._local_rows = local_rows
+        self._retries = change.retries
+
+    def execute(self) -> MergeResult:
+        """Merges the rows with one commit.
+
+        A null is no key: such rows match nothing. NaN matches NaN, and -0.0 does not match 0.0. If
+        others change the same rows meanwhile, it is done again with the version that they made.
+        The driver needs 8 bytes for each row of the table that changes.
+
+        Returns:
+            A dict with `num_inserted_rows`, `num_updated_rows` and `num_deleted_rows`.
+
+        Raises:
+            SchemaMismatchError: If the source does not fit the table.
+            ColumnNotFoundError: If a condition or expression names what neither side has.
+            FilterError: If one does not parse or bind, or fails on a value.
+            CommitConflictError: If another commit made the merge meaningless.
+            CommitContentionError: If others interfered every time.
+            UnsupportedFeatureError: If the source has columns of blobs that would be merged.
+            InvalidInputError: If several rows of the source match one row that they are to change,
+                a match is refused, or nothing is to be done.
+        """
+        if not self._plan.does_something:
+            raise InvalidInputError("nothing to merge: call one of the when_ methods first")
+        change = RowChange(
+            self._change.uri, self._change.storage_options, self._retries, self._idempotency_key
+        )
+        schema = source_schema(self._table.snapshot, self._source, self._plan)
+        self._clauses(self._table.snapshot, schema)  # what is wrong is better told here
+        local = self._collected(schema)
+        attempt = self._spread if local is None else partial(self._merge_locally, local)
+        return merge_result(change.commit_once(self._table, partial(attempt, schema), _NOTHING))
+
+    def _clauses(self, snapshot: Snapshot, schema: pa.Schema) -> Clauses:
+        clauses = self._plan.bound(snapshot, schema)
+        merged_columns(snapshot, schema, clauses)
+        return clauses
+
+    def _collected(self, schema: pa.Schema) -> list[pa.RecordBatch] | None:
+        """The source, if it is as small as was said."""
+        if not self._local_rows:
+            return None
+        found = self._source.limit(self._local_rows + 1).toArrow()
+        if found.num_rows > self._local_rows:
+            return None
+        return [convert_batch(batch, schema) for batch in found.to_batches()]
+
+    def _merge_locally(
+        self, local: list[pa.RecordBatch], schema: pa.Schema, snapshot: Snapshot, job: WriteJob
+    ) -> tuple[Operation, MergeCounts]:
+        with Spool(pa.RecordBatchReader.from_batches(schema, local)) as spool:
+            return merge_rows(snapshot, spool, self._clauses(snapshot, schema))
+
+    def _spread(
+        self, schema: pa.Schema, snapshot: Snapshot, job: WriteJob
+    ) -> tuple[Operation, MergeCounts]:
+        clauses = self._clauses(snapshot, schema)
+        frame = self._joined(snapshot, clauses)
+        done = run_tasks(frame, partial(_merge_task, job, schema, clauses))
+        others = np.concatenate([np.empty(0, np.uint64), *(others for _, others in done)])
+        return finish_merge(snapshot, clauses, [part for part, _ in done], others)
+
+    def _joined(self, snapshot: Snapshot, clauses: Clauses) -> DataFrame:
+        """Rows of the source with the addresses of those that they match, each at its place."""
+        names = [f"{_KEY}{number}" for number in range(len(clauses.keys))]
+        target = read(
+            self._spark,
+            self._change.uri,
+            columns=[*clauses.keys, "_rowaddr"],
+            version=snapshot.manifest.version,
+            storage_options=self._change.storage_options,
+        ).toDF(*names, _ADDRESS)
+        source = self._source.withColumn(_PRESENT, sf.lit(True))
+        pairs = [
+            _comparable(source[_quoted(key)], target.schema[name].dataType)
+            == _comparable(target[name], target.schema[name].dataType)
+            for key, name in zip(clauses.keys, names, strict=True)
+        ]
+        joined = source.join(target, pairs, _kind_of_join(clauses)).drop(*names)
+        new = -1 - sf.pmod(sf.xxhash64(*map(_quoted, clauses.keys)), sf.lit(_NEW_PLACES))
+        place = sf.coalesce(sf.shiftright(_ADDRESS, _PLACE_BITS), new)
+        # Without a number of partitions, so that Spark joins small ones.
+        placed = joined.withColumn(_PLACE, place).repartition(_PLACE).drop(_PLACE)
+        return placed.sortWithinPartitions(sf.col(_ADDRESS).asc_nulls_last())
+
+
+def source_schema(snapshot: Snapshot, source: DataFrame, plan: MergePlan) -> pa.Schema:
+    """The columns of a frame in the types that they are merged with.
+
+    Raises:
+        SchemaMismatchError: If a column that goes into the table, or a key, does not fit it.
+        UnsupportedTypeError: If there is no Arrow type for a column.
+    """
+    table = snapshot.schema.arrow
+    known = exchange_schema(to_spark(table))
+    takes_all = plan.inserts or (plan.matched is Matched.UPDATED and plan.values is None)
+    fields = []
+    for given in exchange_schema(source.schema):
+        if given.name in table.names and (takes_all or given.name in plan.on):
+            check_fits(given.type, known.field(given.name).type, given.name)
+            fields.append(table.field(given.name).with_nullable(True))
+        else:
+            fields.append(given.with_nullable(True))
+    return pa.schema(fields)
+
+
+def _comparable(key: Column, kind: DataType) -> Column:
+    """A key such that Spark compares it as pilum does: for floats, 0.0 is not -0.0."""
+    key = key.cast(kind)
+    return key.cast("string") if isinstance(kind, (FloatType, DoubleType)) else key
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _kind_of_join(clauses: Clauses) -> str:
+    if clauses.deletes_others:
+        return "full" if clauses.inserts else "right"
+    return "left" if clauses.inserts else "inner"
+
+
+def _merge_task(
+    job: WriteJob, schema: pa.Schema, clauses: Clauses, batches: Iterable[pa.RecordBatch]
+) -> tuple[MergedPart, NDArray[np.uint64]]:
+    """Writes the rows of one partition; also gives the rows that the source does not have."""
+    snapshot = pinned(job)
+    joined = _Joined(schema)
+    with Spool(pa.RecordBatchReader.from_batches(schema, joined.rows(batches))) as spool:
+        part = merge_part(snapshot, spool, clauses, joined.matches(), file_name_prefix(job))
+    return part, _wanted(snapshot, clauses, joined.others())
+
+
+class _Joined:
+    """The rows of one partition of the join: the source aside, addresses are kept."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._addresses: list[pa.Array] = []
+        self._others: list[pa.Array] = []
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of the source, in the types of the merge."""
+        for batch in batches:
+            present = batch.column(_PRESENT).is_valid()
+            of_source = batch.filter(present)
+            if of_source.num_rows < batch.num_rows:
+                self._others.append(batch.column(_ADDRESS).filter(pc.invert(present)))
+            self._addresses.append(of_source.column(_ADDRESS))
+            yield convert_batch(of_source, self._schema)
+
+    def matches(self) -> Matches:
+        """The pairs; their addresses ascend, as Spark sorted them."""
+        addresses = pa.chunked_array(self._addresses, pa.int64())
+        rows = np.flatnonzero(addresses.is_valid().to_numpy())
+        return Matches(addresses.drop_null().to_numpy().astype(np.uint64), rows)
+
+    def others(self) -> NDArray[np.uint64]:
+        """Addresses of rows that the source does not have."""
+        found = pa.chunked_array(self._others, pa.int64())
+        addresses: NDArray[np.uint64] = found.to_numpy().astype(np.uint64)
+        return addresses
+
+
+def _wanted(
+    snapshot: Snapshot, clauses: Clauses, addresses: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Those of the rows for which the condition of the merge is true."""
+    if clauses.others is None or not len(addresses):
+        return addresses
+    fragments = tuple(np.unique(addresses >> _SHIFT).tolist())
+    found = matching_rows(snapshot, clauses.others, fragments)
+    wanted = [(np.uint64(number) << _SHIFT) | rows.offsets for number, rows in found.items()]
+    is_wanted = np.isin(addresses, np.concatenate([np.empty(0, np.uint64), *wanted]))
+    wanted_addresses: NDArray[np.uint64] = addresses[is_wanted]
+    return wanted_addresses

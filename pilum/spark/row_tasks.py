@@ -1,0 +1,191 @@
+"""Changes of rows by tasks of Spark: what they share, whatever becomes of the rows.
+
+    driver    pins a version, draws a uuid      one commit of that uuid  |  files deleted again
+                      │                                    ▲
+    tasks             └──▶ new files with the uuid, ──▶ results, pickled
+                           attempt by attempt
+
+Only `mapInArrow` is used, so all of it works with Spark Connect too. Of several attempts of a task
+Spark hands over the result of one; the files of the others belong to no version. What a task
+refuses for good, such as a value that does not fit, it reports as a result: Spark would try a
+failed task again, and wrap the error.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from pilum.dataset import LanceDataset, dataset
+from pilum.dataset.once import once
+from pilum.dataset.retrying import Retries
+from pilum.dataset.transactions import publish
+from pilum.distributed import WriteJob, abort_parts, group_splits, plan_splits
+from pilum.errors import CommitStatusUnknownError, InvalidInputError, UnsupportedFormatError
+from pilum.table.commits.jobs import JobKey
+from pilum.table.commits.transaction import Transaction
+from pilum.table.open import open_table
+from pilum.table.operations.base import Operation
+from pilum.table.snapshot import Snapshot
+
+__all__ = [
+    "RowChange",
+    "file_name_prefix",
+    "fragment_groups",
+    "over_groups",
+    "pinned",
+    "run_tasks",
+    "table_bytes",
+]
+
+_TASK_BYTES = 128 << 20
+_WHOLE = 1 << 62
+_REFUSALS = (InvalidInputError, UnsupportedFormatError)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """Where rows are changed, and how often that is tried.
+
+    Attributes:
+        uri: Location of the table.
+        storage_options: Settings of the store.
+        retries: How often to begin anew because others changed the same rows.
+        key: Names the job, if it is one.
+    """
+
+    uri: str
+    storage_options: dict[str, str]
+    retries: Retries
+    key: JobKey | None
+
+    def opened(self) -> LanceDataset:
+        """The table at its latest version."""
+        return dataset(self.uri, storage_options=self.storage_options)
+
+    def commit_once(
+        self,
+        table: LanceDataset,
+        attempt: Callable[[Snapshot, WriteJob], tuple[Operation, T]],
+        nothing: T,
+    ) -> T:
+        """Changes the table, unless it has the job already.
+
+        Args:
+            table: As `opened` gave it.
+            attempt: Does the work on a version, as a job, and says what is to be committed and
+                what it did. If it fails, its files are deleted.
+            nothing: The result of a job that the table has.
+
+        Raises:
+            CommitConflictError: If another commit made the change meaningless.
+            CommitContentionError: If others interfered every time.
+        """
+
+        def run(properties: Mapping[str, str]) -> tuple[Snapshot, T]:
+            return self.retries.run(table.snapshot, partial(self._once, attempt, properties))
+
+        return once(table, self.key, run, nothing)
+
+    def _once(
+        self,
+        attempt: Callable[[Snapshot, WriteJob], tuple[Operation, T]],
+        properties: Mapping[str, str],
+        snapshot: Snapshot,
+    ) -> tuple[Snapshot, T]:
+        version, access = snapshot.manifest.version, self.storage_options
+        job = WriteJob(
+            self.uri, str(uuid4()), "append", version, snapshot.schema, storage_options=access
+        )
+        try:
+            operation, result = attempt(snapshot, job)
+            transaction = Transaction(version, operation, job.uuid, properties)
+            return publish(snapshot.store, transaction), result
+        except CommitStatusUnknownError:  # it may be in, or get in yet: its files must stay
+            raise
+        except BaseException:
+            abort_parts(job)
+            raise
+
+
+def pinned(job: WriteJob) -> Snapshot:
+    """The version of a job, within a task."""
+    return Snapshot.at(open_table(job.uri, job.storage_options), job.read_version)
+
+
+def file_name_prefix(job: WriteJob) -> str:
+    """What the files of this attempt of this task are called; to be asked within the task."""
+    context = TaskContext.get()
+    if context is None:
+        raise InvalidInputError("file_name_prefix: not within a task of Spark")
+    return f"{job.uuid}-{context.partitionId():05d}-{context.attemptNumber()}"
+
+
+def run_tasks(frame: DataFrame, task: Callable[[Iterable[pa.RecordBatch]], T]) -> list[T]:
+    """Has each partition of a frame worked on, and collects the results.
+
+    Args:
+        frame: The rows.
+        task: Given the batches of a partition; it must read all of them. Its result is pickled.
+
+    Raises:
+        InvalidInputError: If a task refused its rows; also other errors of that kind.
+        PySparkException: If a task failed for another reason, as often as Spark tries.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        result: T | Exception
+        try:
+            result = task(batches)
+        except _REFUSALS as error:
+            result = error
+        yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
+
+    rows = frame.mapInArrow(run, "result binary").collect()
+    results = [pickle.loads(row.result) for row in rows]
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return results
+
+
+def fragment_groups(snapshot: Snapshot, task_bytes: int = _TASK_BYTES) -> list[tuple[int, ...]]:
+    """Neighbouring fragments, in groups of about so many bytes."""
+    groups = group_splits(plan_splits(snapshot, _WHOLE), task_bytes)
+    return [tuple(split.fragment_id for split in group) for group in groups]
+
+
+def over_groups(
+    spark: SparkSession, groups: list[tuple[int, ...]], work: Callable[[tuple[int, ...]], T]
+) -> list[T]:
+    """Has each group of fragments worked on by a task of its own.
+
+    The errors are those of `run_tasks`.
+    """
+
+    def task(batches: Iterable[pa.RecordBatch]) -> T | None:
+        numbers = [n for batch in batches for n in batch.column(0).to_pylist()]
+        return work(groups[numbers[0]]) if numbers else None
+
+    count = len(groups)
+    if not count:
+        return []
+    found = run_tasks(spark.range(0, count, 1, count).toDF("number"), task)
+    return [one for one in found if one is not None]
+
+
+def table_bytes(snapshot: Snapshot) -> int:
+    """Size of the data files of a version, as far as it is known."""
+    return sum(
+        file.size_bytes or 0 for fragment in snapshot.manifest.fragments for file in fragment.files
+    )
