@@ -38,6 +38,7 @@ class MergePlan:
     others: Filter | None = None
     deletes: str | None = None
     inserts_where: str | None = None
+    columns: tuple[str, ...] | None = None
 
     @property
     def does_something(self) -> bool:
@@ -78,6 +79,7 @@ class MergePlan:
             inserts_primary_keys=self.inserts and frozenset(self.on) == primary,
             deletes=deletes,
             inserts_where=where,
+            columns=self.columns,
         )
         for name in (*clauses.reads, *(where.columns if where else ())):
             _require_qualified(name)
@@ -167,6 +169,18 @@ class MergeClauses:
             expr: SQL about columns of the table; only rows for which it is true are deleted.
         """
         return self._with(deletes_others=True, others=expr)
+
+    def source_columns(self, names: Iterable[str]) -> Self:
+        """Says which columns of the source go into the table; an extension of ours.
+
+        Args:
+            names: The keys among them. Others, such as one that says what to do with a row, are
+                there for conditions only. All columns go into the table unless this is called.
+        """
+        columns = tuple(names)
+        if missing := [key for key in self._plan.on if key not in columns]:
+            raise InvalidInputError(f"source_columns: the keys {missing} must be among them")
+        return self._with(columns=columns)
 
     def conflict_retries(self, max_retries: int) -> Self:
         """How often to merge anew because others changed the same rows; 10 at first."""

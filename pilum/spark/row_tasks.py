@@ -21,7 +21,6 @@ from typing import TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from pilum.dataset import LanceDataset, dataset
@@ -30,6 +29,7 @@ from pilum.dataset.retrying import Retries
 from pilum.dataset.transactions import publish
 from pilum.distributed import WriteJob, abort_parts, group_splits, plan_splits
 from pilum.errors import CommitStatusUnknownError, InvalidInputError, UnsupportedFormatError
+from pilum.spark.jobs.tasks import attempt_name
 from pilum.table.commits.jobs import JobKey
 from pilum.table.commits.transaction import Transaction
 from pilum.table.open import open_table
@@ -125,10 +125,7 @@ def pinned(job: WriteJob) -> Snapshot:
 
 def file_name_prefix(job: WriteJob) -> str:
     """What the files of this attempt of this task are called; to be asked within the task."""
-    context = TaskContext.get()
-    if context is None:
-        raise InvalidInputError("file_name_prefix: not within a task of Spark")
-    return f"{job.uuid}-{context.partitionId():05d}-{context.attemptNumber()}"
+    return f"{job.uuid}-{attempt_name()}"
 
 
 def run_tasks(frame: DataFrame, task: Callable[[Iterable[pa.RecordBatch]], T]) -> list[T]:

@@ -481,3 +481,16 @@ def test_pairs_are_deleted_by_condition_alone(dataset: pilum.LanceDataset) -> No
         dataset.merge_insert("k").when_matched_delete("source.op = 'D'").execute(twice)
     with pytest.raises(ColumnNotFoundError, match="'target'"):
         dataset.merge_insert("k").when_not_matched_insert_all("target.v = 1").execute(TABLE)
+
+
+def test_columns_of_the_source_may_be_there_for_conditions_only(
+    dataset: pilum.LanceDataset,
+) -> None:
+    changes = pa.table({"op": [*"DUID"], "k": [1, 2, 7, 8], "v": [-1, 21, 70, -8]})
+    merge = dataset.merge_insert("k").source_columns(["k", "v"])
+    merge.when_matched_delete("source.op = 'D'").when_matched_update_all()
+    merge.when_not_matched_insert_all("source.op <> 'D'")
+    assert merge.execute(changes) == counts(inserted=1, updated=1, deleted=1)
+    assert sorted(row[1:] for row in rows(dataset) if row[0] in {2, 7}) == [(21, "b"), (70, None)]
+    with pytest.raises(InvalidInputError, match="the keys"):
+        dataset.merge_insert("k").source_columns(["v"])

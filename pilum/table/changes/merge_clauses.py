@@ -48,6 +48,8 @@ class Clauses:
         inserts_where: Of these, only those for which it is true; about `source.x`. None for all.
         deletes_others: Whether rows of the table that do not match are deleted.
         others: Of these, only those for which it is true; None for all.
+        columns: Those of the source that go into the table, the keys among them; others are there
+            for conditions only. None for all.
         inserts_primary_keys: Whether the keys are the primary key of the table, so that nobody may
             add rows meanwhile.
     """
@@ -62,6 +64,7 @@ class Clauses:
     inserts_primary_keys: bool = False
     deletes: BoundFilter | None = None
     inserts_where: BoundFilter | None = None
+    columns: tuple[str, ...] | None = None
 
     @property
     def takes_all(self) -> bool:
@@ -88,8 +91,8 @@ def merged_columns(snapshot: Snapshot, incoming: pa.Schema, clauses: Clauses) ->
     schema, keys = snapshot.schema, list(clauses.keys)
     if missing := [name for name in keys if name not in incoming.names]:
         raise SchemaMismatchError(f"the source lacks the key columns {missing}")
-    if not clauses.takes_all:
-        incoming = pa.schema([incoming.field(name) for name in keys])
+    names = list(clauses.columns or incoming.names) if clauses.takes_all else keys
+    incoming = pa.schema([incoming.field(name) for name in names])
     if not clauses.inserts:  # nothing that the table has is missing in a row
         present = (one for one in schema.fields if one.name in incoming.names)
         schema = Schema(tuple(present), schema.metadata)

@@ -215,11 +215,15 @@ class Merge:
 
     def _of_source(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Columns of the source as `source.x`."""
+        columns = {
+            name: retyped(column, storage_type(column.type)) for name, column in _items(batch)
+        }
         if self.clauses.takes_all:
-            batch = self._aligned(batch.schema.names).batch(batch)
-        columns = [retyped(column, storage_type(column.type)) for column in batch.columns]
+            kept = [name for name in batch.schema.names if name in self.aligned.schema.by_name]
+            columns |= _items(self._aligned(kept).batch(batch.select(kept)))
         return pa.RecordBatch.from_arrays(
-            columns, [f"{SOURCE}.{name}" for name in batch.schema.names]
+            [retyped(column, storage_type(column.type)) for column in columns.values()],
+            [f"{SOURCE}.{name}" for name in columns],
         )
 
     @cached_property
@@ -267,7 +271,7 @@ class Merge:
             self.num_inserted += num_new
             if num_new:
                 found = batch if num_new == len(part) else batch.filter(bit_mask(part))
-                yield self.aligned.batch(found)
+                yield self.aligned.batch(found.select(self.aligned.schema.names))
 
     def _write(
         self,
