@@ -159,7 +159,8 @@ def _memory_bytes(kind: pa.DataType, column: Column) -> float:
         # Writers cut pages by the size of their values, whatever these shrink to; only values that
         # are stored at length are longer than the others.
         full = (column.num_pages - 1) * _PAGE_BYTES
-        return max(column.stored_bytes, min(full, column.num_values * _NARROW_BYTES))
+        stored = column.stored_bytes
+        return max(stored, min(full, column.num_values * _NARROW_BYTES)) if full else stored
     return max(column.stored_bytes, column.num_values * width / 8)
 
 

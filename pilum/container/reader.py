@@ -86,10 +86,12 @@ class Column:
     @property
     def stored_bytes(self) -> int:
         """Bytes of all pages; a scalar counts for each of its rows."""
-        return sum(
-            sum(size for _, size in stored.buffers) + _scalar_bytes(stored, layout)
-            for stored, layout in self._entries
-        )
+        total = 0
+        for stored, layout in self._entries:  # a generator would cost more than small files do
+            for _, size in stored.buffers:
+                total += size
+            total += _scalar_bytes(stored, layout)
+        return total
 
     @property
     def num_pages(self) -> int:

@@ -239,3 +239,25 @@ def test_misuse_is_refused(uri: str, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
         Compaction.commit(dataset, not_results)
     assert dataset.version == pilum.dataset(uri).version == 4
+
+
+def test_small_batches_whose_dictionaries_do_not_go_together_stay_apart(tmp_path: Path) -> None:
+    where = str(tmp_path / "table")
+    narrow = pa.dictionary(pa.int8(), pa.string())
+    for first in range(0, 300, 100):
+        words = pa.array([f"word {n}" for n in range(first, first + 100)])
+        codes = pa.array(range(100), pa.int8())
+        column = pa.DictionaryArray.from_arrays(codes, words).cast(narrow)
+        pilum.write_dataset(pa.table({"d": column}), where, mode="append")
+    dataset = pilum.dataset(where)
+    dataset.optimize.compact_files()
+    assert len(dataset.get_fragments()) == 1
+    found = [value for batch in dataset.to_batches() for value in batch["d"].to_pylist()]
+    assert found == [f"word {n}" for n in range(300)]
+
+
+def test_compacting_leaves_no_old_file_in_the_session(uri: str) -> None:
+    dataset = pilum.dataset(uri, session=pilum.Session())
+    before = dataset.session().metadata_cache_stats().num_entries
+    dataset.optimize.compact_files()
+    assert dataset.session().metadata_cache_stats().num_entries == before

@@ -33,6 +33,7 @@ __all__ = [
     "RowSource",
     "Window",
     "batches",
+    "joined_batch",
     "read_ahead",
     "rows_of_window",
 ]
@@ -285,10 +286,15 @@ def batches(tables: Iterable[pa.Table], batch_size: int) -> Iterator[pa.RecordBa
     """Cuts tables of few chunks into batches; copies only where a page ends within one."""
     for table in tables:
         for start in range(0, table.num_rows, batch_size):
-            yield _batch(table.slice(start, batch_size))
+            yield joined_batch(table.slice(start, batch_size))
 
 
-def _batch(table: pa.Table) -> pa.RecordBatch:
+def joined_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one batch.
+
+    Raises:
+        UnsupportedTypeError: If the dictionaries of a column do not go together.
+    """
     arrays = [
         join_arrays(column.chunks, f"column {name!r}")
         for name, column in zip(table.schema.names, table.columns, strict=True)

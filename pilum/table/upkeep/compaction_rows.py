@@ -9,7 +9,7 @@ hand, or one that is larger.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,18 +19,24 @@ from numpy.typing import NDArray
 
 from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
-from pilum.errors import UnsupportedFeatureError
+from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.format.blobs import GIVEN_V2, BlobKind, given
 from pilum.format.schema import Field, Schema
 from pilum.table.fragment import Fragment
 from pilum.table.scanning.blobs import payloads
 from pilum.table.scanning.files import FragmentReader
 from pilum.table.scanning.scan import ScanOptions, scan
+from pilum.table.scanning.windows import joined_batch
+from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["live_rows", "with_payloads", "written_schema"]
+__all__ = ["gathered", "live_rows", "with_payloads", "written_schema"]
 
 _PAYLOAD_BYTES = 32 * 1024 * 1024
+_GATHERED_ROWS = 8192
+_GATHERED_BYTES = 1024 * 1024
+_SESSION_BYTES = 4 * 1024 * 1024
+"""Nobody reads the old files again, so few of them are kept open."""
 
 
 def written_schema(snapshot: Snapshot) -> Schema:
@@ -55,15 +61,47 @@ def live_rows(
         CorruptFileError: If a file is damaged.
         UnsupportedFeatureError: If blobs refer to a base path.
     """
-    part = replace(snapshot, manifest=replace(snapshot.manifest, fragments=tuple(fragments)))
+    part = replace(
+        snapshot,
+        manifest=replace(snapshot.manifest, fragments=tuple(fragments)),
+        session=Session(metadata_cache_size_bytes=_SESSION_BYTES),
+    )
     if snapshot.described is snapshot.schema:
-        yield from scan(part, ScanOptions(batch_size=batch_size))
+        yield from gathered(scan(part, ScanOptions(batch_size=batch_size)))
         return
     for fragment in fragments:
         options = ScanOptions(batch_size=batch_size, fragment_ids=(int(fragment.id),))
-        home = FragmentReader.of(snapshot.session, snapshot.store, fragment)
+        home = FragmentReader.of(part.session, snapshot.store, fragment)
         for batch in scan(part, options):
             yield from with_payloads(home, snapshot.schema, batch)
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: what is done per batch costs more than copying tiny ones.
+
+    Args:
+        batches: Of one schema, not empty.
+    """
+    waiting: list[pa.RecordBatch] = []
+    num_rows = num_bytes = 0
+    for batch in batches:
+        waiting.append(batch)
+        num_rows += batch.num_rows
+        num_bytes += batch.nbytes
+        if num_rows >= _GATHERED_ROWS or num_bytes >= _GATHERED_BYTES:
+            yield from _joined(waiting)
+            waiting, num_rows, num_bytes = [], 0, 0
+    yield from _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """One batch of all, if there are any and their dictionaries go together."""
+    if len(batches) < 2:
+        return batches
+    try:
+        return [joined_batch(pa.Table.from_batches(batches))]
+    except UnsupportedTypeError:
+        return batches
 
 
 def with_payloads(
