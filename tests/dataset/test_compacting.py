@@ -252,7 +252,9 @@ def test_small_batches_whose_dictionaries_do_not_go_together_stay_apart(tmp_path
     dataset = pilum.dataset(where)
     dataset.optimize.compact_files()
     assert len(dataset.get_fragments()) == 1
-    found = [value for batch in dataset.to_batches() for value in batch["d"].to_pylist()]
+    found = [
+        value for batch in dataset.to_batches(batch_size=100) for value in batch["d"].to_pylist()
+    ]
     assert found == [f"word {n}" for n in range(300)]
 
 

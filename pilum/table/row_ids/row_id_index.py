@@ -88,7 +88,7 @@ def _build(snapshot: Snapshot) -> RowIdIndex:
     _load_deletions(readers)
     starts, lengths, addresses = _runs(readers)
     if (starts[1:] < starts[:-1]).any():
-        order = np.argsort(starts)
+        order = np.argsort(starts, kind="stable")  # fast where long parts are in order already
         starts, lengths, addresses = starts[order], lengths[order], addresses[order]
     is_twice = starts[1:] - starts[:-1] < lengths[:-1].astype(np.uint64)
     if is_twice.any():
@@ -128,7 +128,7 @@ def _runs(readers: list[FragmentReader]) -> _Runs:
             else:
                 first = address & _ROW_MASK
                 starts, lengths, offsets = _runs_of_piece(piece, _deleted(deletions, first, piece))
-                cut.append((starts, lengths, offsets.astype(np.uint64) + np.uint64(address)))
+                cut.append((starts, lengths, offsets.view(np.uint64) + np.uint64(address)))
             address += len(piece)
     numbers = np.array(whole, dtype=np.uint64).reshape(-1, 3)
     plain = numbers[:, 0], numbers[:, 1].astype(np.int64), numbers[:, 2]
@@ -152,14 +152,30 @@ def _runs_of_piece(
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
     """First ids, lengths and first offsets of the runs of the rows that are left."""
     if isinstance(piece, range):
-        offsets = np.concatenate([[0], deleted + 1])
-        lengths = np.append(deleted, len(piece)) - offsets
-        offsets, lengths = offsets[lengths > 0], lengths[lengths > 0]
-        return offsets.astype(np.uint64) + np.uint64(piece.start), lengths, offsets
-    offsets = np.delete(np.arange(len(piece)), deleted)
-    ids = piece[offsets]
+        offsets, lengths = _gaps(deleted, len(piece))
+        return offsets.view(np.uint64) + np.uint64(piece.start), lengths, offsets
+    offsets = np.arange(len(piece))
+    ids = piece
+    if len(deleted):
+        offsets = np.delete(offsets, deleted)
+        ids = piece[offsets]
     if not len(ids):
         return ids, offsets, offsets
-    follows = (np.diff(ids) == 1) & (np.diff(offsets) == 1)
-    firsts = np.flatnonzero(np.append(True, ~follows))
-    return ids[firsts], np.diff(np.append(firsts, len(ids))), offsets[firsts]
+    is_first = np.ones(len(ids) + 1, dtype=np.bool_)
+    np.not_equal(ids[1:] - ids[:-1], 1, out=is_first[1:-1])
+    if len(deleted):
+        is_first[1:-1] |= offsets[1:] - offsets[:-1] != 1
+    bounds = np.flatnonzero(is_first)
+    firsts = bounds[:-1]
+    return ids[firsts], bounds[1:] - firsts, offsets[firsts]
+
+
+def _gaps(deleted: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First offsets and lengths of what some offsets below a size leave."""
+    offsets = np.zeros(len(deleted) + 1, dtype=np.int64)
+    np.add(deleted, 1, out=offsets[1:])
+    lengths = np.empty_like(offsets)
+    np.subtract(deleted, offsets[:-1], out=lengths[:-1])
+    lengths[-1] = size - offsets[-1]
+    is_empty = lengths == 0
+    return (offsets[~is_empty], lengths[~is_empty]) if is_empty.any() else (offsets, lengths)
