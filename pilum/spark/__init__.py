@@ -16,6 +16,7 @@ from pilum.spark.jobs.columns import add_columns, update_columns
 from pilum.spark.jobs.upkeep import cleanup, compact, verify
 from pilum.spark.merging import SparkMerge, merge_into
 from pilum.spark.rows import delete, update
+from pilum.spark.upsert import upsert
 
 __all__ = [
     "SparkMerge",
@@ -30,6 +31,7 @@ __all__ = [
     "register",
     "update",
     "update_columns",
+    "upsert",
     "verify",
     "write",
 ]

@@ -63,7 +63,9 @@ def flaky(always: bool) -> Any:
     return pass_on
 
 
-def drain(frame: DataFrame, uri: str, checkpoint: Path, source: str = "pilum", **how: Any) -> str:
+def drain(
+    frame: DataFrame, uri: str | None, checkpoint: Path, source: str = "pilum", **how: Any
+) -> str:
     """Runs a query until nothing is left to read; returns its id."""
     writer = frame.writeStream.format(source).option("checkpointLocation", str(checkpoint))
     for name, value in how.items():

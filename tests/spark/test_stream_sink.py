@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
-from spark.helpers import drain, files, forget, version
+from spark.helpers import drain, files, flaky, forget, version
 
 import pilum
 from pilum.errors import InvalidInputError
@@ -29,7 +30,9 @@ def arrive(incoming: Path, *ids: int) -> None:
     """One more file, with these rows."""
     number = len(list(incoming.iterdir()))
     text = "".join(f'{{"id": {one}}}\n' for one in ids)
-    (incoming / f"{number:04d}.json").write_text(text)
+    path = incoming / f"{number:04d}.json"
+    path.write_text(text)
+    os.utime(path, (number, number))  # by which Spark orders them
 
 
 def rows_of(spark: SparkSession, incoming: Path) -> DataFrame:
@@ -126,6 +129,19 @@ def test_a_stream_that_dies_at_a_commit_goes_on_with_nothing_lost_or_doubled(
     table.cleanup_old_versions(retain_versions=1, delete_unverified=True)
     assert len(files(uri)) - 2 == 0
     assert ids(uri) == [0, 1, 2, 3]
+
+
+def test_a_batch_of_which_a_task_fails_leaves_nothing(
+    spark: SparkSession, uri: str, incoming: Path, tmp_path: Path
+) -> None:
+    arrive(incoming, *range(100))
+    failing = rows_of(spark, incoming).repartition(2).mapInArrow(flaky(always=True), "id bigint")
+    with pytest.raises(PySparkException, match="failed on purpose"):
+        drain(failing, uri, tmp_path / "c")
+    assert files(uri) == []
+    once = rows_of(spark, incoming).repartition(2).mapInArrow(flaky(always=False), "id bigint")
+    drain(once, uri, tmp_path / "c")
+    assert ids(uri) == list(range(100))
 
 
 def test_writes_of_one_number_happen_once(spark: SparkSession, uri: str) -> None:

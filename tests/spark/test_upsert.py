@@ -1,0 +1,86 @@
+"""Streams that update rows, by real queries (S5)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from spark.helpers import drain, forget, version
+
+import pilum
+import pilum.spark
+from pilum.errors import InvalidInputError
+
+SCHEMA = "id bigint, n bigint, at bigint"
+
+
+def arrive(incoming: Path, *rows: tuple[int | None, int, int]) -> None:
+    """One more file of rows; one file is one micro-batch."""
+    incoming.mkdir(exist_ok=True)
+    names = ("id", "n", "at")
+    columns = {name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names)}
+    number = len(list(incoming.glob("*.json")))
+    lines = "\n".join(json.dumps(row) for row in pa.table(columns).to_pylist())
+    path = incoming / f"{number:04d}.json"
+    path.write_text(lines)
+    os.utime(path, (number, number))  # by which Spark orders them
+
+
+def run(
+    spark: SparkSession, incoming: Path, take: Callable[[DataFrame, int], None], checkpoint: Path
+) -> None:
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    frame = reader.json(str(incoming))
+    drain(frame, None, checkpoint, foreachBatch=take)
+
+
+def rows(uri: str) -> list[tuple[Any, ...]]:
+    found = pilum.dataset(uri).to_table().to_pylist()
+    return sorted((tuple(row.values()) for row in found), key=str)
+
+
+def test_a_stream_of_changes_keeps_one_row_per_key(
+    spark: SparkSession, uri: str, tmp_path: Path
+) -> None:
+    incoming, checkpoint = tmp_path / "incoming", tmp_path / "c"
+    take = pilum.spark.upsert(uri, on="id", newest_by="at")
+    arrive(incoming, (1, 10, 1), (2, 20, 1), (1, 11, 2))
+    arrive(incoming, (2, 22, 5), (2, 21, 4), (3, 30, 4), (None, 0, 1), (None, 1, 1))
+    arrive(incoming, (1, 9, 1), (2, 23, 5))  # the first one is late
+    run(spark, incoming, take, checkpoint)
+    expected = [(1, 11, 2), (2, 23, 5), (3, 30, 4), (None, 0, 1), (None, 1, 1)]
+    assert (rows(uri), version(uri)) == (expected, 3)
+
+    forget(checkpoint, 2)
+    run(spark, incoming, take, checkpoint)
+    assert (rows(uri), version(uri)) == (expected, 3)
+
+
+def test_two_rows_of_one_key_need_an_order(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+    pilum.write_dataset(pa.table({"id": [1], "n": [1], "at": [1]}), uri)
+    arrive(tmp_path / "incoming", (1, 2, 2), (1, 3, 3))
+    with pytest.raises(PySparkException, match="several rows"):
+        run(spark, tmp_path / "incoming", pilum.spark.upsert(uri, "id"), tmp_path / "c")
+    assert (rows(uri), version(uri)) == ([(1, 1, 1)], 1)
+
+
+def test_outside_of_a_stream_it_must_be_named(spark: SparkSession, uri: str) -> None:
+    frame = spark.createDataFrame([(1, 1, 1)], SCHEMA)
+    with pytest.raises(InvalidInputError, match="app_id"):
+        pilum.spark.upsert(uri, "id")(frame, 0)
+    named = pilum.spark.upsert(uri, "id", app_id="by hand")
+    for number, n in ((0, 1), (1, 2), (1, 3)):
+        named(spark.createDataFrame([(1, n)], "id bigint, n bigint"), number)
+    assert rows(uri) == [(1, 2)]
+
+
+def test_there_must_be_a_key(uri: str) -> None:
+    with pytest.raises(InvalidInputError, match="on: expected names"):
+        pilum.spark.upsert(uri, on=[])
