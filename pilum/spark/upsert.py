@@ -1,35 +1,32 @@
 """Streams that update rows by keys: what `foreachBatch` calls.
 
-    micro-batch ──▶ the newest row of each key ──▶ Arrow batches, one by one, to the driver
-                ──▶ merge_insert with the key (query, batch number) ──▶ one commit
+    micro-batch ──▶ the newest row of each key ──▶ merge_into with the key (query, batch number)
 
-Only a part of the micro-batch is in the memory of the driver at a time; what the merge has to keep
-goes to a temporary file. A batch that runs again finds its key in the table, and nothing happens.
+Small batches are merged by the driver, others by tasks. A batch that runs again finds its key in
+the table, and nothing happens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from pilum.dataset.lance_dataset import LanceDataset, dataset
+from pilum.dataset.lance_dataset import dataset
+from pilum.dataset.options import require_count
 from pilum.errors import DatasetNotFoundError, InvalidInputError
-from pilum.spark.convert import convert_batch
-from pilum.spark.options import Options
-from pilum.spark.sink import plan_write
+from pilum.spark.merging import merge_into
 from pilum.spark.source import PilumDataSource
 from pilum.spark.stream_sink import QUERY_ID
 
 __all__ = ["upsert"]
 
 _RANK = "_pilum_rank"
-_PACKED = "batch binary"
+_LOCAL_ROWS = 10_000
 
 
 def upsert(
@@ -38,6 +35,7 @@ def upsert(
     *,
     newest_by: str | None = None,
     app_id: str | None = None,
+    local_rows: int = _LOCAL_ROWS,
     storage_options: Mapping[str, str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Makes the function for `foreachBatch` that updates rows with known keys and adds others.
@@ -56,11 +54,13 @@ def upsert(
             table has the key.
         app_id: Names the stream; the id of its query if None, which is that of the checkpoint.
             Spark Connect does not tell it.
+        local_rows: A micro-batch with at most so many rows is merged by the driver, without a
+            shuffle.
         storage_options: Settings of the store.
 
     Returns:
-        A function of a frame and the number of its batch. It raises as
-        `pilum.MergeInsertBuilder.execute`, and that ends the query.
+        A function of a frame and the number of its batch. It raises as `SparkMerge.execute`, and
+        that ends the query.
 
     Raises:
         InvalidInputError: If there is no key.
@@ -68,7 +68,8 @@ def upsert(
     keys = (on,) if isinstance(on, str) else tuple(on)
     if not keys or not all(keys):
         raise InvalidInputError(f"on: expected names of columns, found {on!r}")
-    return _Upsert(uri, keys, newest_by, app_id, dict(storage_options or {}))
+    local_rows = require_count("local_rows", local_rows)
+    return _Upsert(uri, keys, newest_by, app_id, local_rows, dict(storage_options or {}))
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class _Upsert:
     on: tuple[str, ...]
     newest_by: str | None
     app_id: str | None
+    local_rows: int
     storage_options: Mapping[str, str] = field(repr=False)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -91,22 +93,31 @@ class _Upsert:
             return
         last = table.last_commit(app_id)
         if last is None or last.app_version < batch_id:
-            self._merge(table, newest, (app_id, batch_id))
+            self._merge(newest, (app_id, batch_id))
 
     def _create(self, frame: DataFrame, key: tuple[str, int]) -> None:
         frame.sparkSession.dataSource.register(PilumDataSource)
-        writer = frame.write.format(PilumDataSource.name()).mode("append").options(**self._access)
         app_id, number = key
-        writer.options(mode="create", txnAppId=app_id, txnVersion=number).save(self.uri)
+        once = {"mode": "create", "txnAppId": app_id, "txnVersion": str(number)}
+        access = {f"storage.{name}": value for name, value in self.storage_options.items()}
+        writer = frame.write.format(PilumDataSource.name()).mode("append")
+        writer.options(**once, **access).save(self.uri)
 
-    def _merge(self, table: LanceDataset, frame: DataFrame, key: tuple[str, int]) -> None:
-        options = Options.parse({"path": self.uri, **self._access})
-        job = plan_write(frame.schema, options, "append")
-        schema = pa.schema([job.schema.arrow.field(name) for name in frame.columns])
-        batches = (convert_batch(batch, schema) for batch in _arrow_batches(frame))
-        merge = table.merge_insert(self.on).when_matched_update_all(self._is_newer)
-        merge = merge.when_not_matched_insert_all()
-        merge.idempotency_key(key).execute(pa.RecordBatchReader.from_batches(schema, batches))
+    def _merge(self, frame: DataFrame, key: tuple[str, int]) -> None:
+        frame.persist()  # a merge looks at its source more than once
+        try:
+            merge = merge_into(
+                frame.sparkSession,
+                self.uri,
+                frame,
+                self.on,
+                local_rows=self.local_rows,
+                storage_options=self.storage_options,
+            )
+            merge.when_matched_update_all(self._is_newer).when_not_matched_insert_all()
+            merge.idempotency_key(key).execute()
+        finally:
+            frame.unpersist()
 
     @property
     def _is_newer(self) -> str | None:
@@ -114,10 +125,6 @@ class _Upsert:
             return None
         name = _quoted(self.newest_by)
         return f"target.{name} IS NULL OR source.{name} >= target.{name}"
-
-    @property
-    def _access(self) -> dict[str, str]:
-        return {f"storage.{name}": value for name, value in self.storage_options.items()}
 
 
 def _query_id(frame: DataFrame) -> str:
@@ -150,18 +157,3 @@ def _column(name: str) -> Column:
 def _quoted(name: str) -> str:
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
-
-
-def _arrow_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    """The rows of a frame; a partition of it at a time is fetched."""
-    for row in frame.mapInArrow(_packed, _PACKED).toLocalIterator():
-        with pa.ipc.open_stream(row.batch) as reader:
-            yield from reader
-
-
-def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        yield pa.record_batch({"batch": pa.array([sink.getvalue().to_pybytes()], pa.binary())})

@@ -75,7 +75,7 @@ def test_outside_of_a_stream_it_must_be_named(spark: SparkSession, uri: str) -> 
     frame = spark.createDataFrame([(1, 1, 1)], SCHEMA)
     with pytest.raises(InvalidInputError, match="app_id"):
         pilum.spark.upsert(uri, "id")(frame, 0)
-    named = pilum.spark.upsert(uri, "id", app_id="by hand")
+    named = pilum.spark.upsert(uri, "id", app_id="by hand", local_rows=0)  # by tasks
     for number, n in ((0, 1), (1, 2), (1, 3)):
         named(spark.createDataFrame([(1, n)], "id bigint, n bigint"), number)
     assert rows(uri) == [(1, 2)]
