@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from pilum.spark.frames import configure, count, read, register, write
 from pilum.spark.jobs.columns import add_columns, update_columns
+from pilum.spark.jobs.ingest import IngestResult, export, ingest
 from pilum.spark.jobs.upkeep import cleanup, compact, verify
 from pilum.spark.merging import SparkMerge, merge_into
 from pilum.spark.rows import delete, update
 from pilum.spark.upsert import upsert
 
 __all__ = [
+    "IngestResult",
     "SparkMerge",
     "add_columns",
     "cleanup",
@@ -26,6 +28,8 @@ __all__ = [
     "configure",
     "count",
     "delete",
+    "export",
+    "ingest",
     "merge_into",
     "read",
     "register",

@@ -26,7 +26,7 @@ __all__ = ["JOBS_FOLDER", "Journal"]
 
 JOBS_FOLDER = "_jobs"
 _PLAN = "plan.json"
-_COMMITTED = "committed.json"
+_COMMITTED = "committed"
 _FRAGMENT = re.compile(r"[0-9]+\.json")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -115,7 +115,7 @@ class Journal:
 
     def keep_committed(self, fragments: Iterable[int]) -> None:
         """Notes whose files are part of the table."""
-        self._store().put(self._path(_COMMITTED), json.dumps(sorted(fragments)).encode())
+        self.put_note(_COMMITTED, sorted(fragments))
 
     def committed(self) -> set[int]:
         """The fragments whose files are part of the table, as far as it was noted.
@@ -123,13 +123,42 @@ class Journal:
         Raises:
             CorruptFileError: If the note is damaged.
         """
-        store, path = self._store(), self._path(_COMMITTED)
         try:
-            return {int(number) for number in json.loads(store.read(path))}
-        except NotFoundError:
-            return set()
+            return {int(number) for number in self.note(_COMMITTED) or ()}
         except (ValueError, TypeError) as error:
-            raise CorruptFileError(f"no numbers: {error}", f"{store.uri}/{path}") from error
+            raise CorruptFileError(f"no numbers: {error}", self._path(_COMMITTED)) from error
+
+    def keep_note(self, name: str, note: Any) -> Any:
+        """Keeps a note of any other kind, in JSON, unless there is one of the name.
+
+        Returns:
+            The note that is there now.
+
+        Raises:
+            CorruptFileError: If that is damaged.
+        """
+        path = self._path(f"{name}.json")
+        if self._store().put_if_absent(path, json.dumps(note).encode()):
+            return note
+        return self.note(name)
+
+    def put_note(self, name: str, note: Any) -> None:
+        """Keeps a note in the place of another."""
+        self._store().put(self._path(f"{name}.json"), json.dumps(note).encode())
+
+    def note(self, name: str) -> Any:
+        """A note; None if there is none of the name.
+
+        Raises:
+            CorruptFileError: If it is damaged.
+        """
+        store, path = self._store(), self._path(f"{name}.json")
+        try:
+            return json.loads(store.read(path))
+        except NotFoundError:
+            return None
+        except ValueError as error:
+            raise CorruptFileError(f"no JSON: {error}", f"{store.uri}/{path}") from error
 
     def remove(self) -> None:
         """Deletes the journal: all is committed. The plan goes last."""

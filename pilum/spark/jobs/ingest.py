@@ -1,0 +1,404 @@
+"""Files of other formats into a table, each once, and a table into files of other formats.
+
+    list of files ──▶ those that are not in ──▶ portions, each noted, then written and committed
+                                                  with the key (job, number of the portion)
+
+A named job can run as often as one likes: it takes what is new. Which portions are in is told by
+the table itself, in the very version that took the last one in (`pilum.table.commits.jobs`); which
+files a portion has, by a note of the job's journal that is written before its first row. So no file
+is taken twice or forgotten, whenever a run is killed. Source: docs/guide/spark-jobs.md, "Ingest".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from pilum.dataset.options import require_count
+from pilum.distributed import Mode, PartMessage, WriteJob, abort_parts, commit_parts
+from pilum.errors import CorruptFileError, DatasetNotFoundError, InvalidInputError
+from pilum.spark.frames import read
+from pilum.spark.jobs.journal import Journal
+from pilum.spark.options import Options, table_uri
+from pilum.spark.sink import plan_write, write_task
+from pilum.table.commits.jobs import JobKey, last_commit
+from pilum.table.open import open_table
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["IngestResult", "SourceFormat", "export", "ingest", "read_files"]
+
+SourceFormat = Literal["parquet", "csv", "json", "orc", "files"]
+
+_BLOB = {"lance-encoding:blob": "true"}
+_GLOB = re.compile(r"([*?\[\]{}\\])")
+# Rows that do not parse are errors, not rows of nulls; names of columns are compared.
+_STRICT = {"mode": "FAILFAST"}
+_DEFAULTS: dict[str, dict[str, str]] = {
+    "parquet": {},
+    "orc": {},
+    "csv": {**_STRICT, "header": "true", "enforceSchema": "false"},
+    "json": _STRICT,
+    "files": {"recursiveFileLookup": "true"},
+}
+_EXPORTS = ("parquet", "csv", "json", "orc")
+
+
+@dataclass(frozen=True, slots=True)
+class IngestResult:
+    """What an ingestion did.
+
+    Attributes:
+        version: The version of the table that has the rows; 0 if there is no table yet.
+        num_files: Files that were taken in.
+        num_commits: Versions that were made.
+    """
+
+    version: int
+    num_files: int
+    num_commits: int
+
+
+def ingest(
+    spark: SparkSession,
+    source: str,
+    target: str,
+    *,
+    format: SourceFormat = "parquet",
+    schema: str | None = None,
+    transform: str | None = None,
+    mode: Mode = "append",
+    job: str | None = None,
+    files_per_commit: int | None = None,
+    journal: str | None = None,
+    options: Mapping[str, str] | None = None,
+    max_rows_per_file: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> IngestResult:
+    """Takes files into a table.
+
+    Args:
+        spark: The session.
+        source: A file, a folder or a pattern, as Spark has it. Folders named `key=value` become
+            columns.
+        target: Location of the table.
+        format: "parquet", "orc", "csv" (with a header), "json" (a row per line), or "files": each
+            file is a row with the columns path, modificationTime, length, and content as a blob.
+        schema: Columns of the files as DDL; CSV and JSON should have one, as Spark guesses else.
+        transform: A query of Spark over the table `{source}`, such as
+            "SELECT id, lower(name) AS name FROM {source} WHERE id IS NOT NULL".
+        mode: As in `pilum.spark.write`; a named job appends.
+        job: Names the job: each of its runs takes the files that are not in yet.
+        files_per_commit: Commits for every so many files, in the order of their paths, so that a
+            failure later on loses little; None for one commit. Needs a `job`.
+        journal: Where the journal of a named job is; None for `_jobs` in the table.
+        options: Options of Spark's reader. By default a row that does not parse is an error.
+        max_rows_per_file: As in `pilum.spark.write`.
+        storage_options: Settings of the table's store.
+
+    Raises:
+        SchemaMismatchError: If the columns do not fit the table.
+        DatasetAlreadyExistsError: If mode is "create" and there is a table.
+        InvalidInputError: If arguments make no sense, the job's name belongs to another, or a file
+            changed after it was taken in.
+        pyspark.errors.PySparkException: If Spark cannot read the files.
+    """
+    if job is None and (files_per_commit is not None or journal is not None):
+        raise InvalidInputError("job: needed with files_per_commit and journal")
+    if job is not None and mode != "append":
+        raise InvalidInputError(f"mode: a named job appends, found {mode!r}")
+    reading = _reading(source, format, schema, transform, options)
+    access = dict(storage_options or {})
+    writing = _Writing(table_uri(target), mode, max_rows_per_file, access)
+    if job is None:
+        paths = [file.path for file in reading.files(spark)]
+        return IngestResult(writing.run(reading.frame(spark, paths), None), len(paths), 1)
+    if files_per_commit is not None:
+        require_count("files_per_commit", files_per_commit, 1)
+    place = Journal(writing.uri, job, journal and table_uri(journal), access)
+    return _Portions(reading, writing, place).run(spark, files_per_commit)
+
+
+def read_files(
+    spark: SparkSession,
+    source: str,
+    *,
+    format: SourceFormat = "parquet",
+    schema: str | None = None,
+    transform: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The rows that `ingest` would take in, for other uses; the arguments are the same.
+
+    Raises:
+        As `ingest`.
+    """
+    reading = _reading(source, format, schema, transform, options)
+    return reading.frame(spark, [file.path for file in reading.files(spark)])
+
+
+def export(
+    spark: SparkSession,
+    source: str,
+    target: str,
+    *,
+    format: Literal["parquet", "csv", "json", "orc"] = "parquet",
+    columns: Sequence[str] | None = None,
+    filter: str | None = None,
+    version: int | None = None,
+    transform: str | None = None,
+    partition_by: Sequence[str] = (),
+    mode: Literal["errorifexists", "overwrite", "append"] = "errorifexists",
+    options: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
+    """Writes a version of a table as files of another format, by Spark's own writers.
+
+    Args:
+        spark: The session.
+        source: Location of the table.
+        target: Folder of the files.
+        format: "parquet", "csv" (with a header), "json" or "orc".
+        columns: As in `pilum.spark.read`.
+        filter: As there.
+        version: As there.
+        transform: A query over `{source}`, as in `ingest`.
+        partition_by: Columns that become folders named `key=value`.
+        mode: What to do if there is something already.
+        options: Options of Spark's writer.
+        storage_options: Settings of the table's store.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        InvalidInputError: If arguments make no sense.
+        pyspark.errors.PySparkException: If Spark cannot write the files.
+    """
+    if format not in _EXPORTS:
+        raise InvalidInputError(f"format: expected parquet, csv, json or orc, found {format!r}")
+    frame = read(
+        spark,
+        source,
+        columns=columns,
+        filter=filter,
+        version=version,
+        storage_options=storage_options,
+    )
+    given = {**({"header": "true"} if format == "csv" else {}), **(options or {})}
+    writer = _transformed(spark, frame, transform).write.format(format).mode(mode)
+    writer.options(**given).partitionBy(*partition_by).save(table_uri(target))
+
+
+@dataclass(frozen=True, order=True)
+class _File:
+    """A file of the source, as it was when it was listed."""
+
+    path: str
+    size: int
+    modified: str
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How the source is read."""
+
+    source: str
+    format: str
+    schema: str | None
+    transform: str | None
+    options: Mapping[str, str]
+
+    def facts(self) -> dict[str, Any]:
+        """What makes it another job if it changes."""
+        return {
+            "source": self.source,
+            "format": self.format,
+            "schema": self.schema,
+            "transform": self.transform,
+            "options": dict(self.options),
+        }
+
+    def files(self, spark: SparkSession) -> list[_File]:
+        """The files, in the order of their paths; their contents are not read."""
+        found = (
+            self._reader(spark, "binaryFile")
+            .load(self.source)
+            .select("path", "length", sf.col("modificationTime").cast("string").alias("modified"))
+            .collect()
+        )
+        return sorted(_File(row.path, row.length, row.modified) for row in found)
+
+    def frame(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+        """The rows of some of the files."""
+        if not paths:
+            raise InvalidInputError(f"{self.source}: no files")
+        reader = self._reader(spark, "binaryFile" if self.format == "files" else self.format)
+        if self.schema is not None:
+            reader = reader.schema(self.schema)
+        if self.format != "files" and (folder := _folder(self.source, paths)):
+            reader = reader.option("basePath", folder)
+        frame = reader.load([_GLOB.sub(r"\\\1", path) for path in paths])
+        if self.format == "files":
+            frame = frame.withMetadata("content", _BLOB)
+        return _transformed(spark, frame, self.transform)
+
+    def _reader(self, spark: SparkSession, format: str) -> Any:
+        given = {**_DEFAULTS[self.format], **self.options}
+        return spark.read.format(format).options(**given)
+
+
+def _reading(
+    source: str,
+    format: str,
+    schema: str | None,
+    transform: str | None,
+    options: Mapping[str, str] | None,
+) -> _Reading:
+    if format not in _DEFAULTS:
+        raise InvalidInputError(f"format: expected one of {list(_DEFAULTS)}, found {format!r}")
+    if transform is not None and "{source}" not in transform:
+        raise InvalidInputError(f"transform: expected a query over {{source}}, found {transform!r}")
+    return _Reading(source, format, schema, transform, dict(options or {}))
+
+
+def _folder(source: str, paths: Sequence[str]) -> str | None:
+    """The source, if it is the folder above all paths: names below it may be columns."""
+    name = source.rstrip("/")
+    plain = name.split("://")[-1].removeprefix("file:")
+    return name if not _GLOB.search(name) and all(f"{plain}/" in path for path in paths) else None
+
+
+def _transformed(spark: SparkSession, frame: DataFrame, query: str | None) -> DataFrame:
+    if query is None:
+        return frame
+    return spark.sql(query, source=frame)
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """How the table is written."""
+
+    uri: str
+    mode: Mode
+    max_rows_per_file: int | None
+    storage_options: Mapping[str, str] = field(repr=False)
+
+    def run(self, frame: DataFrame, key: JobKey | None) -> int:
+        """Writes a frame with one commit; gives the version."""
+        options = Options(
+            self.uri,
+            max_rows_per_file=self.max_rows_per_file,
+            storage_options=self.storage_options,
+        )
+        return _write(frame, plan_write(frame.schema, options, self.mode), key)
+
+    def latest(self) -> Snapshot | None:
+        """The table as it is; None if there is none."""
+        try:
+            return Snapshot.latest(open_table(self.uri, self.storage_options))
+        except DatasetNotFoundError:
+            return None
+
+
+def _write(frame: DataFrame, job: WriteJob, key: JobKey | None) -> int:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"message": [write_task(job, batches).to_json()]})
+
+    try:
+        rows = frame.mapInArrow(task, "message string").collect()
+    except BaseException:
+        abort_parts(job)
+        raise
+    messages = [PartMessage.from_json(row.message) for row in rows]
+    return commit_parts(job, messages, idempotency_key=key)
+
+
+@dataclass(frozen=True)
+class _Portions:
+    """A named job: portions of files, numbered from 0 in the order in which they are taken in."""
+
+    reading: _Reading
+    writing: _Writing
+    journal: Journal
+
+    def run(self, spark: SparkSession, size: int | None) -> IngestResult:
+        """Takes in what is not in yet."""
+        files = self.reading.files(spark)
+        self.journal.begin(self.reading.facts(), {})
+        version, num_done = self._state()
+        known: dict[str, _File] = {}
+        num_files = num_commits = 0
+        for number in count():
+            portion = self._portion(number, files, known, size, is_done=number < num_done)
+            if not portion and number >= num_done:
+                return IngestResult(version, num_files, num_commits)
+            known.update({file.path: file for file in portion})
+            if number >= num_done:
+                frame = self.reading.frame(spark, [file.path for file in portion])
+                version = self.writing.run(frame, (self._app, number))
+                num_files += len(portion)
+                num_commits += 1
+        raise AssertionError("unreachable")
+
+    @property
+    def _app(self) -> str:
+        return f"ingest {self.journal.job}"
+
+    def _state(self) -> tuple[int, int]:
+        """The version of the table, and how many portions are in it."""
+        latest = self.writing.latest()
+        if latest is None:
+            return 0, 0
+        last = last_commit(latest.manifest.config, self._app)
+        return latest.manifest.version, 0 if last is None else last.app_version + 1
+
+    def _portion(
+        self,
+        number: int,
+        files: Sequence[_File],
+        known: Mapping[str, _File],
+        size: int | None,
+        *,
+        is_done: bool,
+    ) -> list[_File]:
+        """The files of a portion: as noted by an earlier run, or the next of those that are new."""
+        note = self.journal.note(f"portion-{number}")
+        if note is None:
+            if is_done:
+                raise CorruptFileError(
+                    f"job {self.journal.job!r}: the note of portion {number}, which is in the "
+                    "table, is gone: nobody can tell which files are in"
+                )
+            _require_unchanged(files, known)
+            new = [file for file in files if file.path not in known][:size]
+            if not new:
+                return []
+            note = self.journal.keep_note(f"portion-{number}", _plain(new))
+        noted = [_File(*entry) for entry in note]
+        return noted if is_done else self._renewed(number, noted, files)
+
+    def _renewed(self, number: int, noted: list[_File], files: Sequence[_File]) -> list[_File]:
+        """The files of a portion that was begun, as they are now: some may be mended or gone."""
+        now = {file.path: file for file in files}
+        found = [now[file.path] for file in noted if file.path in now]
+        if found != noted:
+            self.journal.put_note(f"portion-{number}", _plain(found))
+        return found
+
+
+def _plain(files: Iterable[_File]) -> list[list[object]]:
+    return [[file.path, file.size, file.modified] for file in files]
+
+
+def _require_unchanged(files: Iterable[_File], known: Mapping[str, _File]) -> None:
+    changed = [file.path for file in files if known.get(file.path, file) != file]
+    if changed:
+        raise InvalidInputError(
+            f"files changed after they were taken in: {changed[:10]}; a job takes each file once, "
+            "so write new rows to new files"
+        )
