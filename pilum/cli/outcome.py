@@ -1,0 +1,60 @@
+"""Exit codes, as schedulers understand them.
+
+0     done
+1     failed for good: the same call would fail again, or a check found damage
+2     the command line makes no sense
+75    failed for now (EX_TEMPFAIL of sysexits.h): try again
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from pilum.errors import (
+    CommitConflictError,
+    CommitContentionError,
+    CommitStatusUnknownError,
+    PilumError,
+)
+
+__all__ = ["Exit", "TerminatedError", "exit_code"]
+
+_TEMPORARY = (
+    CommitConflictError,
+    CommitContentionError,
+    CommitStatusUnknownError,
+    ConnectionError,
+    TimeoutError,
+    InterruptedError,
+)
+# What Spark says when machines fail, not programs.
+_OF_THE_CLUSTER = (
+    "ExecutorLostFailure",
+    "FetchFailed",
+    "java.net.ConnectException",
+    "StatusCode.UNAVAILABLE",
+    "SparkContext was shut down",
+)
+
+
+class Exit(IntEnum):
+    """What a process ends with."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    AGAIN = 75
+
+
+class TerminatedError(Exception):
+    """Somebody asked the process to end."""
+
+
+def exit_code(error: BaseException) -> Exit:
+    """Whether another try may help."""
+    if isinstance(error, (*_TEMPORARY, TerminatedError)):
+        return Exit.AGAIN
+    if isinstance(error, PilumError):
+        return Exit.FAILED
+    is_lost = any(words in str(error) for words in _OF_THE_CLUSTER)
+    return Exit.AGAIN if is_lost else Exit.FAILED
