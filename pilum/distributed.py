@@ -52,6 +52,7 @@ from pilum.table.operations.base import Operation
 from pilum.table.operations.merge import Merge, appended_to
 from pilum.table.operations.overwrite import Overwrite
 from pilum.table.scanning.scan import ScanOptions, scan
+from pilum.table.scanning.skip import rows_to_test
 from pilum.table.snapshot import Snapshot
 from pilum.table.writing.align import align, new_schema
 from pilum.table.writing.blob_inputs import schema_with_blobs_v2, with_blobs_v2
@@ -103,12 +104,18 @@ class Split:
     size_bytes: int
 
 
-def plan_splits(snapshot: Snapshot, target_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
+def plan_splits(
+    snapshot: Snapshot,
+    target_bytes: int = DEFAULT_SPLIT_BYTES,
+    filter: BoundFilter | None = None,
+) -> list[Split]:
     """Cuts a version into ranges of rows, in scan order.
 
     Args:
         snapshot: The version.
         target_bytes: Files larger than this are cut, at multiples of 4,096 rows.
+        filter: Ranges that it cannot match are left out, where that is known without reading
+            rows: by statistics of legacy files, and by row ids, addresses and versions.
 
     Raises:
         InvalidInputError: If `target_bytes` is not positive.
@@ -120,8 +127,28 @@ def plan_splits(snapshot: Snapshot, target_bytes: int = DEFAULT_SPLIT_BYTES) -> 
     return [
         split
         for fragment in snapshot.manifest.fragments
-        for split in split_fragment(snapshot, fragment, target_bytes)
+        for split in _matching(
+            snapshot, fragment, filter, split_fragment(snapshot, fragment, target_bytes)
+        )
     ]
+
+
+def _matching(
+    snapshot: Snapshot, fragment: Fragment, filter: BoundFilter | None, splits: Iterator[Split]
+) -> Iterator[Split]:
+    if filter is None or not _knows(snapshot, filter):
+        return splits
+    reader, rows = snapshot.reader(fragment), fragment.physical_rows
+    tested = rows_to_test(reader, snapshot.described, filter, 0, rows)
+    if not len(tested.bounds):
+        return iter(())
+    return (split for split in splits if len(tested.within(split.start, split.stop).bounds))
+
+
+def _knows(snapshot: Snapshot, filter: BoundFilter) -> bool:
+    """Whether something is known about a column of the filter; files since 2.0 say nothing."""
+    is_legacy = snapshot.manifest.data_version is FileVersion.LEGACY
+    return is_legacy or not set(filter.columns).issubset(snapshot.described.names)
 
 
 def split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) -> Iterator[Split]:
@@ -169,6 +196,8 @@ def read_split(
     columns: tuple[str, ...] | None = None,
     filter: BoundFilter | None = None,
     batch_size: int | None = None,
+    with_payloads: bool = False,
+    window_bytes: int | None = None,
     snapshot: Snapshot | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -179,6 +208,8 @@ def read_split(
         columns: Names or dotted paths, in the wanted order; all if None.
         filter: Keeps the rows for which it is true.
         batch_size: Rows per batch.
+        with_payloads: Whether blobs give their bytes instead of descriptors.
+        window_bytes: Bytes of rows that are read together; see `ScanOptions`.
         snapshot: The version of the split, where the caller has it open already.
         storage_options: Settings of the store.
 
@@ -193,6 +224,8 @@ def read_split(
         batch_size=batch_size,
         fragment_ids=(split.fragment_id,),
         row_range=(split.start, split.stop),
+        with_payloads=with_payloads,
+        window_bytes=window_bytes,
     )
     return scan(snapshot, options)
 

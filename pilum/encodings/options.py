@@ -77,6 +77,20 @@ class EncodingOptions:
             if not (value is None and name in _OPTIONAL) and not rule.allows(value):
                 raise InvalidInputError(f"{name}: expected {rule.expected}, found {value!r}")
 
+    @classmethod
+    def of_texts(cls, texts: Mapping[str, str]) -> EncodingOptions:
+        """Options from the names of attributes and their values as texts.
+
+        Raises:
+            InvalidInputError: For a value that is not allowed.
+        """
+        found: dict[str, Any] = {}
+        for name, text in texts.items():
+            found[name] = _RULES[name].parse(text)
+            if found[name] is None:
+                raise InvalidInputError(f"{name}: expected {_RULES[name].expected}, found {text!r}")
+        return cls(**found)
+
     @property
     def general(self) -> Literal["lz4", "zstd"] | None:
         """The scheme of general compression, if one is asked for."""

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import Literal
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from pilum.distributed import Mode, PartMessage, abort_parts, commit_parts
+from pilum.encodings.options import EncodingOptions
+from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.expressions import bind
+from pilum.spark.clustering import sort_rows, zorder_rows
+from pilum.spark.opening import open_snapshot, pin, seen_schema
 from pilum.spark.options import Options
 from pilum.spark.sink import plan_write, write_task
-from pilum.spark.source import LanceDataSource, PilumDataSource, open_snapshot
+from pilum.spark.source import LanceDataSource, PilumDataSource
 from pilum.spark.types import to_spark
-from pilum.table.scanning.scan import ScanOptions, count_rows, scan_schema
+from pilum.table.scanning.scan import count_rows
+
+_MODES: dict[str, Mode] = {
+    "create": "create",
+    "errorifexists": "create",
+    "append": "append",
+    "overwrite": "overwrite",
+    "ignore": "create",
+}
+_RESOLVED = ("asOf", "branch", "columns")
 
 __all__ = ["configure", "count", "read", "register", "write"]
 
@@ -40,10 +55,14 @@ def read(
     *,
     columns: Sequence[str] | None = None,
     filter: str | None = None,
-    version: int | None = None,
+    version: int | str | None = None,
+    branch: str | None = None,
     as_of: datetime | None = None,
+    blobs: Literal["descriptors", "payloads"] = "descriptors",
     batch_size: int | None = None,
+    batch_bytes: int | None = None,
     partition_bytes: int | None = None,
+    memory_limit: int | None = None,
     nanoseconds: str = "refuse",
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
@@ -52,38 +71,46 @@ def read(
     Args:
         spark: The session.
         uri: Location of the table.
-        columns: Names or dotted paths, in the wanted order; also `_rowid` and `_rowaddr`.
+        columns: Names or dotted paths, in the wanted order; also `_rowid`, `_rowaddr`,
+            `_rowoffset`, `_row_created_at_version` and `_row_last_updated_at_version`.
         filter: A SQL condition that the scan evaluates, whatever Spark's configuration is.
-        version: The version, instead of the latest.
+        version: A number or the name of a tag, instead of the latest version.
+        branch: The branch; numbers of versions are those of the branch.
         as_of: The latest version at this time instead; a time without zone is local time.
+        blobs: Whether columns of blobs give descriptors or bytes.
         batch_size: Rows per Arrow batch.
+        batch_bytes: A batch is cut where it is larger; 16 MiB if None.
         partition_bytes: Size of the files that one task reads, about.
+        memory_limit: About how many bytes of rows a Python worker holds.
         nanoseconds: What to do with times finer than microseconds: "refuse" or "truncate".
         storage_options: Settings of the store.
 
     Raises:
         DatasetNotFoundError: If there is no table.
         VersionNotFoundError: If there is no such version.
+        TagNotFoundError: If there is no such tag.
+        BranchNotFoundError: If there is no such branch.
         ColumnNotFoundError: If there is no such column.
         FilterError: If the filter does not fit the table.
     """
     given = {
         "columns": columns and ",".join(columns),
         "filter": filter,
-        "version": version,
-        "asOf": as_of and as_of.astimezone().isoformat(),
+        **_of_version(version, branch, as_of),
+        "blobs": blobs,
         "batchSize": batch_size,
+        "batchBytes": batch_bytes,
         "partitionBytes": partition_bytes,
+        "memoryLimit": memory_limit,
         "nanoseconds": nanoseconds,
     }
     texts = _texts(uri, given, storage_options)
-    options = Options.parse(texts)
-    snapshot = open_snapshot(options)
+    options, snapshot = pin(Options.parse(texts))
     if filter is not None:
         bind(filter, snapshot.described.arrow)  # what is wrong with it is better told here
-    seen = scan_schema(snapshot, ScanOptions(columns=options.columns))
-    texts = {key: text for key, text in texts.items() if key not in {"asOf", "columns"}}
-    texts["version"] = str(snapshot.manifest.version)
+    seen = seen_schema(snapshot, options.columns, payloads=blobs == "payloads")
+    texts = {name: text for name, text in texts.items() if name not in _RESOLVED}
+    texts |= {"path": options.path, "version": str(options.version)}
     spark.dataSource.register(PilumDataSource)
     return spark.read.format("pilum").schema(to_spark(seen)).options(**texts).load()
 
@@ -93,7 +120,8 @@ def count(
     uri: str,
     *,
     filter: str | None = None,
-    version: int | None = None,
+    version: int | str | None = None,
+    branch: str | None = None,
     as_of: datetime | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
@@ -105,12 +133,13 @@ def count(
         spark: The session.
         uri: Location of the table.
         filter: A SQL condition.
-        version: The version, instead of the latest.
+        version: A number or the name of a tag, instead of the latest version.
+        branch: The branch.
         as_of: The latest version at this time instead.
         storage_options: Settings of the store.
     """
     if filter is None:
-        given = {"version": version, "asOf": as_of and as_of.astimezone().isoformat()}
+        given = _of_version(version, branch, as_of)
         return count_rows(open_snapshot(Options.parse(_texts(uri, given, storage_options))))
     frame = read(
         spark,
@@ -118,6 +147,7 @@ def count(
         columns=["_rowaddr"],
         filter=filter,
         version=version,
+        branch=branch,
         as_of=as_of,
         storage_options=storage_options,
     )
@@ -128,53 +158,108 @@ def write(
     frame: DataFrame,
     uri: str,
     *,
-    mode: Mode,
+    mode: Literal["create", "errorifexists", "append", "overwrite", "ignore"],
+    schema_mode: Literal["merge"] | None = None,
+    sort_by: Sequence[str | Column] | None = None,
+    zorder_by: Sequence[str] | None = None,
+    num_partitions: int | None = None,
     max_rows_per_file: int | None = None,
     max_bytes_per_file: int | None = None,
     data_storage_version: str | None = None,
+    stable_row_ids: bool = False,
+    encoding_options: EncodingOptions | None = None,
+    memory_limit: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
     """Writes a frame with one commit.
 
-    Unlike `frame.write`, this knows the mode "create", says which version it made, and does not
-    use Spark's commit coordinator, which gives up jobs under `spark.speculation`. It is made of
-    `mapInArrow`, for which Spark wants pandas to be installed.
+    Unlike `frame.write`, this knows all modes, says which version it made, and does not use Spark's
+    commit coordinator, which gives up jobs under `spark.speculation`. It is made of `mapInArrow`,
+    for which Spark wants pandas to be installed.
 
     Args:
         frame: The rows.
         uri: Location of the table.
-        mode: "create" demands that there is no table yet; "append" and "overwrite" create it
-            where there is none.
+        mode: "create", or "errorifexists" as Spark calls it, demands that there is no table yet;
+            "append" and "overwrite" create it where there is none; "ignore" does nothing where
+            there is one.
+        schema_mode: "merge" adds the columns that the table lacks; rows that are there are null.
+        sort_by: Sorts the rows by these columns, within a file and from file to file.
+        zorder_by: Puts rows together that are near in all of these columns.
+        num_partitions: How many tasks write what is sorted.
         max_rows_per_file: Rows after which a task begins a new file.
         max_bytes_per_file: Bytes after which a task begins a new file.
         data_storage_version: Version of the files of a new or overwritten table.
+        stable_row_ids: Whether rows of a new table keep their ids when they move.
+        encoding_options: What is asked of the encodings.
+        memory_limit: About how many bytes of rows a Python worker holds.
         storage_options: Settings of the store.
 
     Returns:
-        The version that holds the rows.
+        The version that holds the rows; with "ignore" the latest of a table that was there.
 
     Raises:
         DatasetAlreadyExistsError: If mode is "create" and there is a table.
         SchemaMismatchError: If the columns do not fit the table.
+        InvalidInputError: For arguments that contradict each other.
         CommitError: If other writers stood in the way.
     """
     given = {
-        "mode": mode,
+        "schemaMode": schema_mode,
         "maxRowsPerFile": max_rows_per_file,
         "maxBytesPerFile": max_bytes_per_file,
         "dataStorageVersion": data_storage_version,
+        "stableRowIds": stable_row_ids,
+        "memoryLimit": memory_limit,
     }
-    job = plan_write(frame.schema, Options.parse(_texts(uri, given, storage_options)), mode)
+    options = Options.parse(_texts(uri, given, storage_options))
+    if encoding_options is not None:
+        options = replace(options, encoding=encoding_options)
+    if mode == "ignore" and (found := _latest_version(options)) is not None:
+        return found
+    job = plan_write(frame.schema, options, _MODES[mode])
+    ordered = _ordered(frame, sort_by, zorder_by, num_partitions)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"message": [write_task(job, batches).to_json()]})
 
     try:
-        rows = frame.mapInArrow(task, "message string").collect()
+        rows = ordered.mapInArrow(task, "message string").collect()
     except BaseException:
         abort_parts(job)
         raise
     return commit_parts(job, [PartMessage.from_json(row.message) for row in rows])
+
+
+def _latest_version(options: Options) -> int | None:
+    try:
+        return open_snapshot(options).manifest.version
+    except DatasetNotFoundError:
+        return None
+
+
+def _ordered(
+    frame: DataFrame,
+    sort_by: Sequence[str | Column] | None,
+    zorder_by: Sequence[str] | None,
+    num_partitions: int | None,
+) -> DataFrame:
+    if sort_by is not None and zorder_by is not None:
+        raise InvalidInputError("sort_by and zorder_by exclude each other")
+    if sort_by is not None:
+        return sort_rows(frame, sort_by, num_partitions)
+    if zorder_by is not None:
+        return zorder_rows(frame, zorder_by, num_partitions)
+    if num_partitions is not None:
+        raise InvalidInputError("num_partitions: only with sort_by or zorder_by")
+    return frame
+
+
+def _of_version(
+    version: int | str | None, branch: str | None, as_of: datetime | None
+) -> dict[str, object]:
+    moment = as_of and as_of.astimezone().isoformat()
+    return {"version": version, "branch": branch, "asOf": moment}
 
 
 def _texts(

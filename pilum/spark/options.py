@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.table.commits.jobs import JobKey
 
-__all__ = ["LATEST", "Options", "table_uri"]
+__all__ = ["DEFAULT_BATCH_BYTES", "LATEST", "Options", "table_uri"]
 
 T = TypeVar("T")
 
@@ -23,6 +24,8 @@ LATEST = -1
 """`starting_version`: none of the versions that there are."""
 
 _TRUTH = {"true": True, "false": False}
+# Batches of some such size pass the pipe to the JVM fastest.
+DEFAULT_BATCH_BYTES = 16 << 20
 _OF_THE_STORE = "storage."
 # Spark adds these when a table of its catalog is created, and the last one to streams.
 _OF_SPARK = ("provider", "location", "owner", "option.", "checkpointlocation")
@@ -34,11 +37,15 @@ class Options:
 
     Attributes:
         path: Where the table is: an absolute path, or a URI.
-        version: Reading: the version, instead of the latest.
+        version: Reading: a number or the name of a tag, instead of the latest version.
+        branch: Reading: the branch to read; numbers of versions are those of the branch.
         as_of: Reading: the latest version at this time (aware).
         columns: Reading: names of columns or dotted paths, in the wanted order.
         filter: Reading: a SQL condition, evaluated by the scan whatever Spark pushes.
         batch_size: Reading: rows per batch; by default about 10,000, fewer if they are wide.
+        batch_bytes: Reading: a batch is cut where it is larger.
+        blobs: Reading: what columns of blobs give, "descriptors" or "payloads".
+        memory_limit: Reading and writing: about how many bytes of data a task may hold.
         partition_bytes: Reading: size of the files that one task reads, about.
         pushdown: Reading: whether filters may be taken from Spark.
         nanoseconds: Reading: what to do with times finer than Spark's: refuse or truncate.
@@ -59,15 +66,22 @@ class Options:
         data_storage_version: Writing: version of the files of a new or overwritten table.
         txn_app_id: Writing: whose write it is, with `txn_version`; see `job_key`.
         txn_version: Writing: its number, which grows with each write.
+        schema_mode: Writing: "merge" adds the columns that a table lacks.
+        stable_row_ids: Writing: whether rows of a new table keep their ids when they move.
+        encoding: Writing: what is asked of the encodings; an option for each of its attributes.
         storage_options: Settings of the store.
     """
 
     path: str
-    version: int | None = None
+    version: int | str | None = None
+    branch: str | None = None
     as_of: datetime | None = None
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     batch_size: int | None = None
+    batch_bytes: int = DEFAULT_BATCH_BYTES
+    blobs: str = "descriptors"
+    memory_limit: int | None = None
     partition_bytes: int | None = None
     pushdown: bool = True
     nanoseconds: str = "refuse"
@@ -85,6 +99,9 @@ class Options:
     data_storage_version: str | None = None
     txn_app_id: str | None = None
     txn_version: int | None = None
+    schema_mode: Literal["merge"] | None = None
+    stable_row_ids: bool = False
+    encoding: EncodingOptions = field(default_factory=EncodingOptions)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -94,18 +111,23 @@ class Options:
         Raises:
             InvalidInputError: For an unknown option or a value that makes no sense.
         """
-        values, access = {}, {}
+        values: dict[str, Any] = {}
+        access, encoding = {}, {}
         for key, text in given.items():
             if key.lower().startswith(_OF_THE_STORE):
                 access[key[len(_OF_THE_STORE) :]] = text
             elif not key.lower().startswith(_OF_SPARK):
-                values[_name(key)] = _parse(key, text)
+                if (name := _name(key)) in _ENCODING:
+                    encoding[name] = text
+                else:
+                    values[name] = _parse(name, text)
         if "path" not in values:
             raise InvalidInputError(
                 "no path was given: name the table in load(path) or save(path). Spark keeps the "
                 "options of its catalog tables to itself: use a temporary view, or add "
                 "WITH (path = '…') to the table in the query"
             )
+        values["encoding"] = EncodingOptions.of_texts(encoding)
         options = cls(**values, storage_options=access)
         if options.version is not None and options.as_of is not None:
             raise InvalidInputError('the options "version" and "asOf" exclude each other')
@@ -131,7 +153,8 @@ def table_uri(path: str) -> str:
 def _name(key: str) -> str:
     name = _NAMES.get(key.lower().replace("_", ""))
     if name is None:
-        known = ", ".join(["path", *(_camel(name) for name in _PARSERS if name != "path")])
+        names = [*_PARSERS, *_ENCODING]
+        known = ", ".join(["path", *(_camel(name) for name in names if name != "path")])
         raise InvalidInputError(f"unknown option {key!r}; known: {known}, storage.…")
     return name
 
@@ -141,8 +164,7 @@ def _camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in others)
 
 
-def _parse(key: str, text: str) -> Any:
-    name = _name(key)
+def _parse(name: str, text: str) -> Any:
     try:
         return _PARSERS[name](text)
     except ValueError as error:
@@ -163,6 +185,12 @@ def _count(text: str) -> int:
 
 def _starting_version(text: str) -> int:
     return LATEST if text.lower() == "latest" else _positive(text)
+
+
+def _version(text: str) -> int | str:
+    if not text.strip():
+        raise ValueError("expected a number or the name of a tag")
+    return _positive(text) if text.strip().isdigit() else text
 
 
 def _time(text: str) -> datetime:
@@ -195,11 +223,15 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "path": table_uri,
-    "version": _positive,
+    "version": _version,
+    "branch": str,
     "as_of": _time,
     "columns": _columns,
     "filter": str,
     "batch_size": _positive,
+    "batch_bytes": _positive,
+    "blobs": _one_of("descriptors", "payloads"),
+    "memory_limit": _positive,
     "partition_bytes": _positive,
     "pushdown": _truth,
     "nanoseconds": _one_of("refuse", "truncate"),
@@ -217,5 +249,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "data_storage_version": str,
     "txn_app_id": str,
     "txn_version": _count,
+    "schema_mode": _one_of("merge"),
+    "stable_row_ids": _truth,
 }
-_NAMES = {name.replace("_", ""): name for name in _PARSERS}
+_ENCODING = tuple(field.name for field in fields(EncodingOptions))
+_NAMES = {name.replace("_", ""): name for name in (*_PARSERS, *_ENCODING)}

@@ -21,6 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pilum.container.options import FileOptions
 from pilum.distributed import (
     Mode,
     PartMessage,
@@ -32,12 +33,16 @@ from pilum.distributed import (
 )
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.version import FileVersion
-from pilum.spark.convert import check_fits, convert_batch, with_missing
+from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.options import Options
 from pilum.spark.types import exchange_schema, to_arrow, to_spark
+from pilum.table.writing.plain_form import plain_schema
 from pilum.table.writing.write import WriteOptions
 
 __all__ = ["PilumWriter", "job_mode", "plan_write", "write_task"]
+
+# The writer holds its rows, their pages and what Spark sends: a quarter each at most.
+_BUFFERED_SHARE = 4
 
 
 @dataclass(frozen=True)
@@ -97,9 +102,11 @@ def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
         _write_options(options),
         version=version,
         storage_options=options.storage_options,
+        schema_mode=options.schema_mode,
+        stable_row_ids=options.stable_row_ids,
     )
     if job.mode == "append":
-        _check_columns(schema, job.schema.arrow, options.path)
+        _check_columns(schema, plain_schema(job.schema), options.path)
     return job
 
 
@@ -108,17 +115,23 @@ def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> PartMessage:
     context = TaskContext.get()
     if context is None:
         raise InvalidInputError("write_task: not within a task of Spark")
-    schema = job.schema.arrow
+    schema = plain_schema(job.schema)
     return write_part(
         job,
-        (convert_batch(with_missing(batch, schema), schema) for batch in batches),
+        (convert_batch(batch, _given_columns(batch, schema)) for batch in batches),
         partition=context.partitionId(),
         attempt=context.attemptNumber(),
     )
 
 
+def _given_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Schema:
+    given = set(batch.schema.names)
+    return pa.schema([field for field in schema if field.name in given])
+
+
 def _write_options(options: Options) -> WriteOptions:
-    chosen = WriteOptions()
+    buffered = options.memory_limit and max(1, options.memory_limit // _BUFFERED_SHARE)
+    chosen = WriteOptions(layout=FileOptions(buffered, None, encoding=options.encoding))
     if options.max_rows_per_file is not None:
         chosen = replace(chosen, max_rows_per_file=options.max_rows_per_file)
     if options.max_bytes_per_file is not None:

@@ -15,7 +15,6 @@ option "columns", is the projection. Source: docs/spark.md, "Reading".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,7 +24,9 @@ from pyspark.sql.types import StructType
 from pilum.distributed import DEFAULT_SPLIT_BYTES, Split, group_splits, plan_splits, read_split
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter, bind
+from pilum.format.blobs import has_blobs
 from pilum.spark.convert import check_fits, convert_batch, cut
+from pilum.spark.opening import pin, seen_schema
 from pilum.spark.options import Options
 from pilum.spark.sink import PilumWriter
 from pilum.spark.stream_rows import with_feed_columns
@@ -33,23 +34,25 @@ from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
 from pilum.spark.stream_source import PilumStreamReader, stream_reader
 from pilum.spark.types import exchange_schema, to_spark
 from pilum.table.open import open_table
+from pilum.table.scanning.json_columns import text_batches
 from pilum.table.scanning.scan import ScanOptions, scan_schema
 from pilum.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "check_schema", "open_snapshot"]
+__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "check_schema"]
 
-# Batches of about so many rows and bytes pass the pipe to the JVM fastest.
+# Batches of about so many rows pass the pipe to the JVM fastest.
 _BATCH_ROWS = 10_000
-_BATCH_BYTES = 16 << 20
+# Rows that are read, those read ahead, their decoded form and the batch on its way: equal parts.
+_MEMORY_SHARES = 6
 
 
 class PilumDataSource(DataSource):
     """`format("pilum")`: Lance tables, reading and writing, in batches and as streams."""
 
-    _version: int | None = None
+    _pinned: Options | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -59,18 +62,16 @@ class PilumDataSource(DataSource):
     def schema(self) -> StructType:
         """The columns of the table, or those of the option "columns". Pins the version."""
         options = Options.parse(dict(self.options))
-        snapshot = open_snapshot(options)
-        self._version = snapshot.manifest.version
-        schema = to_spark(scan_schema(snapshot, ScanOptions(columns=options.columns)))
+        self._pinned, snapshot = pin(options)
+        payloads = options.blobs == "payloads"
+        schema = to_spark(seen_schema(snapshot, options.columns, payloads=payloads))
         return with_feed_columns(schema) if options.read_change_feed else schema
 
     def reader(self, schema: StructType) -> PilumReader:
         """Reads the columns of `schema`, in its order."""
-        options = Options.parse(dict(self.options))
+        options = self._pinned or Options.parse(dict(self.options))
         if options.read_change_feed:
             raise InvalidInputError('option "readChangeFeed": only streams have it, readStream')
-        if self._version is not None:
-            options = replace(options, version=self._version, as_of=None)
         return PilumReader(schema, options)
 
     def writer(self, schema: StructType, overwrite: bool) -> PilumWriter:
@@ -95,21 +96,6 @@ class LanceDataSource(PilumDataSource):
         return "lance"
 
 
-def open_snapshot(options: Options) -> Snapshot:
-    """The version that the options name, else the latest.
-
-    Raises:
-        DatasetNotFoundError: If there is no table at the path.
-        VersionNotFoundError: If the table has no such version.
-    """
-    store = open_table(options.path, options.storage_options)
-    if options.version is not None:
-        return Snapshot.at(store, options.version)
-    if options.as_of is not None:
-        return Snapshot.as_of(store, options.as_of)
-    return Snapshot.latest(store)
-
-
 class PilumReader(DataSourceReader):
     """Reads some columns of one version.
 
@@ -121,14 +107,24 @@ class PilumReader(DataSourceReader):
     """
 
     def __init__(self, schema: StructType, options: Options) -> None:
-        snapshot = open_snapshot(options)
-        self.uri = snapshot.store.uri
+        options, snapshot = pin(options)
+        self.uri = options.path
         self.version = snapshot.manifest.version
         self.columns = tuple(schema.names)
         self.filter: BoundFilter | None = None
         self._schema = schema
         self._options = options
         self._table = snapshot.described.arrow
+        # What is pushed is told of what Spark sees, but filters see descriptors of blobs.
+        self._pushable = pa.schema(
+            [
+                field.arrow
+                for field, stored in zip(
+                    snapshot.described.fields, snapshot.schema.fields, strict=True
+                )
+                if not (self._payloads and has_blobs(stored))
+            ]
+        )
         check_schema(schema, snapshot, options)
         self._push(None)
         if options.pushdown and hasattr(DataSourceReader, "pushFilters"):
@@ -137,7 +133,7 @@ class PilumReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Ranges of rows, each about as large as the option "partitionBytes" says."""
         target = self._options.partition_bytes or DEFAULT_SPLIT_BYTES
-        splits = plan_splits(self._snapshot(), target)
+        splits = plan_splits(self._snapshot(), target, self.filter)
         return [InputPartition(group) for group in group_splits(splits, target)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -146,16 +142,19 @@ class PilumReader(DataSourceReader):
         splits: tuple[Split, ...] = partition.value or ()
         snapshot = self._snapshot()
         schema = exchange_schema(self._schema)
+        stored = scan_schema(
+            snapshot, ScanOptions(columns=self.columns, with_payloads=self._payloads)
+        )
         truncate = self._options.nanoseconds == "truncate"
         for split in splits:
-            for batch in self._scan(split, snapshot):
-                yield from cut(convert_batch(batch, schema, truncate=truncate), _BATCH_BYTES)
+            for batch in text_batches(stored, self._scan(split, snapshot)):
+                yield from cut(convert_batch(batch, schema, truncate=truncate), self._batch_bytes)
 
     def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Takes over what the scan can evaluate; returns what stays with Spark."""
         from pilum.spark.filters import split as split_filters  # PySpark 4.0 has no filters
 
-        text, rest = split_filters(filters, self._table)
+        text, rest = split_filters(filters, self._pushable)
         self._push(text)
         return rest
 
@@ -167,11 +166,28 @@ class PilumReader(DataSourceReader):
     def _snapshot(self) -> Snapshot:
         return Snapshot.at(open_table(self.uri, self._options.storage_options), self.version)
 
+    @property
+    def _payloads(self) -> bool:
+        return self._options.blobs == "payloads"
+
+    @property
+    def _batch_bytes(self) -> int:
+        limit = self._options.memory_limit
+        wanted = self._options.batch_bytes
+        return min(wanted, max(1, limit // _MEMORY_SHARES)) if limit else wanted
+
     def _scan(self, split: Split, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         row_bytes = max(1, split.size_bytes // (split.stop - split.start))
-        rows = self._options.batch_size or max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
+        rows = self._options.batch_size or max(1, min(_BATCH_ROWS, self._batch_bytes // row_bytes))
+        limit = self._options.memory_limit
         return read_split(
-            split, columns=self.columns, filter=self.filter, batch_size=rows, snapshot=snapshot
+            split,
+            columns=self.columns,
+            filter=self.filter,
+            batch_size=rows,
+            with_payloads=self._payloads,
+            window_bytes=limit and max(1, limit // _MEMORY_SHARES),
+            snapshot=snapshot,
         )
 
 
@@ -204,7 +220,7 @@ def check_schema(schema: StructType, snapshot: Snapshot, options: Options) -> No
             f'the option "columns" names {list(options.columns)}, the schema {schema.names}; '
             "give only one of them"
         )
-    table = scan_schema(snapshot, ScanOptions(columns=tuple(schema.names)))
+    table = seen_schema(snapshot, schema.names, payloads=options.blobs == "payloads")
     available = exchange_schema(to_spark(table))
     for field, found in zip(exchange_schema(schema), available, strict=True):
         check_fits(found.type, field.type, field.name, subset=True)

@@ -29,6 +29,7 @@ from pilum.table.following.steps import Piece, Rows
 from pilum.table.open import open_table
 from pilum.table.row_ids.delta import deleted_rows
 from pilum.table.row_ids.stored_sequence import CREATED_AT, UPDATED_AT
+from pilum.table.scanning.json_columns import text_batches
 from pilum.table.scanning.take import take_addresses
 from pilum.table.snapshot import Snapshot
 
@@ -102,7 +103,8 @@ def read_splits(
     truncate = options.nanoseconds == "truncate"
     for one in splits:
         snapshot = Snapshot.at(store, one.split.version)
-        for batch in _read(one, snapshot, exchange.names, options):
+        for stored in _read(one, snapshot, exchange.names, options):
+            (batch,) = text_batches(stored.schema, [stored])
             full = with_missing(_with_versions(batch, one.commit_version), exchange)
             yield from cut(convert_batch(full, exchange, truncate=truncate), _BATCH_BYTES)
 

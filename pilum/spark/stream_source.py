@@ -140,6 +140,8 @@ def stream_reader(schema: StructType, options: Options) -> PilumStreamReader:
         raise InvalidInputError(
             'a stream has no "version" or "asOf": use "startingVersion" or "startingTimestamp"'
         )
+    if options.branch is not None or options.blobs == "payloads":
+        raise InvalidInputError('a stream has no "branch", and gives descriptors of blobs only')
     if options.starting_version is not None and options.starting_timestamp is not None:
         raise InvalidInputError(
             'the options "startingVersion" and "startingTimestamp" exclude each other'

@@ -25,6 +25,8 @@
 Where several Arrow types share a Spark type, the first named is what a new table gets (`time` is
 kept in microseconds, as Spark does). An array whose field carries `arrow.fixed-size-list.size`
 in its metadata becomes a fixed-size list; reading sets that metadata, so vectors stay vectors.
+Metadata of fields that begin with `lance-encoding:`, `lance-schema:` or `ARROW:extension:` go both
+ways, so JSON stays JSON, and binary with `lance-encoding:blob` becomes a column of blobs.
 Spark accepts exactly the types of the last column and nothing that is merely similar.
 Source: docs/spark.md, "Types".
 """
@@ -45,6 +47,8 @@ __all__ = ["FIXED_SIZE", "exchange_schema", "exchange_type", "to_arrow", "to_spa
 FIXED_SIZE = "arrow.fixed-size-list.size"
 _ROW_NUMBERS = ("_rowid", "_rowaddr")  # unsigned, but far from the limit of a long
 _MAX_PRECISION = 38
+_KEPT = ("lance-encoding:", "lance-schema:", "ARROW:extension:")
+_BLOB = "lance-encoding:blob"
 _VARIANT_MARK = {b"variant": b"true"}
 _VARIANT = pa.struct(
     [
@@ -187,7 +191,13 @@ def exchange_type(spark: st.DataType, where: str) -> pa.DataType:
 
 
 def _spark_field(field: pa.Field, where: str) -> st.StructField:
-    metadata = {FIXED_SIZE: field.type.list_size} if pt.is_fixed_size_list(field.type) else None
+    metadata: dict[str, object] = {
+        key.decode(): text.decode()
+        for key, text in (field.metadata or {}).items()
+        if key.decode().startswith(_KEPT) and not pt.is_struct(field.type)
+    }
+    if pt.is_fixed_size_list(field.type):
+        metadata[FIXED_SIZE] = field.type.list_size
     return st.StructField(field.name, _spark_type(field.type, where), True, metadata)
 
 
@@ -222,10 +232,14 @@ def _spark_decimal(arrow: pa.DataType, where: str) -> st.DataType:
 
 
 def _stored_field(field: st.StructField, where: str) -> pa.Field:
+    kept = {key: str(text) for key, text in field.metadata.items() if key.startswith(_KEPT)}
+    if _BLOB in kept and isinstance(field.dataType, st.BinaryType):
+        return pa.field(field.name, pa.large_binary(), metadata=kept)
     if isinstance(field.dataType, st.ArrayType) and FIXED_SIZE in field.metadata:
         element = _stored_type(field.dataType.elementType, f"{where}[]")
-        return pa.field(field.name, pa.list_(element, int(field.metadata[FIXED_SIZE])))
-    return pa.field(field.name, _stored_type(field.dataType, where))
+        size = int(field.metadata[FIXED_SIZE])
+        return pa.field(field.name, pa.list_(element, size), metadata=kept or None)
+    return pa.field(field.name, _stored_type(field.dataType, where), metadata=kept or None)
 
 
 def _stored_type(spark: st.DataType, where: str) -> pa.DataType:

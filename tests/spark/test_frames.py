@@ -9,7 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from spark.helpers import PUSHDOWN, files, flaky, has_only, version, write_table
 
+import pilum
 import pilum.spark
+from pilum.encodings.options import EncodingOptions
 from pilum.errors import (
     ColumnNotFoundError,
     DatasetAlreadyExistsError,
@@ -90,3 +92,67 @@ def test_paths_may_be_relative(
     monkeypatch.chdir(tmp_path)
     pilum.spark.write(spark.range(2), "here", mode="create")
     assert pilum.spark.read(spark, str(tmp_path / "here")).count() == 2
+
+
+def test_write_ignores_or_refuses_a_table_that_is_there(spark: SparkSession, uri: str) -> None:
+    assert pilum.spark.write(spark.range(3), uri, mode="ignore") == 1
+    assert pilum.spark.write(spark.range(5), uri, mode="ignore") == 1
+    with pytest.raises(DatasetAlreadyExistsError):
+        pilum.spark.write(spark.range(5), uri, mode="errorifexists")
+    assert pilum.spark.count(spark, uri) == 3
+
+
+def test_write_may_add_columns_and_ask_for_encodings(spark: SparkSession, uri: str) -> None:
+    frame = spark.range(0, 2000, 1, 1).selectExpr("id", "repeat('word ', 20) AS text")
+    how = {"data_storage_version": "2.2", "stable_row_ids": True, "memory_limit": 64 << 20}
+    zstd = EncodingOptions(compression="zstd")
+    pilum.spark.write(frame, uri, mode="create", encoding_options=zstd, **how)  # type: ignore[arg-type]
+    dataset = pilum.dataset(uri)
+    assert (dataset.data_storage_version, dataset.has_stable_row_ids) == ("2.2", True)
+    more = spark.sql("SELECT 1.5D AS score, 7L AS id")
+    with pytest.raises(SchemaMismatchError, match="no column 'score'"):
+        pilum.spark.write(more, uri, mode="append")
+    assert pilum.spark.write(more, uri, mode="append", schema_mode="merge") == 2
+    writer = spark.sql("SELECT 'x' AS label").write.format("pilum").mode("append")
+    writer.option("schemaMode", "merge").option("compression", "lz4").save(uri)
+    found = pilum.dataset(uri).to_table(filter="score > 1 OR label = 'x'").to_pylist()
+    assert found == [
+        {"id": 7, "text": None, "score": 1.5, "label": None},
+        {"id": None, "text": None, "score": None, "label": "x"},
+    ]
+
+
+def test_rows_are_sorted_within_and_between_files(spark: SparkSession, uri: str) -> None:
+    frame = spark.range(0, 5000, 1, 3).selectExpr("(id * 7919) % 5000 AS a", "id % 5 AS b")
+    pilum.spark.write(frame, uri, mode="create", sort_by=["b", "a"], num_partitions=3)
+    table = pilum.dataset(uri).to_table()
+    assert table.equals(table.sort_by([("b", "ascending"), ("a", "ascending")]))
+    assert len(files(uri)) == 3
+    with pytest.raises(InvalidInputError, match="exclude each other"):
+        pilum.spark.write(frame, uri, mode="append", sort_by=["a"], zorder_by=["a", "b"])
+    with pytest.raises(InvalidInputError, match="only with sort_by or zorder_by"):
+        pilum.spark.write(frame, uri, mode="append", num_partitions=3)
+
+
+def test_z_order_makes_files_narrow_in_all_of_its_columns(spark: SparkSession, uri: str) -> None:
+    frame = spark.range(0, 10_000, 1, 2).selectExpr(
+        "id",
+        "(id * 7919) % 10000 AS x",
+        "string((id * 104729) % 9973) AS y",
+        "date '2026-01-01' AS d",
+    )
+    pilum.spark.write(
+        frame, uri, mode="create", zorder_by=["x", "y"], num_partitions=16, max_rows_per_file=10_000
+    )
+    dataset = pilum.dataset(uri)
+    assert dataset.count_rows() == len(set(dataset.to_table()["id"].to_pylist())) == 10_000
+    assert dataset.schema.names == ["id", "x", "y", "d"]
+    spans = []
+    for fragment in dataset.get_fragments():
+        x = fragment.to_table(columns=["x"])["x"].to_pylist()
+        spans.append(max(x) - min(x))
+    assert len(spans) > 8
+    assert sum(spans) / len(spans) < 5000  # a file has a quarter of x, and one of y
+    for columns, message in [(["x"], "2 to 7"), (["x", "nope"], "no column 'nope'")]:
+        with pytest.raises(InvalidInputError, match=message):
+            pilum.spark.write(frame, uri, mode="append", zorder_by=columns)

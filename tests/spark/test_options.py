@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.spark.options import Options, table_uri
 
@@ -31,7 +32,9 @@ def test_an_unknown_option_is_told_together_with_the_known_ones() -> None:
     ("key", "text"),
     [
         ("version", "0"),
-        ("version", "latest"),
+        ("version", " "),
+        ("blobs", "yes"),
+        ("schemaMode", "overwrite"),
         ("asOf", "yesterday"),
         ("columns", "a,,b"),
         ("columns", "a,a"),
@@ -69,3 +72,10 @@ def test_locations_become_the_same_everywhere(
     assert table_uri("file:/a/b") == "/a/b"
     assert table_uri("file:///a/b") == "file:///a/b"
     assert table_uri("s3://bucket/t") == "s3://bucket/t"
+
+
+def test_encodings_are_asked_for_by_options() -> None:
+    options = Options.parse({"path": "/t", "compression": "zstd", "compressionLevel": "9"})
+    assert options.encoding == EncodingOptions(compression="zstd", compression_level=9)
+    with pytest.raises(InvalidInputError, match="compression: expected lz4, zstd, fsst or none"):
+        Options.parse({"path": "/t", "compression": "best"})

@@ -27,7 +27,15 @@ from pilum.format.extension import (
 from pilum.format.retype import retyped
 from pilum.format.schema import Field, Schema
 
-__all__ = ["given_batches", "given_schema", "given_table", "has_json", "with_binary_json"]
+__all__ = [
+    "given_batches",
+    "given_schema",
+    "given_table",
+    "has_json",
+    "text_batches",
+    "text_schema",
+    "with_binary_json",
+]
 
 _TEXT = {EXTENSION_NAME: "arrow.json", EXTENSION_METADATA: ""}
 _MARK = b"lance.json"
@@ -90,6 +98,20 @@ def given_batches(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Itera
     if not _has_json(stored):
         return restored_batches(stored, batches)
     return restored_batches(_with_text(stored).arrow, _texts(stored, batches))
+
+
+def text_schema(stored: pa.Schema) -> pa.Schema:
+    """The schema with text for JSON; extension types stay storage."""
+    return _with_text(stored).arrow if _has_json(stored) else stored
+
+
+def text_batches(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    """Batches of a schema with text for JSON; see `text_schema`.
+
+    Raises:
+        CorruptFileError: If a value is damaged.
+    """
+    return _texts(stored, batches) if _has_json(stored) else batches
 
 
 def _texts(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:

@@ -63,6 +63,8 @@ class ScanOptions:
         row_range: Only these physical rows (first, behind the last) of the one fragment; deleted
             ones are left out.
         with_payloads: Whether columns of blobs give their payloads; else descriptors.
+        window_bytes: About how many bytes of rows are read together; None for 32 MiB. A few times
+            as much is in memory.
     """
 
     columns: tuple[str, ...] | None = None
@@ -75,6 +77,7 @@ class ScanOptions:
     fragment_ids: tuple[int, ...] | None = None
     row_range: tuple[int, int] | None = None
     with_payloads: bool = False
+    window_bytes: int | None = None
 
 
 def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
@@ -249,7 +252,7 @@ def _windows(
                 yield window
             continue
         # The size of payloads is not known before they are read.
-        full = size if options.with_payloads else rows_of_window(fields, size)
+        full = size if options.with_payloads else rows_of_window(fields, size, options.window_bytes)
         # A limit behind a filter may be reached soon; so begin with little and double it.
         impatient = options.filter is not None and options.limit is not None
         rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full

@@ -276,10 +276,19 @@ def read_ahead(
             pending.cancel()
 
 
-def rows_of_window(fields: Iterable[FieldReader], batch_size: int) -> int:
-    """How many rows are read together; whole batches."""
+def rows_of_window(
+    fields: Iterable[FieldReader], batch_size: int, window_bytes: int | None = None
+) -> int:
+    """How many rows are read together; whole batches.
+
+    Args:
+        fields: What is read.
+        batch_size: Rows of a batch.
+        window_bytes: Size in memory that a window aims at; None for the usual one.
+    """
     bytes_per_row = sum(field.bytes_per_row for field in fields)
-    return max(int(_WINDOW_BYTES / max(bytes_per_row, 1)) // batch_size, 1) * batch_size
+    wanted = int((window_bytes or _WINDOW_BYTES) / max(bytes_per_row, 1))
+    return max(wanted // batch_size, 1) * batch_size
 
 
 def batches(tables: Iterable[pa.Table], batch_size: int) -> Iterator[pa.RecordBatch]:

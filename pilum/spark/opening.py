@@ -1,0 +1,79 @@
+"""Which version the options mean, and what Spark sees of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pilum.errors import InvalidInputError
+from pilum.spark.options import Options
+from pilum.table.open import open_table
+from pilum.table.refs.lines import Line, uri_of_line
+from pilum.table.refs.references import Reference, locate
+from pilum.table.scanning.json_columns import text_schema
+from pilum.table.scanning.scan import ScanOptions, scan_schema
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["open_snapshot", "pin", "seen_schema"]
+
+
+def open_snapshot(options: Options) -> Snapshot:
+    """The version that the options name, else the latest.
+
+    Raises:
+        DatasetNotFoundError: If there is no table at the path.
+        VersionNotFoundError: If the table has no such version.
+        TagNotFoundError: If there is no such tag.
+        BranchNotFoundError: If there is no such branch.
+    """
+    return pin(options)[1]
+
+
+def pin(options: Options) -> tuple[Options, Snapshot]:
+    """The version that the options name, and options that name this version for ever.
+
+    Raises:
+        As `open_snapshot`.
+    """
+    here = Line.at(open_table(options.path, options.storage_options))
+    reference = _reference(options)
+    if reference is None:
+        line = here if options.branch is None else locate(here, (options.branch, None)).line
+        store = line.store
+        found = Snapshot.as_of(store, options.as_of) if options.as_of else Snapshot.latest(store)
+    else:
+        located = locate(here, reference)
+        line, found = located.line, Snapshot.at(located.line.store, located.version)
+    path = uri_of_line(options.path, here.branch, line.branch)
+    version = found.manifest.version
+    return replace(options, path=path, version=version, as_of=None, branch=None), found
+
+
+def seen_schema(
+    snapshot: Snapshot, columns: Sequence[str] | None, *, payloads: bool = False
+) -> pa.Schema:
+    """The columns of a scan in Arrow's types, with text for JSON.
+
+    Args:
+        snapshot: The version.
+        columns: Names or dotted paths; all if None.
+        payloads: Whether blobs give their bytes instead of descriptors.
+
+    Raises:
+        ColumnNotFoundError: If there is no such column.
+    """
+    names = None if columns is None else tuple(columns)
+    return text_schema(scan_schema(snapshot, ScanOptions(columns=names, with_payloads=payloads)))
+
+
+def _reference(options: Options) -> Reference | None:
+    """A version that is named, not found by time."""
+    if options.version is None or options.branch is None:
+        return options.version
+    if isinstance(options.version, str):
+        raise InvalidInputError(
+            f"the tag {options.version!r} is on one branch; leave the option branch out"
+        )
+    return options.branch, options.version
