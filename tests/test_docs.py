@@ -55,10 +55,17 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     file.write_text(script(page.read_text()))
     folder = tmp_path / "empty"
     folder.mkdir()
+    # Spark starts many interpreters that import pilum; only the first should compile it.
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    own = {
+        "PYTHONPATH": str(ROOT),
+        "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode"),
+        "PYSPARK_PYTHON": sys.executable,
+    }
     done = subprocess.run(
         [sys.executable, file],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        env={**kept, **own},
         capture_output=True,
         text=True,
         timeout=300,

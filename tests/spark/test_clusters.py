@@ -1,0 +1,130 @@
+"""Spark Connect, a standalone master with a worker process, and who is killed when."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+import pytest
+from spark.helpers import ROOT, files, has_only
+
+import pilum
+
+SCRIPT = Path(__file__).with_name("elsewhere.py")
+CONNECT = ("grpc", "grpc_status", "google.rpc", "zstandard")
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.skipif(
+        not (os.environ.get("JAVA_HOME") or shutil.which("java")), reason="Spark needs Java"
+    ),
+]
+
+
+def has_connect() -> bool:
+    try:
+        return all(importlib.util.find_spec(name) for name in CONNECT)
+    except ModuleNotFoundError:
+        return False
+
+
+def environment(folder: Path) -> dict[str, str]:
+    # Many interpreters import pilum; only the first should compile it.
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        **kept,
+        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "128m",
+    }
+
+
+def run(where: str, uri: str) -> None:
+    done = subprocess.run(
+        [sys.executable, SCRIPT, where, uri],
+        env=environment(Path(uri).parent),
+        cwd=Path(uri).parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "done" in done.stdout, done.stderr[-5000:]
+
+
+@contextmanager
+def daemon(folder: Path, name: str, *arguments: str) -> Iterator[Path]:
+    """A process of Spark; gives the file that it logs to."""
+    log = folder / f"{name}.log"
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
+    command += [f"org.apache.spark.deploy.{name}", *arguments]
+    with log.open("w") as output:
+        process = subprocess.Popen(command, env=environment(folder), stdout=output, stderr=output)
+    try:
+        yield log
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def found(log: Path, before: str, within_seconds: float = 60) -> str:
+    """The word that follows a text in a log, as soon as it is there."""
+    deadline = time.monotonic() + within_seconds
+    while time.monotonic() < deadline:
+        _, is_there, rest = log.read_text().partition(before)
+        if is_there and "\n" in rest:
+            return rest.split()[0].rstrip(",.")
+        time.sleep(0.1)
+    raise TimeoutError(f"no {before!r} in {log}: {log.read_text()[-2000:]}")
+
+
+def check_main_operations(uri: str, more: list[int]) -> None:
+    """By way of pylance, if it is there."""
+    lance = pytest.importorskip("lance")
+    ids = lance.dataset(uri).to_table(columns=["id"])["id"].to_pylist()
+    assert sorted(ids) == sorted([*range(1000), *range(10), *range(5), *more])
+
+
+@pytest.mark.reference
+@pytest.mark.skipif(not has_connect(), reason="Spark Connect needs pyspark[connect]")
+def test_everything_works_through_spark_connect(uri: str) -> None:
+    run("connect", uri)
+    check_main_operations(uri, [])
+    assert sorted(pilum.dataset(f"{uri}-z").to_table()["id"].to_pylist()) == [*range(1000)]
+
+
+@pytest.mark.reference
+def test_a_standalone_cluster_survives_the_loss_of_an_executor(uri: str, tmp_path: Path) -> None:
+    with daemon(tmp_path, "master.Master", "--host", "127.0.0.1", "--port", "0") as log:
+        master = found(log, "Starting Spark master at ")
+        with daemon(tmp_path, "worker.Worker", "-c", "2", "-m", "1g", master) as worker:
+            found(worker, "Successfully registered with master")
+            run(master, uri)
+    check_main_operations(uri, [*range(1000, 2000)])
+
+
+def test_a_driver_that_dies_leaves_orphans_only(uri: str) -> None:
+    """Orphans are counted before cleanup and after it."""
+    pilum.write_dataset(pa.table({"id": [1, 2, 3]}), uri)
+    before = files(uri)
+    run("killed", uri)
+    dataset = pilum.dataset(uri)
+    assert (dataset.version, dataset.count_rows()) == (1, 3)
+    orphans = set(files(uri)) - set(before)
+    assert orphans
+    dataset.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert has_only(uri, before)
