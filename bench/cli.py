@@ -25,6 +25,9 @@ from bench.tables import table_of as table_of_operations
 
 __all__ = ["main"]
 
+_ROWS = 1_000_000
+_SPARK_ROWS = 10_000_000
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and reports; returns 1 if the first library answered anything wrong.
@@ -36,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for part in options.only:
         if not any(part in name for name in (*SHAPES, *QUESTIONS)):
             parser.error(f"--only {part}: no column and no question is named like that")
+    if options.spark:
+        return _spark(2000 if options.smoke else options.rows or _SPARK_ROWS, options)
     shapes = choose(SHAPES, options.only)
     questions = [QUESTIONS[name] for name in choose(QUESTIONS, options.only)]
     names = options.peers.split(",")
@@ -50,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for version in versions
     }
     peers = turns[versions[0]]
-    settings = Settings(options.rows, options.repeat)
+    settings = Settings(options.rows or _ROWS, options.repeat)
     if options.smoke:
         settings = Settings(rows=2000, repeat=1, seconds=0.1)
     cells: list[Cell] = []
@@ -93,6 +98,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(cell.problem for cell in held if cell.peer == peers[0].name))
 
 
+def _spark(rows: int, options: argparse.Namespace) -> int:
+    from bench.spark import measure as measure_spark
+    from bench.spark import table_of as table_of_answers
+
+    answers = []
+    for answer in measure_spark(rows, 1 if options.smoke else options.repeat):
+        print(f"{answer.question}: {answer.library} {answer.seconds}", file=sys.stderr)
+        answers.append(answer)
+    Console(width=120).print(table_of_answers(answers))
+    if options.json:
+        text = json.dumps([asdict(answer) for answer in answers], indent=1)
+        write_text(options.json, text + "\n")
+    return int(any(answer.problem for answer in answers))
+
+
 def choose(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
     """The names that contain one of the wanted parts; all of them if none does."""
     return [name for name in known if any(part in name for part in wanted)] or list(known)
@@ -112,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PART",
         help="only columns, and only questions, whose name contains PART; may be repeated",
     )
-    parser.add_argument("--rows", type=int, default=1_000_000, help="default: %(default)s")
+    parser.add_argument("--rows", type=int, help=f"default: {_ROWS}, with --spark {_SPARK_ROWS}")
     parser.add_argument("--repeat", type=int, default=5, help="rounds; default: %(default)s")
     parser.add_argument(
         "--file-versions",
@@ -127,6 +147,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all samples there")
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write docs/bench.md there")
+    parser.add_argument(
+        "--spark", action="store_true", help="instead: in Spark, beside its own Parquet"
+    )
     parser.add_argument("--smoke", action="store_true", help="tiny: does everything work?")
     return parser
 
