@@ -17,6 +17,7 @@ from pilum.spark.jobs.ingest import IngestResult, export, ingest
 from pilum.spark.jobs.upkeep import cleanup, compact, verify
 from pilum.spark.merging import SparkMerge, merge_into
 from pilum.spark.rows import delete, update
+from pilum.spark.statements.run import sql
 from pilum.spark.upsert import upsert
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "merge_into",
     "read",
     "register",
+    "sql",
     "update",
     "update_columns",
     "upsert",

@@ -12,16 +12,13 @@ themselves.
 
 from __future__ import annotations
 
-import datetime
-import math
-from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import datasource as ds
+
+from pilum.spark.literals import literal
 
 __all__ = ["split", "translate"]
 
@@ -111,87 +108,23 @@ def _translate(condition: ds.Filter, column: str, arrow: pa.DataType) -> str | N
 
 def _comparison(condition: Any, column: str, arrow: pa.DataType) -> str | None:
     operator = _COMPARISONS[type(condition)]
-    literal = _literal(condition.value, arrow)
-    if literal is None:
+    text = literal(condition.value, arrow)
+    if text is None:
         return None
     if isinstance(condition, ds.EqualNullSafe):
-        return f"({column} IS NOT NULL AND {column} = {literal})"
-    return f"({column} {operator} {literal})"
+        return f"({column} IS NOT NULL AND {column} = {text})"
+    return f"({column} {operator} {text})"
 
 
 def _membership(condition: ds.In, column: str, arrow: pa.DataType) -> str | None:
-    literals = [_literal(value, arrow) for value in condition.value if value is not None]
+    literals = [literal(value, arrow) for value in condition.value if value is not None]
     if not literals or None in literals:
         return None
     return f"({column} IN ({', '.join(text for text in literals if text)}))"
 
 
 def _pattern(condition: Any, column: str, arrow: pa.DataType) -> str | None:
-    literal = _literal(_PATTERNS[type(condition)].format(condition.value), arrow)
-    if literal is None or any(wildcard in condition.value for wildcard in "%_\\"):
+    text = literal(_PATTERNS[type(condition)].format(condition.value), arrow)
+    if text is None or any(wildcard in condition.value for wildcard in "%_\\"):
         return None
-    return f"({column} LIKE {literal})"
-
-
-def _literal(value: Any, arrow: pa.DataType) -> str | None:
-    """A literal that compares with a column of this type exactly as in Spark, or None."""
-    for is_type, write in _LITERALS:
-        if is_type(arrow):
-            return write(value)
-    return None
-
-
-def _integer(value: Any) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return None
-    return str(int(value)) if value == int(value) else None
-
-
-def _double(value: Any) -> str | None:
-    return repr(value) if isinstance(value, float) and math.isfinite(value) else None
-
-
-def _float(value: Any) -> str | None:
-    # A literal between two floats must not be rounded to one of them.
-    is_exact = isinstance(value, float) and float(np.float32(value)) == value
-    return _double(value) if is_exact else None
-
-
-def _boolean(value: Any) -> str | None:
-    return str(value).upper() if isinstance(value, bool) else None
-
-
-def _string(value: Any) -> str | None:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else None
-
-
-def _date(value: Any) -> str | None:
-    is_date = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
-    return f"DATE '{value.isoformat()}'" if is_date else None
-
-
-def _timestamp(value: Any) -> str | None:
-    if not isinstance(value, datetime.datetime):
-        return None
-    if value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC)
-    return f"TIMESTAMP '{value.isoformat(sep=' ', timespec='microseconds')}'"
-
-
-def _is_string(arrow: pa.DataType) -> bool:
-    return bool(pt.is_string(arrow) or pt.is_large_string(arrow))
-
-
-def _is_micros(arrow: pa.DataType) -> bool:
-    return bool(pt.is_timestamp(arrow) and arrow.unit == "us")
-
-
-_LITERALS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], str | None]], ...] = (
-    (pt.is_integer, _integer),
-    (pt.is_float32, _float),
-    (pt.is_float64, _double),
-    (pt.is_boolean, _boolean),
-    (_is_string, _string),
-    (pt.is_date32, _date),
-    (_is_micros, _timestamp),
-)
+    return f"({column} LIKE {text})"

@@ -215,9 +215,7 @@ class Merge:
 
     def _of_source(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Columns of the source as `source.x`."""
-        columns = {
-            name: retyped(column, storage_type(column.type)) for name, column in _items(batch)
-        }
+        columns = dict(_items(batch))
         if self.clauses.takes_all:
             kept = [name for name in batch.schema.names if name in self.aligned.schema.by_name]
             columns |= _items(self._aligned(kept).batch(batch.select(kept)))

@@ -1,0 +1,128 @@
+"""What a query needs of each table that it names: columns, and a condition that all rows fulfil.
+
+    SELECT t.a, count(*) FROM lance.`/t` t JOIN u ON t.k = u.k WHERE t.b > 3 OR t.b < 0 GROUP BY 1
+                                   columns a, k, b      rows with  b > 3 OR b < 0
+
+Columns are told by their names alone: a column is read if any word of the query is its name. That
+may be one too many, and never one too few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pilum.spark.statements.conditions import Resolve, pushable
+from pilum.spark.statements.references import Reference
+from pilum.table.columns import META_COLUMNS
+
+__all__ = ["Needs", "needs_of"]
+
+_WIDENING = {"RIGHT", "FULL"}
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What is to be read of a table.
+
+    Attributes:
+        columns: In the order of the table; perhaps none.
+        filter: A condition in pilum's SQL, None for all rows.
+    """
+
+    columns: tuple[str, ...]
+    filter: str | None
+
+
+def needs_of(reference: Reference, tree: Any, schema: pa.Schema) -> Needs:
+    """Looks through a query.
+
+    Args:
+        reference: The table.
+        tree: The statement, or the part of it that is a query.
+        schema: Columns of the table.
+    """
+    words = {one.name.lower() for one in tree.find_all(exp.Identifier)}
+    own = tuple(schema.names)
+    columns = own if _has_star(reference, tree) else [n for n in own if n.lower() in words]
+    meta = [name for name in META_COLUMNS if name in words and name not in own]
+    return Needs((*columns, *meta), _filter(reference, schema))
+
+
+def _has_star(reference: Reference, tree: Any) -> bool:
+    """Whether all columns are asked for by a `*`, or in a way that names none."""
+    node = reference.node
+    select = node.parent_select
+    if not isinstance(select, exp.Select) or node.args.get("pivots"):
+        return True
+    if any(join.method.upper() == "NATURAL" for join in select.args.get("joins") or ()):
+        return True
+    return any(_covers(star, reference, select) for star in tree.find_all(exp.Star))
+
+
+def _covers(star: Any, reference: Reference, select: Any) -> bool:
+    if isinstance(star.parent, exp.Count):
+        return False
+    if isinstance(star.parent, exp.Column) and star.parent.table:
+        return bool(star.parent.table.lower() == reference.alias.lower()) or not reference.alias
+    return star.parent_select is select
+
+
+def _filter(reference: Reference, schema: pa.Schema) -> str | None:
+    select = reference.node.parent_select
+    if not isinstance(select, exp.Select) or not _is_kept(reference, select):
+        return None
+    where = select.args.get("where")
+    if where is None:
+        return None
+    resolve = _resolver(reference, select, schema)
+    terms = [pushable(term, schema, resolve) for term in _terms(where.this)]
+    return " AND ".join(term for term in terms if term) or None
+
+
+def _terms(node: Any) -> Iterator[Any]:
+    """What is joined by AND."""
+    node = node.unnest()
+    if isinstance(node, exp.And):
+        yield from _terms(node.left)
+        yield from _terms(node.right)
+    else:
+        yield node
+
+
+def _is_kept(reference: Reference, select: Any) -> bool:
+    """Whether a row of the table that fails WHERE can matter to no row of the result."""
+    node: Any = reference.node
+    if node.args.get("sample") or node.args.get("pivots") or select.args.get("sample"):
+        return False
+    joins = select.args.get("joins") or []
+    if any(join.side.upper() in _WIDENING for join in joins):
+        return False
+    if isinstance(node.parent, exp.From):
+        return node.parent.parent is select
+    join = node.parent
+    is_inner = isinstance(join, exp.Join) and not join.side and join.kind in {"", "INNER", "CROSS"}
+    return is_inner and join.parent is select
+
+
+def _resolver(reference: Reference, select: Any, schema: pa.Schema) -> Resolve:
+    by_name: dict[str, list[str]] = {}
+    for name in schema.names:
+        by_name.setdefault(name.lower(), []).append(name)
+    is_alone = not (select.args.get("joins") or select.args.get("laterals"))
+    alias = reference.alias.lower()
+
+    def resolve(column: exp.Column) -> tuple[str, ...] | None:
+        names = [part.name for part in column.parts]
+        if alias and len(names) > 1 and names[0].lower() == alias and alias not in by_name:
+            names = names[1:]
+        elif not is_alone:
+            return None
+        found = by_name.get(names[0].lower(), [])
+        return (found[0], *names[1:]) if len(found) == 1 else None
+
+    return resolve

@@ -1,0 +1,337 @@
+"""`pilum.spark.sql`: statements about tables, most of which Spark cannot carry out by itself.
+
+SELECT …             tables become frames of what the query needs; the query is Spark's
+INSERT, CREATE … AS  the query is Spark's; the rows are written with one commit
+MERGE, UPDATE,       pilum.spark.merge_into, update, delete, compact, cleanup
+DELETE, OPTIMIZE,
+VACUUM
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from sqlglot import TokenType, exp
+
+from pilum.dataset import dataset
+from pilum.distributed import Mode
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.spark.frames import read, write
+from pilum.spark.jobs.upkeep import cleanup, compact
+from pilum.spark.merging import merge_into
+from pilum.spark.rows import delete, update
+from pilum.spark.statements.merges import MergeText
+from pilum.spark.statements.needs import needs_of
+from pilum.spark.statements.references import Reference, Statement, at
+from pilum.spark.statements.texts import plain_text
+from pilum.spark.types import to_spark
+
+__all__ = ["sql"]
+
+_RETAIN = re.compile(r"RETAIN\s+(\d+)\s+(HOUR|DAY)S?", re.IGNORECASE)
+_KNOWN = "SELECT, INSERT, CREATE TABLE, MERGE, UPDATE, DELETE, OPTIMIZE and VACUUM"
+
+
+def sql(
+    spark: SparkSession,
+    text: str,
+    *,
+    tables: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Carries out one statement of SQL in which tables of pilum are named.
+
+    A table is named by its location, ``lance.`/data/orders` `` or ``pilum.`…` ``, or by a name of
+    `tables`. In queries it can be followed by `VERSION AS OF n`, `VERSION AS OF 'tag'` or
+    `TIMESTAMP AS OF '2026-01-31 12:00:00'` (UTC unless it says otherwise). A query reads only the
+    columns that it names, and only the rows that its conditions leave; Spark does the rest. A
+    statement that names no such table goes to Spark as it is.
+
+    Conditions and values of UPDATE, DELETE and MERGE are expressions of pilum's filters.
+
+    Args:
+        spark: The session.
+        text: `SELECT`, `INSERT INTO | OVERWRITE`, `CREATE [OR REPLACE] TABLE … [AS]`, `MERGE INTO`,
+            `UPDATE`, `DELETE FROM`, `OPTIMIZE` (compaction) or `VACUUM [RETAIN n HOURS]`.
+        tables: Names, and the locations of their tables.
+        storage_options: Settings of the store.
+
+    Returns:
+        The rows of a query; of a change, one row that says what it did.
+
+    Raises:
+        InvalidInputError: If the text does not parse, or makes no sense; it says where.
+        UnsupportedFeatureError: For statements and clauses that are not known.
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If there is no such version.
+    """
+    statement = Statement.parse(text, tables or {})
+    if statement is None or not (statement.references or _is_command(statement)):
+        return spark.sql(text)
+    return _Session(spark, statement, dict(storage_options or {})).run()
+
+
+def _is_command(statement: Statement) -> bool:
+    return isinstance(statement.tree, exp.Command)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """A statement that is being carried out."""
+
+    spark: SparkSession
+    statement: Statement
+    access: dict[str, str]
+
+    def run(self) -> DataFrame:
+        tree = self.statement.tree
+        if isinstance(tree, exp.Query):
+            return self._query(0, None)
+        for kind, carry_out in self._changes().items():
+            if isinstance(tree, kind):
+                return self._row(carry_out(tree))
+        word = self.statement.tokens[0].text.upper()
+        raise UnsupportedFeatureError(f"line 1, column 1: {word}: known are {_KNOWN}")
+
+    def _changes(self) -> Mapping[type[Any], Callable[[Any], Mapping[str, Any]]]:
+        return {
+            exp.Merge: self._merge,
+            exp.Update: self._update,
+            exp.Delete: self._delete,
+            exp.Insert: self._insert,
+            exp.Create: self._create,
+            exp.Command: self._command,
+        }
+
+    def _row(self, values: Mapping[str, Any]) -> DataFrame:
+        fields = [f"{name} bigint" for name in values]
+        return self.spark.createDataFrame([tuple(values.values())], ", ".join(fields))
+
+    def _query(self, start: int, stop: int | None, before: str = "") -> DataFrame:
+        """The rows of a part of the text that is a query; tables are replaced by frames."""
+        frames = {}
+        for number, one in enumerate(self.statement.references):
+            if start <= one.start and (stop is None or one.stop <= stop):
+                frames[one.start] = (f"table{number}", self._frame(one))
+        names = {place: name for place, (name, _) in frames.items()}
+        text = before + self.statement.rewritten(names, start, stop)
+        if not frames:
+            return self.spark.sql(text.replace("{{", "{").replace("}}", "}"))
+        named: dict[str, Any] = dict(frames.values())
+        return self.spark.sql(text, **named)
+
+    def _frame(self, one: Reference) -> DataFrame:
+        """What a query needs of a table."""
+        version = one.version
+        found = dataset(one.uri, version, asof=_time(one), storage_options=self.access)
+        needs = needs_of(one, self.statement.tree, found.snapshot.described.arrow)
+        return read(
+            self.spark,
+            one.uri,
+            columns=needs.columns or ["_rowaddr"],
+            filter=needs.filter,
+            version=found.version,
+            storage_options=self.access,
+        )
+
+    def _update(self, tree: exp.Update) -> Mapping[str, Any]:
+        one = self._target(tree.this)
+        self._require(tree, {"this", "expressions", "where"})
+        columns = self._columns(one)
+        values = {}
+        for pair in tree.expressions:
+            names = [part.name for part in pair.left.parts]
+            if len(names) == 2 and names[0].lower() == one.alias.lower():
+                names = names[1:]
+            if len(names) > 1:
+                raise UnsupportedFeatureError(f"{at(pair)}: members of structs cannot be set alone")
+            values[_known(pair.left.this, columns)] = plain_text(pair.right, one.alias, columns)
+        where = self._where(one, columns)
+        return {**update(self.spark, one.uri, values, where, storage_options=self.access)}
+
+    def _delete(self, tree: exp.Delete) -> Mapping[str, Any]:
+        one = self._target(tree.this)
+        self._require(tree, {"this", "where"})
+        where = self._where(one, self._columns(one)) or "true"
+        return {**delete(self.spark, one.uri, where, storage_options=self.access)}
+
+    def _columns(self, one: Reference) -> list[str]:
+        return list(dataset(one.uri, storage_options=self.access).schema.names)
+
+    def _merge(self, tree: exp.Merge) -> Mapping[str, Any]:
+        one = self._target(tree.this)
+        source = tree.args["using"]
+        start, stop = self._between(TokenType.USING, TokenType.ON)
+        text = MergeText(
+            tree,
+            one.alias,
+            source.alias_or_name,
+            self._columns(one),
+            self._query(start, stop, "SELECT * FROM "),
+        )
+        merge = merge_into(
+            self.spark, one.uri, text.prepared(), list(text.keys()), storage_options=self.access
+        )
+        text.configure(merge)
+        return {**merge.execute()}
+
+    def _insert(self, tree: exp.Insert) -> Mapping[str, Any]:
+        target = tree.this
+        one = self._target(target.this if isinstance(target, exp.Schema) else target)
+        self._require(tree, {"this", "expression", "overwrite"})
+        table = to_spark(dataset(one.uri, storage_options=self.access).schema)
+        names = table.names
+        start = self.statement.token_at(one.stop)
+        if isinstance(target, exp.Schema):
+            names = [_known(identifier, table.names) for identifier in target.expressions]
+            start = self._closing(start) + 1
+        frame = self._query(self.statement.tokens[start].start, None)
+        if len(frame.columns) != len(names):
+            raise InvalidInputError(
+                f"{at(tree)}: {len(frame.columns)} values for the columns {names}"
+            )
+        frame = frame.toDF(*names)
+        mode: Mode = "overwrite" if tree.args.get("overwrite") else "append"
+        if mode == "overwrite":
+            for name in set(table.names).difference(names):
+                frame = frame.withColumn(name, sf.lit(None))
+            names = table.names
+        cast = [
+            sf.col(f"`{name}`")
+            .cast(table[name].dataType)
+            .alias(name, metadata=table[name].metadata)
+            for name in names
+        ]
+        version = write(frame.select(*cast), one.uri, mode=mode, storage_options=self.access)
+        return {"version": version}
+
+    def _create(self, tree: exp.Create) -> Mapping[str, Any]:
+        target = tree.this
+        one = self._target(target.this if isinstance(target, exp.Schema) else target)
+        if tree.kind != "TABLE" or tree.args.get("exists"):
+            raise UnsupportedFeatureError(
+                f"{at(tree)}: known are CREATE TABLE and CREATE OR REPLACE TABLE"
+            )
+        for option in getattr(tree.args.get("properties"), "expressions", ()):
+            if not isinstance(option, exp.FileFormatProperty):
+                raise UnsupportedFeatureError(f"{at(tree)}: {option.sql(dialect='spark')}")
+        mode: Mode = "overwrite" if tree.args.get("replace") else "create"
+        frame = self._created(one, target, tree.expression)
+        return {"version": write(frame, one.uri, mode=mode, storage_options=self.access)}
+
+    def _created(self, one: Reference, target: Any, query: Any) -> DataFrame:
+        words = self.statement.tokens
+        first = self.statement.token_at(one.stop)
+        if query is not None and not isinstance(target, exp.Schema):
+            (start,) = [
+                n for n in range(first, len(words)) if words[n].token_type is TokenType.ALIAS
+            ][:1]
+            return self._query(words[start].end + 1, None)
+        if query is not None or not isinstance(target, exp.Schema):
+            raise UnsupportedFeatureError(f"{at(target)}: either columns or AS SELECT …")
+        ddl = self.statement.text[words[first].end + 1 : words[self._closing(first)].start]
+        none: list[tuple[Any, ...]] = []
+        return self.spark.createDataFrame(none, ddl)
+
+    def _command(self, tree: exp.Command) -> Mapping[str, Any]:
+        word = str(tree.this).upper()
+        if word not in {"OPTIMIZE", "VACUUM"}:
+            raise UnsupportedFeatureError(f"line 1, column 1: {word}: known are {_KNOWN}")
+        rest = self.statement.text[self.statement.tokens[0].end + 1 :]
+        probe = Statement.parse(f"SELECT * FROM {_table_of(rest)}", self.statement.tables)
+        one = probe.references[0] if probe and len(probe.references) == 1 else None
+        if one is None:
+            raise InvalidInputError(f"line 1, column 1: {word} takes one table")
+        options = rest.strip()[len(_table_of(rest)) :].strip()
+        if word == "OPTIMIZE":
+            if options:
+                raise UnsupportedFeatureError(f"OPTIMIZE takes a table alone, found {options!r}")
+            metrics = compact(self.spark, one.uri, storage_options=self.access)
+            return {
+                name: getattr(metrics, name) for name in ("fragments_removed", "fragments_added")
+            }
+        found = _RETAIN.fullmatch(options)
+        if options and found is None:
+            raise InvalidInputError(f"VACUUM takes RETAIN n HOURS, found {options!r}")
+        age = found and timedelta(**{f"{found[2].lower()}s": int(found[1])})
+        done = cleanup(self.spark, one.uri, older_than=age, storage_options=self.access)
+        return {name: getattr(done, name) for name in ("bytes_removed", "old_versions")}
+
+    def _target(self, node: Any) -> Reference:
+        one = self.statement.reference_to(node)
+        if one is None:
+            raise UnsupportedFeatureError(
+                f"{at(node)}: {node.sql(dialect='spark')} is no table of pilum"
+            )
+        if one.version is not None or one.as_of is not None:
+            raise InvalidInputError(f"{at(node)}: only the latest version can be changed")
+        return one
+
+    def _where(self, one: Reference, columns: list[str]) -> str | None:
+        where = self.statement.tree.args.get("where")
+        return None if where is None else plain_text(where.this, one.alias, columns)
+
+    def _require(self, tree: Any, known: set[str]) -> None:
+        if extra := {key for key, value in tree.args.items() if value} - known:
+            word = self.statement.tokens[0].text.upper()
+            raise UnsupportedFeatureError(f"{at(tree)}: {word} with {', '.join(sorted(extra))}")
+
+    def _between(self, first: TokenType, last: TokenType) -> tuple[int, int]:
+        """The text between two words that stand in no brackets."""
+        depth, start = 0, 0
+        for token in self.statement.tokens:
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+            if depth == 0 and token.token_type is first and not start:
+                start = token.end + 1
+            elif depth == 0 and token.token_type is last and start:
+                return start, token.start
+        raise InvalidInputError(f"SQL: no {first.value} … {last.value}")
+
+    def _closing(self, first: int) -> int:
+        """The number of the bracket that closes the one at a word."""
+        depth = 0
+        for number in range(first, len(self.statement.tokens)):
+            kind = self.statement.tokens[number].token_type
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
+            if depth == 0:
+                return number
+        raise InvalidInputError("SQL: a bracket is not closed")
+
+
+def _time(one: Reference) -> datetime | None:
+    if one.as_of is None:
+        return None
+    try:
+        when = datetime.fromisoformat(one.as_of)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{at(one.node)}: TIMESTAMP AS OF takes a time such as '2026-01-31 12:00:00', found "
+            f"{one.as_of!r}"
+        ) from error
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _known(identifier: Any, names: list[str]) -> str:
+    found = [name for name in names if name.lower() == identifier.name.lower()]
+    if not found:
+        raise ColumnNotFoundError(
+            f"{at(identifier)}: no column {identifier.name!r}; the columns are {names}"
+        )
+    return found[0]
+
+
+def _as(field: StructField) -> Column:
+    """A column of this name in this type."""
+    return sf.col(f"`{field.name}`").cast(field.dataType).alias(field.name, metadata=field.metadata)
+
+
+def _table_of(text: str) -> str:
+    """The name of a table that a text begins with."""
+    found = re.match(r"\s*((?:\w+\s*\.\s*)?(?:`[^`]*`|\w+))", text)
+    return found[1] if found else ""

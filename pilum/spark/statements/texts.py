@@ -1,0 +1,106 @@
+"""Expressions of a statement as pilum's SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from pilum.errors import ColumnNotFoundError, InvalidInputError
+from pilum.expressions.dialect import LanceFilter
+from pilum.spark.statements.references import at
+from pilum.table.columns import META_COLUMNS
+
+__all__ = ["Sides", "plain_text"]
+
+
+def plain_text(node: Any, alias: str, columns: Collection[str]) -> str:
+    """An expression about one table, with columns that are not qualified.
+
+    Args:
+        node: The expression.
+        alias: How they are qualified, if they are.
+        columns: Of the table.
+
+    Raises:
+        ColumnNotFoundError: If it has no such column.
+    """
+    aliases = {alias.lower(): "target"} if alias else {}
+    sides = Sides(aliases, {"target": [*columns, *META_COLUMNS]})
+
+    def unqualified(one: Any) -> Any:
+        return _path(sides.column(one)[1]) if isinstance(one, exp.Column) else one
+
+    _require_simple(node)
+    return str(node.transform(unqualified).sql(dialect=LanceFilter))
+
+
+class Sides:
+    """Columns of the two sides of a merge, as `source.x` and `target.x`."""
+
+    def __init__(
+        self,
+        aliases: Mapping[str, str],
+        columns: Mapping[str, Collection[str]],
+        prefix: str = "",
+    ) -> None:
+        """Says how each side is called.
+
+        Args:
+            aliases: Names in lower case, and "source" or "target" for each.
+            columns: Of each side.
+            prefix: Put in front of columns of the source.
+        """
+        self._aliases = aliases
+        self._columns = columns
+        self._prefix = prefix
+
+    def column(self, node: Any) -> tuple[str, list[str]]:
+        """The side of a column, and its path there, in the letters of that side.
+
+        Raises:
+            ColumnNotFoundError: If neither or both have it.
+        """
+        names = [part.name for part in node.parts]
+        if len(names) > 1 and names[0].lower() in self._aliases:
+            sides, names = [self._aliases[names[0].lower()]], names[1:]
+        else:
+            sides = [side for side in self._columns if self._known(side, names[0])]
+        found = [(side, self._known(side, names[0])) for side in sides]
+        if len(found) != 1 or found[0][1] is None:
+            what = "is ambiguous" if len(found) > 1 else "does not exist"
+            raise ColumnNotFoundError(f"{at(node)}: column {node.sql(dialect='spark')} {what}")
+        side, first = found[0]
+        return side, [str(first), *names[1:]]
+
+    def text(self, node: Any) -> str:
+        """An expression about both sides."""
+
+        def qualified(one: Any) -> Any:
+            if not isinstance(one, exp.Column):
+                return one
+            side, (first, *rest) = self.column(one)
+            return _path([side, (self._prefix if side == "source" else "") + first, *rest])
+
+        _require_simple(node)
+        return str(node.transform(qualified).sql(dialect=LanceFilter))
+
+    def _known(self, side: str, name: str) -> str | None:
+        columns = self._columns[side]
+        return next((one for one in columns if one.lower() == name.lower()), None)
+
+
+def _path(names: list[str]) -> exp.Column:
+    """A column of which each part stands in backquotes."""
+    parts = [exp.to_identifier(name, quoted=True) for name in names]
+    found = exp.column(parts[-1]) if len(parts) == 1 else None
+    return found or exp.column(*reversed(parts[-4:]))
+
+
+def _require_simple(node: Any) -> None:
+    query = node.find(exp.Query, exp.AggFunc)
+    if query is not None:
+        raise InvalidInputError(
+            f"{at(query)}: {query.sql(dialect='spark')}: no subqueries and aggregates here"
+        )

@@ -1,0 +1,193 @@
+"""Statements carried out: queries with pruned tables, changes, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from spark.helpers import files, version
+
+import pilum
+import pilum.spark
+from pilum.errors import (
+    ColumnNotFoundError,
+    DatasetAlreadyExistsError,
+    FilterError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+
+TABLE = pa.table(
+    {
+        "id": range(6),
+        "name": [*"abcdef"],
+        "vector": pa.array([[i, i] for i in range(6)], pa.list_(pa.float32(), 2)),
+    }
+)
+
+
+@pytest.fixture
+def table(uri: str) -> str:
+    """Six rows in two fragments, and a tag on them."""
+    pilum.write_dataset(TABLE, uri, max_rows_per_file=3).tags.create("first", 1)
+    return uri
+
+
+def values(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, frame.collect()))
+
+
+def rows(uri: str, *columns: str) -> list[tuple[Any, ...]]:
+    """What pylance reads."""
+    table = lance.dataset(uri).to_table(columns=list(columns or ("id", "name")))
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def test_queries_read_tables_beside_views_of_spark(spark: SparkSession, table: str) -> None:
+    spark.range(2, 5).createOrReplaceTempView("wanted")
+    text = f"""
+        WITH some AS (SELECT id, name FROM t WHERE id > 1 AND length(name) = 1)
+        SELECT some.name, p.id AS other, '{{x}}' AS brace
+        FROM some JOIN wanted USING (id) JOIN lance.`{table}` p ON p.id = some.id
+        WHERE p.id < 4 OR p.name = 'zzz'
+    """
+    found = pilum.spark.sql(spark, text, tables={"t": table})
+    assert values(found) == [("c", 2, "{x}"), ("d", 3, "{x}")]
+    plan = found._jdf.queryExecution().analyzed().toString()
+    assert "vector" not in plan
+    assert values(pilum.spark.sql(spark, "SELECT 1 + 1")) == [(2,)]
+    count = pilum.spark.sql(spark, f"SELECT count(*) FROM pilum.`{table}`")
+    assert values(count) == [(6,)]
+
+
+def test_queries_travel_in_time(spark: SparkSession, table: str) -> None:
+    pilum.dataset(table).delete("id > 1")
+    later = "2100-01-01 00:00:00"
+    for suffix, expected in {
+        "": 2,
+        " VERSION AS OF 1": 6,
+        " VERSION AS OF 'first' AS t": 6,
+        f" TIMESTAMP AS OF '{later}'": 2,
+    }.items():
+        found = pilum.spark.sql(spark, f"SELECT count(*) FROM lance.`{table}`{suffix}")
+        assert values(found) == [(expected,)], suffix
+    with pytest.raises(InvalidInputError, match="TIMESTAMP AS OF takes a time"):
+        pilum.spark.sql(spark, "SELECT * FROM t TIMESTAMP AS OF 'now'", tables={"t": table})
+
+
+@pytest.mark.reference
+def test_rows_are_updated_and_deleted(spark: SparkSession, table: str) -> None:
+    done = pilum.spark.sql(
+        spark, f"UPDATE lance.`{table}` AS t SET name = concat(t.name, '\\'s') WHERE t.ID >= 4"
+    )
+    assert values(done) == [(2,)]
+    done = pilum.spark.sql(spark, "DELETE FROM t WHERE id BETWEEN 1 AND 3", tables={"t": table})
+    assert done.columns == ["num_deleted_rows"]
+    assert rows(table) == [(0, "a"), (4, "e's"), (5, "f's")]
+
+
+@pytest.mark.reference
+def test_a_feed_of_changes_is_merged(spark: SparkSession, table: str) -> None:
+    feed = [("D", 1, None), ("U", 2, "C"), ("I", 7, "g"), ("D", 8, None)]
+    spark.createDataFrame(feed, "op string, key bigint, name string").createOrReplaceTempView(
+        "feed"
+    )
+    done = pilum.spark.sql(
+        spark,
+        f"""
+        MERGE INTO lance.`{table}` t
+        USING (SELECT op, key AS id, name FROM feed) AS f ON t.id = f.id
+        WHEN MATCHED AND f.op = 'D' THEN DELETE
+        WHEN MATCHED THEN UPDATE SET *
+        WHEN NOT MATCHED AND f.op <> 'D' THEN INSERT *
+        WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN DELETE
+        """,
+    )
+    assert values(done) == [(1, 1, 2)]
+    assert rows(table) == [(0, "a"), (2, "C"), (3, "d"), (4, "e"), (7, "g")]
+
+
+@pytest.mark.reference
+def test_a_merge_computes_what_it_sets_and_inserts(spark: SparkSession, table: str) -> None:
+    feed = [(1, "x"), (2, "y"), (9, "z")]
+    spark.createDataFrame(feed, "key bigint, name string").createOrReplaceTempView("feed")
+    pilum.spark.sql(
+        spark,
+        """
+        MERGE INTO t USING feed f ON f.key = t.id
+        WHEN MATCHED AND f.name = 'x' THEN UPDATE SET name = concat(t.name, f.name)
+        WHEN MATCHED THEN DELETE
+        WHEN NOT MATCHED THEN INSERT (id, name, vector)
+            VALUES (f.key, upper(f.name), array(1.0f, 2.0f))
+        """,
+        tables={"t": table},
+    )
+    assert rows(table) == [(0, "a"), (1, "bx"), (3, "d"), (4, "e"), (5, "f"), (9, "Z")]
+
+
+@pytest.mark.reference
+def test_tables_are_created_and_filled(spark: SparkSession, table: str, tmp_path: Any) -> None:
+    other, empty = str(tmp_path / "other"), str(tmp_path / "empty")
+    create = f"CREATE TABLE lance.`{other}` USING lance AS SELECT id, name FROM t WHERE id < 2"
+    pilum.spark.sql(spark, create, tables={"t": table})
+    assert rows(other) == [(0, "a"), (1, "b")]
+    with pytest.raises(DatasetAlreadyExistsError):
+        pilum.spark.sql(spark, create, tables={"t": table})
+    pilum.spark.sql(spark, f"INSERT INTO lance.`{other}` (name, id) VALUES ('q', 7), ('r', 8)")
+    pilum.spark.sql(spark, f"INSERT INTO lance.`{other}` SELECT id, name FROM lance.`{table}`")
+    assert len(rows(other)) == 10
+    pilum.spark.sql(spark, f"INSERT OVERWRITE lance.`{other}` VALUES (1, 'only')")
+    assert rows(other) == [(1, "only")]
+    pilum.spark.sql(spark, f"CREATE TABLE pilum.`{empty}` (id BIGINT, name STRING) USING pilum")
+    assert pilum.dataset(empty).schema.names == ["id", "name"]
+    assert rows(empty) == []
+
+
+def test_upkeep(spark: SparkSession, table: str) -> None:
+    done = pilum.spark.sql(spark, f"OPTIMIZE lance.`{table}`")
+    assert (done.columns, values(done)) == (["fragments_removed", "fragments_added"], [(2, 1)])
+    pilum.dataset(table).tags.delete("first")
+    pilum.spark.sql(spark, "VACUUM t RETAIN 0 HOURS", tables={"t": table})
+    assert len(pilum.dataset(table).versions()) == 1
+    with pytest.raises(InvalidInputError, match="RETAIN"):
+        pilum.spark.sql(spark, "VACUUM t KEEP 3", tables={"t": table})
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("ALTER TABLE t ADD COLUMNS (z INT)", UnsupportedFeatureError, "ALTER: known are"),
+        ("UPDATE t SET name = (SELECT 'x')", InvalidInputError, "no subqueries"),
+        ("UPDATE t SET nope = 1", ColumnNotFoundError, "nope"),
+        ("DELETE FROM t WHERE id = ", InvalidInputError, "line 1, column"),
+        ("DELETE FROM t WHERE soundex(name) = 'a'", FilterError, "(?i)soundex"),
+        ("DELETE FROM t VERSION AS OF 1", InvalidInputError, "latest version"),
+        ("INSERT INTO t VALUES (1)", InvalidInputError, "1 values for the columns"),
+        ("INSERT INTO t (id, nope) VALUES (1, 2)", ColumnNotFoundError, "line 1, column 20"),
+        (
+            "MERGE INTO t USING t AS f ON t.id > f.id WHEN MATCHED THEN DELETE",
+            UnsupportedFeatureError,
+            "ON takes equal columns",
+        ),
+        (
+            "MERGE INTO t USING t AS f ON t.id = f.id WHEN MATCHED THEN UPDATE SET name = q.x",
+            ColumnNotFoundError,
+            "line 1, column 78",
+        ),
+        (
+            "MERGE INTO t USING t f ON t.id=f.id WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE",
+            UnsupportedFeatureError,
+            "comes twice",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_and_changes_nothing(
+    spark: SparkSession, table: str, text: str, error: type[Exception], message: str
+) -> None:
+    before = files(table)
+    with pytest.raises(error, match=message):
+        pilum.spark.sql(spark, text, tables={"t": table})
+    assert (version(table), files(table)) == (1, before)
