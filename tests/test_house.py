@@ -21,6 +21,7 @@ HEAVY = (
     "lance",
     "obstore",
     "pandas",
+    "pilum.expressions.nodes",
     "psycopg",
     "pyspark",
     "sqlglot",

@@ -10,18 +10,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from pilum.container.explain import PageExplanation
 from pilum.encodings.structural.whole_pages import WholePage, read_whole_pages
 from pilum.errors import UnsupportedFormatError
-from pilum.expressions.prune import Zones
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Plan, Source, gather, run_plan
+
+if TYPE_CHECKING:
+    from pilum.expressions.prune import Zones
 
 __all__ = ["DataFileReader", "FieldReader", "FilePart", "Segment", "read_segments"]
 

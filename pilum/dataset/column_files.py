@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +22,7 @@ from pilum.dataset.udf import BatchUDF, Function
 from pilum.dataset.updating import bind_values
 from pilum.dataset.values import computed
 from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError
-from pilum.expressions import BoundProjection, bind_projection
+from pilum.expressions import bind_projection
 from pilum.format.schema import Schema
 from pilum.table.evolution.add_columns import new_files, require_addable, with_values
 from pilum.table.evolution.evolution import with_new_columns
@@ -30,6 +31,9 @@ from pilum.table.fragment import DataFile, Fragment
 from pilum.table.scanning.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
 from pilum.table.writing.align import align
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundProjection
 
 __all__ = ["ColumnFile", "ColumnValues", "added_columns", "replaced_columns", "write_column_file"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
-from pilum.expressions import BoundProjection, bind, bind_projection
+from pilum.expressions import bind, bind_projection
 from pilum.format.blobs import materialized
 from pilum.table.operations.update_config import MapUpdate
 from pilum.table.scanning.scan import ScanOptions, scan_schema
 from pilum.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundProjection
 
 __all__ = [
     "BlobHandling",

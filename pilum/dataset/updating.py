@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from pilum.dataset.options import Filter
 from pilum.dataset.retrying import Retries
 from pilum.dataset.transactions import publish, require_version
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
-from pilum.expressions import BoundProjection, bind, bind_assignment, bind_projection
+from pilum.expressions import bind, bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Field, Schema
 from pilum.table.changes.update import update_rows
@@ -23,6 +23,9 @@ from pilum.table.commits.jobs import JobKey
 from pilum.table.commits.transaction import Transaction
 from pilum.table.scanning.json_columns import is_json_field
 from pilum.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundProjection
 
 __all__ = ["UpdateResult", "Updating", "bind_values"]
 

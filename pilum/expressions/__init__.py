@@ -1,6 +1,68 @@
-"""Filters: SQL or `pyarrow.compute` expressions, bound to a schema and evaluated per batch."""
+"""Filters: SQL or `pyarrow.compute` expressions, bound to a schema and evaluated per batch.
 
-from pilum.expressions.bind import bind, bind_assignment, bind_projection
-from pilum.expressions.filter import BoundFilter, BoundProjection
+What does the work is imported with the first filter: many processes never have one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from pilum.expressions.filter import BoundFilter, BoundProjection
 
 __all__ = ["BoundFilter", "BoundProjection", "bind", "bind_assignment", "bind_projection"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"BoundFilter", "BoundProjection"}:
+        from pilum.expressions import filter
+
+        return getattr(filter, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
+    """Binds a filter to a schema.
+
+    Args:
+        filter: SQL such as "a > 1 AND s LIKE 'x%'", or an expression of pyarrow.compute.
+        schema: Of the table. `pilum.expressions.binding.META_COLUMNS` may be named besides its
+            columns.
+
+    Raises:
+        ColumnNotFoundError: If the filter names a column that the schema does not have.
+        FilterError: If it does not parse, its types do not fit, or it is not boolean.
+    """
+    from pilum.expressions import binding
+
+    return binding.bind(filter, schema)
+
+
+def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
+    """Binds one SQL expression, such as "a * 2", to be computed as a column.
+
+    Raises:
+        ColumnNotFoundError: If it names a column that the schema does not have.
+        FilterError: If it does not parse or its types do not fit.
+    """
+    from pilum.expressions import binding
+
+    return binding.bind_projection(text, schema)
+
+
+def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundProjection:
+    """Binds one SQL expression whose values are to be stored in a column of type `target`.
+
+    They are cast where SQL would: a float loses what is behind its point, text is parsed.
+
+    Raises:
+        ColumnNotFoundError: If it names a column that the schema does not have.
+        FilterError: If it does not parse, its types do not fit, or it is a constant that `target`
+            cannot hold.
+    """
+    from pilum.expressions import binding
+
+    return binding.bind_assignment(text, schema, target)

@@ -23,7 +23,8 @@ from pyspark.sql.types import StructType
 
 from pilum.distributed import DEFAULT_SPLIT_BYTES, Split, group_splits, plan_splits, read_split
 from pilum.errors import InvalidInputError
-from pilum.expressions import BoundFilter, bind
+from pilum.expressions import bind
+from pilum.expressions.filter import BoundFilter
 from pilum.format.blobs import has_blobs
 from pilum.spark.convert import check_fits, convert_batch, cut
 from pilum.spark.opening import pin, seen_schema

@@ -6,11 +6,12 @@ filter ──▶ addresses of the rows ──▶ per fragment: with those delete
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedFeatureError
-from pilum.expressions import BoundFilter
 from pilum.table.columns import ROW_ADDRESS
 from pilum.table.deletions.deletion_bytes import store_deletions
 from pilum.table.deletions.deletion_vector import DeletionVector
@@ -19,6 +20,9 @@ from pilum.table.operations.delete import Delete
 from pilum.table.operations.marked_rows import Marked, MarkedRows
 from pilum.table.scanning.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundFilter
 
 __all__ = ["delete_rows", "mark_rows", "matching_rows"]
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pilum.errors import SchemaMismatchError, UnsupportedFeatureError
-from pilum.expressions import BoundFilter, BoundProjection
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.table.changes.join import require_joinable
 from pilum.table.snapshot import Snapshot
 from pilum.table.writing.align import Alignment, align
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundFilter, BoundProjection
 
 __all__ = ["SOURCE", "TARGET", "Clauses", "Matched", "merged_columns"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.expressions import BoundFilter, BoundProjection
 from pilum.table.changes.rewrite import (
     Rewritten,
     moved,
@@ -28,6 +28,9 @@ from pilum.table.scanning.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
 from pilum.table.upkeep.compaction_rows import written_schema
 from pilum.table.writing.align import align
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundFilter, BoundProjection
 
 __all__ = ["finish_update", "rewrite_matching", "update_rows"]
 

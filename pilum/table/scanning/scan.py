@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from pilum.errors import InvalidInputError
-from pilum.expressions import BoundFilter
 from pilum.format.blobs import materialized
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
@@ -28,7 +28,6 @@ from pilum.table.scanning.ahead import opened_ahead
 from pilum.table.scanning.blobs import materialize
 from pilum.table.scanning.files import FragmentReader
 from pilum.table.scanning.meta_columns import MetaColumns
-from pilum.table.scanning.skip import rows_to_test
 from pilum.table.scanning.windows import (
     Pending,
     RowSource,
@@ -38,6 +37,9 @@ from pilum.table.scanning.windows import (
     rows_of_window,
 )
 from pilum.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundFilter
 
 __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
 
@@ -280,6 +282,8 @@ def _wanted_rows(
     for fragment, start, stop in _row_ranges(snapshot, options, fields):
         rows = RowRanges.one(start, stop)
         if options.filter is not None:
+            from pilum.table.scanning.skip import rows_to_test
+
             rows = rows_to_test(fragment, snapshot.described, options.filter, start, stop)
         if len(rows.bounds):
             yield fragment, rows

@@ -59,16 +59,7 @@ _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
 
 def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
-    """Binds a filter to a schema.
-
-    Args:
-        filter: SQL such as "a > 1 AND s LIKE 'x%'", or an expression of pyarrow.compute.
-        schema: Of the table. `META_COLUMNS` may be named besides its columns.
-
-    Raises:
-        ColumnNotFoundError: If the filter names a column that the schema does not have.
-        FilterError: If it does not parse, its types do not fit, or it is not boolean.
-    """
+    """Binds a filter to a schema; see `pilum.expressions`."""
     everything = _with_meta(schema)
     if isinstance(filter, pc.Expression):
         return bind_arrow(filter, everything)
@@ -79,12 +70,7 @@ def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
 
 
 def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
-    """Binds one SQL expression, such as "a * 2", to be computed as a column.
-
-    Raises:
-        ColumnNotFoundError: If it names a column that the schema does not have.
-        FilterError: If it does not parse or its types do not fit.
-    """
+    """Binds one SQL expression to be computed as a column; see `pilum.expressions`."""
     everything = _with_meta(schema)
     node, arrow = _bind_sql(text, everything)
     field = pa.field("", arrow)
@@ -94,15 +80,7 @@ def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
 
 
 def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundProjection:
-    """Binds one SQL expression whose values are to be stored in a column of type `target`.
-
-    They are cast where SQL would: a float loses what is behind its point, text is parsed.
-
-    Raises:
-        ColumnNotFoundError: If it names a column that the schema does not have.
-        FilterError: If it does not parse, its types do not fit, or it is a constant that `target`
-            cannot hold.
-    """
+    """Binds one SQL expression whose values are stored; see `pilum.expressions`."""
     binder = _Binder(_with_meta(schema))
     node, arrow = _bind_sql(text, _with_meta(schema))
     if not (isinstance(node, Column) and binder.field(node).type == target):
