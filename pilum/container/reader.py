@@ -136,12 +136,12 @@ class Column:
 
     def whole_page(self, number: int, rows: RowRanges) -> WholePage | None:
         """A page of which all rows are wanted, if it can be read together with others."""
+        if self.elements > 1 or not rows.covers(self._entries[number][0].num_rows):
+            return None
         try:
             page = self._page(number)
         except (CorruptFileError, UnsupportedFormatError):
             return None  # `read` says where
-        if self.elements > 1 or not rows.covers(page.stored.num_rows):
-            return None
         return WholePage.of(page, number, self.index, self.path)
 
     def _page(self, number: int) -> Page:

@@ -122,6 +122,8 @@ class ChunkTable:
         Where the rows are dense, chunks in between that hold none are among them: leaving them
         out would cost more than reading them.
         """
+        if len(self.table) == 1:
+            return slice(0, 1)
         first = int(self._first(rows.bounds[0, 0]))
         behind = int(self._last(rows.bounds[-1, 1] - 1)) + 1
         if _DENSE * len(rows.bounds) >= behind - first:
