@@ -83,6 +83,8 @@ class Field:
     @cached_property
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of the field with all that is below it."""
+        if self.logical_type in PLAIN_TYPES:  # most fields, of which tables may have thousands
+            return arrow_of_leaf(self.logical_type)
         if self.is_struct:
             return pa.struct([child.arrow for child in self.children])
         if self.is_map:
@@ -128,6 +130,8 @@ class Field:
     @cached_property
     def is_leaf(self) -> bool:
         """Whether the field owns a column in files since 2.1."""
+        if self.logical_type in PLAIN_TYPES:
+            return True
         if self.is_struct and self.children:
             return self.is_packed or self.blob_version > 0 or _BLOB in self.metadata
         return not self.is_list and self.list_size is None
@@ -167,6 +171,8 @@ class Field:
     @cached_property
     def ids(self) -> tuple[FieldId, ...]:
         """Ids of the field and all below it, in pre-order."""
+        if not self.children:
+            return (self.id,)
         return tuple(field.id for field in self.walk())
 
     @cached_property
