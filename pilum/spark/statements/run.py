@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField
 from sqlglot import TokenType, exp
 
 from pilum.dataset import dataset
 from pilum.distributed import Mode
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.spark.frames import read, write
 from pilum.spark.jobs.upkeep import cleanup, compact
 from pilum.spark.merging import merge_into
