@@ -231,7 +231,8 @@ def _less(count: int | None, taken: int) -> int | None:
 def _gone(uri: str, version: int, left: list[int]) -> VersionNotFoundError:
     rest = f"the next one is {left[0]}" if left else "there is none behind it"
     return VersionNotFoundError(
-        f"{uri}: the stream has come to version {version}, which was cleaned up before it was "
-        f"read; {rest}. Begin again with a new checkpoint, or pass over what is lost with the "
-        'option "failOnDataLoss" set to "false"; keep versions longer than a stream may rest'
+        f"{uri}: the stream has come to version {version}, and it, or the one that it is compared "
+        f"with, was cleaned up before it was read; {rest}. Begin again with a new checkpoint, or "
+        'pass over what is lost with the option "failOnDataLoss" set to "false"; keep versions '
+        "longer than a stream may rest"
     )

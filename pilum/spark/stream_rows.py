@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -75,15 +75,14 @@ def stream_splits(
     pieces: Iterable[tuple[int, Piece]], options: Options
 ) -> list[tuple[StreamSplit, ...]]:
     """Cuts pieces for tasks, each about as large as the option "partitionBytes" says."""
-    store = open_table(options.path, options.storage_options)
     target = options.partition_bytes or DEFAULT_SPLIT_BYTES
-    snapshots: dict[int, Snapshot] = {}
+    # Of a version a split has the number only, so one snapshot does for all.
+    snapshot = Snapshot.latest(open_table(options.path, options.storage_options))
     found: list[StreamSplit] = []
     for version, piece in pieces:
-        if piece.version not in snapshots:
-            snapshots[piece.version] = Snapshot.at(store, piece.version)
-        splits = split_fragment(snapshots[piece.version], piece.fragment, target)
-        found.extend(StreamSplit(split, piece.rows, version) for split in splits)
+        for split in split_fragment(snapshot, piece.fragment, target):
+            pinned = replace(split, version=piece.version)
+            found.append(StreamSplit(pinned, piece.rows, version))
     return group_splits(found, target)
 
 

@@ -21,6 +21,7 @@ from pilum.errors import NotFoundError, UnsupportedFeatureError
 from pilum.table.commits.transaction import Committed, load_transaction
 from pilum.table.fragment import Fragment
 from pilum.table.operations.append import Append
+from pilum.table.operations.base import Operation
 from pilum.table.operations.clone import Clone
 from pilum.table.operations.create_index import CreateIndex
 from pilum.table.operations.data_replacement import DataReplacement
@@ -131,7 +132,7 @@ def changed_step(snapshot: Snapshot) -> Step:
     operation = committed and committed.operation
     if isinstance(operation, _ONLY_ADDS) or _is_first(committed):
         return added_step(snapshot)
-    if not isinstance(operation, _TELLING):
+    if not isinstance(operation, _TELLING) or _hides_rows(operation):
         raise UnsupportedFeatureError(
             f"{snapshot.store.uri}, version {snapshot.manifest.version}: {_arm(committed)} does "
             "not tell which rows it changed; begin again behind it, with a new checkpoint"
@@ -163,6 +164,13 @@ def _is_first(committed: Committed | None) -> bool:
 
 def _arm(committed: Committed | None) -> str:
     return "an unknown operation" if committed is None else f"{committed.operation.arm!r}"
+
+
+def _hides_rows(operation: Operation) -> bool:
+    """Whether columns were rewritten by somebody who did not say for which rows."""
+    if not isinstance(operation, Update) or operation.mode is not UpdateMode.COLUMNS:
+        return False
+    return any(fragment.id not in operation.offsets for fragment in operation.updated)
 
 
 def _added(snapshot: Snapshot, fragments: Iterable[Fragment]) -> tuple[Piece, ...]:
