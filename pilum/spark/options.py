@@ -26,6 +26,8 @@ LATEST = -1
 _TRUTH = {"true": True, "false": False}
 # Batches of some such size pass the pipe to the JVM fastest.
 DEFAULT_BATCH_BYTES = 16 << 20
+# Rows that are read, those read ahead, their decoded form and the batch on its way: equal parts.
+_MEMORY_SHARES = 6
 _OF_THE_STORE = "storage."
 # Spark adds these when a table of its catalog is created, and the last one to streams.
 _OF_SPARK = ("provider", "location", "owner", "option.", "checkpointlocation")
@@ -134,6 +136,16 @@ class Options:
         if (options.txn_app_id is None) != (options.txn_version is None):
             raise InvalidInputError('the options "txnAppId" and "txnVersion" go together')
         return options
+
+    @property
+    def window_bytes(self) -> int | None:
+        """Bytes of rows that a task reads together; None if its memory is not limited."""
+        return self.memory_limit and max(1, self.memory_limit // _MEMORY_SHARES)
+
+    @property
+    def bounded_batch_bytes(self) -> int:
+        """`batch_bytes`, or less if the memory of a task is limited."""
+        return min(self.batch_bytes, self.window_bytes or self.batch_bytes)
 
     @property
     def job_key(self) -> JobKey | None:

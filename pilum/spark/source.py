@@ -46,8 +46,6 @@ __all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "check_schema"]
 
 # Batches of about so many rows pass the pipe to the JVM fastest.
 _BATCH_ROWS = 10_000
-# Rows that are read, those read ahead, their decoded form and the batch on its way: equal parts.
-_MEMORY_SHARES = 6
 
 
 class PilumDataSource(DataSource):
@@ -149,7 +147,10 @@ class PilumReader(DataSourceReader):
         truncate = self._options.nanoseconds == "truncate"
         for split in splits:
             for batch in text_batches(stored, self._scan(split, snapshot)):
-                yield from cut(convert_batch(batch, schema, truncate=truncate), self._batch_bytes)
+                yield from cut(
+                    convert_batch(batch, schema, truncate=truncate),
+                    self._options.bounded_batch_bytes,
+                )
 
     def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Takes over what the scan can evaluate; returns what stays with Spark."""
@@ -171,23 +172,18 @@ class PilumReader(DataSourceReader):
     def _payloads(self) -> bool:
         return self._options.blobs == "payloads"
 
-    @property
-    def _batch_bytes(self) -> int:
-        limit = self._options.memory_limit
-        wanted = self._options.batch_bytes
-        return min(wanted, max(1, limit // _MEMORY_SHARES)) if limit else wanted
-
     def _scan(self, split: Split, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         row_bytes = max(1, split.size_bytes // (split.stop - split.start))
-        rows = self._options.batch_size or max(1, min(_BATCH_ROWS, self._batch_bytes // row_bytes))
-        limit = self._options.memory_limit
+        rows = self._options.batch_size or max(
+            1, min(_BATCH_ROWS, self._options.bounded_batch_bytes // row_bytes)
+        )
         return read_split(
             split,
             columns=self.columns,
             filter=self.filter,
             batch_size=rows,
             with_payloads=self._payloads,
-            window_bytes=limit and max(1, limit // _MEMORY_SHARES),
+            window_bytes=self._options.window_bytes,
             snapshot=snapshot,
         )
 

@@ -30,6 +30,7 @@ from pilum.table.open import open_table
 from pilum.table.row_ids.delta import deleted_rows
 from pilum.table.row_ids.stored_sequence import CREATED_AT, UPDATED_AT
 from pilum.table.scanning.json_columns import text_batches
+from pilum.table.scanning.scan import ScanOptions, scan_schema
 from pilum.table.scanning.take import take_addresses
 from pilum.table.snapshot import Snapshot
 
@@ -41,7 +42,6 @@ FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION)
 """Columns of a change feed: "insert", "update" or "delete"; the version that did it."""
 
 _BATCH_ROWS = 10_000
-_BATCH_BYTES = 16 << 20
 _SHIFT = np.uint64(32)
 
 
@@ -105,7 +105,9 @@ def read_splits(
         for stored in _read(one, snapshot, exchange.names, options):
             (batch,) = text_batches(stored.schema, [stored])
             full = with_missing(_with_versions(batch, one.commit_version), exchange)
-            yield from cut(convert_batch(full, exchange, truncate=truncate), _BATCH_BYTES)
+            yield from cut(
+                convert_batch(full, exchange, truncate=truncate), options.bounded_batch_bytes
+            )
 
 
 def _read(
@@ -116,22 +118,32 @@ def _read(
     changed = one.rows is Rows.CHANGED
     if changed or not columns:  # of a scan without columns nobody would know the number of rows
         columns = (*columns, CREATED_AT.column)
-    if one.rows is Rows.LOST:
-        yield from _lost(one.split, snapshot, columns)
-        return
-    given = f"{UPDATED_AT.column} = {one.commit_version}" if changed else options.filter
-    for batch in read_split(
-        one.split,
-        columns=columns,
-        filter=None if given is None else bind(given, snapshot.described.arrow),
-        batch_size=_batch_rows(one, options),
-        snapshot=snapshot,
-    ):
+    payloads = options.blobs == "payloads"
+    stored = scan_schema(snapshot, ScanOptions(columns=columns, with_payloads=payloads))
+    for batch in text_batches(stored, _scan(one, snapshot, columns, options)):
         if changed:
             is_new = pc.equal(batch.column(CREATED_AT.column), one.commit_version)
             yield batch.append_column(CHANGE_TYPE, pc.if_else(is_new, "insert", "update"))
         else:
-            yield _of_type(batch, "insert")
+            yield _of_type(batch, "delete" if one.rows is Rows.LOST else "insert")
+
+
+def _scan(
+    one: StreamSplit, snapshot: Snapshot, columns: tuple[str, ...], options: Options
+) -> Iterable[pa.RecordBatch]:
+    if one.rows is Rows.LOST:
+        return _lost(one.split, snapshot, columns)
+    changed = f"{UPDATED_AT.column} = {one.commit_version}"
+    given = changed if one.rows is Rows.CHANGED else options.filter
+    return read_split(
+        one.split,
+        columns=columns,
+        filter=None if given is None else bind(given, snapshot.described.arrow),
+        batch_size=_batch_rows(one, options),
+        with_payloads=options.blobs == "payloads",
+        window_bytes=options.window_bytes,
+        snapshot=snapshot,
+    )
 
 
 def _lost(split: Split, snapshot: Snapshot, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -143,8 +155,7 @@ def _lost(split: Split, snapshot: Snapshot, columns: tuple[str, ...]) -> Iterato
     addresses = rows.astype(np.uint64) + (np.uint64(split.fragment_id) << _SHIFT)
     for start in range(0, len(addresses), _BATCH_ROWS):
         table = take_addresses(snapshot, addresses[start : start + _BATCH_ROWS], columns)
-        for batch in table.to_batches():
-            yield _of_type(batch, "delete")
+        yield from table.to_batches()
 
 
 def _of_type(batch: pa.RecordBatch, change: str) -> pa.RecordBatch:
@@ -167,4 +178,4 @@ def _has(snapshot: Snapshot, name: str) -> bool:
 
 def _batch_rows(one: StreamSplit, options: Options) -> int:
     row_bytes = max(1, one.size_bytes // max(1, one.split.stop - one.split.start))
-    return options.batch_size or max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
+    return options.batch_size or max(1, min(_BATCH_ROWS, options.bounded_batch_bytes // row_bytes))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.spark.opening import pin
 from pilum.spark.options import Options
 from pilum.spark.stream_offsets import Follower, Limit, Offset
 from pilum.spark.stream_rows import FEED_COLUMNS, read_splits, stream_splits
@@ -140,8 +142,6 @@ def stream_reader(schema: StructType, options: Options) -> PilumStreamReader:
         raise InvalidInputError(
             'a stream has no "version" or "asOf": use "startingVersion" or "startingTimestamp"'
         )
-    if options.branch is not None or options.blobs == "payloads":
-        raise InvalidInputError('a stream has no "branch", and gives descriptors of blobs only')
     if options.starting_version is not None and options.starting_timestamp is not None:
         raise InvalidInputError(
             'the options "startingVersion" and "startingTimestamp" exclude each other'
@@ -150,6 +150,10 @@ def stream_reader(schema: StructType, options: Options) -> PilumStreamReader:
         raise InvalidInputError(
             'a change feed takes no "filter": rows enter and leave it by being updated'
         )
+    if options.read_change_feed and options.blobs == "payloads":
+        raise InvalidInputError('a change feed gives descriptors of blobs: leave "blobs" out')
+    if options.branch is not None:
+        options = replace(options, path=pin(options)[0].path, branch=None)
     return PilumStreamReader(schema, options)
 
 

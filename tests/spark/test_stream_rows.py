@@ -16,6 +16,7 @@ from pilum.errors import UnsupportedFeatureError
 from pilum.spark.options import Options
 from pilum.spark.stream_offsets import Follower, Limit, Offset
 from pilum.spark.stream_rows import read_splits, stream_splits, with_feed_columns
+from pilum.spark.stream_source import stream_reader
 
 SCHEMA = StructType().add("id", LongType()).add("n", LongType())
 OPERATIONS = (
@@ -150,3 +151,21 @@ def test_columns_that_came_later_are_null_in_older_rows(tmp_path: Path) -> None:
         for row in batch.to_pylist()
     ]
     assert found == [{"id": 1, "n": None}, {"id": 3, "n": 7}]
+
+
+def test_branches_are_followed_and_json_is_text(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    data = pa.table({"id": [1], "j": pa.array(['{"a":1}'], pa.json_())})
+    table = pilum.write_dataset(data, uri)
+    dev = table.create_branch("dev", 1)
+    dev.insert(pa.table({"id": [2], "j": pa.array(["[2]"], pa.json_())}))
+    schema = StructType().add("id", LongType()).add("j", "string")
+    options = Options.parse({"path": uri, "branch": "dev"})
+    reader = stream_reader(schema, options)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start)
+    batches = [batch for part in reader.partitions(start, end) for batch in reader.read(part)]
+    assert pa.Table.from_batches(batches).to_pylist() == [
+        {"id": 1, "j": '{"a":1}'},
+        {"id": 2, "j": "[2]"},
+    ]
