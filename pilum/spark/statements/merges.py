@@ -203,6 +203,9 @@ class MergeText:
     def _text(self, condition: Any) -> str | None:
         return None if condition is None else self.sides.text(condition)
 
+    def _of_table(self, condition: Any) -> str | None:
+        return None if condition is None else plain_text(condition, self.alias, self.columns)
+
     def _shared(self, keys: Mapping[str, str]) -> list[str]:
         return [name for name in self.columns if name in self.source.columns or name in keys]
 
