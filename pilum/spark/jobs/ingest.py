@@ -181,6 +181,7 @@ def export(
     """
     if format not in _EXPORTS:
         raise InvalidInputError(f"format: expected parquet, csv, json or orc, found {format!r}")
+    _require_query(transform)
     frame = read(
         spark,
         source,
@@ -190,7 +191,9 @@ def export(
         storage_options=storage_options,
     )
     given = {**({"header": "true"} if format == "csv" else {}), **(options or {})}
-    writer = _transformed(spark, frame, transform).write.format(format).mode(mode)
+    # "error" is the one of the two names that Spark Connect knows, too.
+    named = "error" if mode == "errorifexists" else mode
+    writer = _transformed(spark, frame, transform).write.format(format).mode(named)
     writer.options(**given).partitionBy(*partition_by).save(table_uri(target))
 
 
@@ -261,8 +264,7 @@ def _reading(
 ) -> _Reading:
     if format not in _DEFAULTS:
         raise InvalidInputError(f"format: expected one of {list(_DEFAULTS)}, found {format!r}")
-    if transform is not None and "{source}" not in transform:
-        raise InvalidInputError(f"transform: expected a query over {{source}}, found {transform!r}")
+    _require_query(transform)
     return _Reading(source, format, schema, transform, dict(options or {}))
 
 
@@ -271,6 +273,11 @@ def _folder(source: str, paths: Sequence[str]) -> str | None:
     name = source.rstrip("/")
     plain = name.split("://")[-1].removeprefix("file:")
     return name if not _GLOB.search(name) and all(f"{plain}/" in path for path in paths) else None
+
+
+def _require_query(transform: str | None) -> None:
+    if transform is not None and "{source}" not in transform:
+        raise InvalidInputError(f"transform: expected a query over {{source}}, found {transform!r}")
 
 
 def _transformed(spark: SparkSession, frame: DataFrame, query: str | None) -> DataFrame:

@@ -3,11 +3,13 @@
     spark.range(0, n, 1, n)  ──mapInArrow──▶  task number, result as text  ──▶  driver
 
 Spark keeps the result of one attempt of each task; what others wrote is left behind under names
-of their own.
+of their own. What a task refuses for good, such as a value that does not fit, it reports as a
+result: Spark would try a failed task again, and wrap the error.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
@@ -15,7 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.storage.base import Store
 from pilum.table.names import DATA_FOLDER
 from pilum.table.writing.sidecars import delete_data_file
@@ -24,7 +26,8 @@ __all__ = ["attempt_name", "run_tasks", "sweep"]
 
 T = TypeVar("T")
 
-_RESULT = pa.schema([("task", pa.int64()), ("result", pa.string())])
+_RESULT = pa.schema([("task", pa.int64()), ("result", pa.string()), ("refusal", pa.binary())])
+_REFUSALS = (InvalidInputError, UnsupportedFormatError)
 
 
 def run_tasks(spark: SparkSession, items: Sequence[T], run: Callable[[T], str]) -> list[str]:
@@ -37,6 +40,10 @@ def run_tasks(spark: SparkSession, items: Sequence[T], run: Callable[[T], str]) 
 
     Returns:
         The results, in the order of the items.
+
+    Raises:
+        InvalidInputError: If a task raised it; likewise UnsupportedFormatError.
+        pyspark.errors.PySparkException: If a task failed otherwise, in all attempts.
     """
     if not items:
         return []
@@ -44,12 +51,25 @@ def run_tasks(spark: SparkSession, items: Sequence[T], run: Callable[[T], str]) 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield pa.record_batch([[number], [run(items[number])]], schema=_RESULT)
+                yield _outcome(number, run, items[number])
 
     frame = spark.range(0, len(items), 1, len(items))
-    rows = frame.mapInArrow(work, "task bigint, result string").collect()
+    rows = frame.mapInArrow(work, "task bigint, result string, refusal binary").collect()
+    for row in rows:
+        if row.refusal is not None:
+            refusal: Exception = pickle.loads(row.refusal)  # of our own task
+            raise refusal
     results: dict[int, str] = {row.task: row.result for row in rows}
     return [results[number] for number in range(len(items))]
+
+
+def _outcome(number: int, run: Callable[[T], str], item: T) -> pa.RecordBatch:
+    result = refusal = None
+    try:
+        result = run(item)
+    except _REFUSALS as error:
+        refusal = pickle.dumps(error)
+    return pa.record_batch([[number], [result], [refusal]], schema=_RESULT)
 
 
 def attempt_name() -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pilum.spark
 from pilum.errors import (
     ColumnNotFoundError,
     CommitConflictError,
+    FilterError,
     InvalidInputError,
     SchemaMismatchError,
 )
@@ -50,14 +53,24 @@ def failing(calls: Path, last_good: int) -> Any:
     return function
 
 
-def fail_once(calls: Path) -> Any:
+def dies_once(calls: Path) -> Any:
     def function(batch: pa.RecordBatch) -> pa.RecordBatch:
         if not calls.exists():
             calls.touch()
-            raise RuntimeError("the first call fails")
+            os.kill(os.getpid(), signal.SIGKILL)
         return embed(batch)
 
     return function
+
+
+def test_what_a_task_refuses_reaches_the_driver_as_it_is(spark: SparkSession, table: str) -> None:
+    before = files(table)
+    with pytest.raises(FilterError):
+        pilum.spark.add_columns(spark, table, {"b": "10 / (a - 8)"})
+    with pytest.raises(SchemaMismatchError, match="returned the columns"):
+        pilum.spark.add_columns(spark, table, embed, output_schema="other long")
+    assert files(table) == before
+    assert pilum.dataset(table).version == 4
 
 
 def values(uri: str, name: str) -> list[Any]:
@@ -95,11 +108,11 @@ def test_expressions_and_functions_become_columns(spark: SparkSession, table: st
     assert pilum.dataset(table).verify(deep=True).is_valid
 
 
-def test_a_task_that_fails_once_writes_no_row_twice(
+def test_a_worker_that_is_killed_writes_no_row_twice(
     spark: SparkSession, table: str, tmp_path: Path
 ) -> None:
     before = len(files(table))
-    function = fail_once(tmp_path / "calls")
+    function = dies_once(tmp_path / "calls")
     pilum.spark.add_columns(spark, table, function, read_columns=["a"], output_schema=VECTORS)
     assert values(table, "vector")[-1] == [11, 22]
     assert len(files(table)) == before + 3
