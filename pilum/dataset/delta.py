@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -11,6 +12,7 @@ from pilum.dataset.options import request, require_count
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transaction_history import TransactionHistory
 from pilum.errors import InvalidInputError
+from pilum.expressions import bind_ranges
 from pilum.table.row_ids.delta import deleted_row_ids
 from pilum.table.snapshot import Snapshot
 
@@ -19,6 +21,8 @@ __all__ = ["DatasetDelta", "Deltas"]
 _CREATED = "_row_created_at_version"
 _UPDATED = "_row_last_updated_at_version"
 _ROW_ID = "_rowid"
+_NO_VERSION = 1 << 63
+"""Versions in history are below it."""
 _IDS = pa.schema([pa.field(_ROW_ID, pa.uint64())])
 
 
@@ -59,7 +63,7 @@ class DatasetDelta:
             InvalidInputError: If the table has no stable row ids, so that nobody can tell.
             CorruptFileError: If a file is damaged.
         """
-        return self._rows(f"{_CREATED} > {self._begin} AND {_CREATED} <= {self._end}")
+        return self._rows({_CREATED: _versions(self._begin + 1, self._end)})
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
         """Reads the rows that were there before and have other values now.
@@ -71,8 +75,7 @@ class DatasetDelta:
             As `get_inserted_rows`.
         """
         return self._rows(
-            f"{_CREATED} <= {self._begin} AND {_UPDATED} > {self._begin} "
-            f"AND {_UPDATED} <= {self._end}"
+            {_CREATED: _versions(0, self._begin), _UPDATED: _versions(self._begin + 1, self._end)}
         )
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
@@ -99,18 +102,20 @@ class DatasetDelta:
             _require_ids(version)
         return pa.RecordBatchReader.from_batches(_IDS, _batches(older, newer))
 
-    def _rows(self, filter: str) -> pa.RecordBatchReader:
+    def _rows(self, versions: Mapping[str, range]) -> pa.RecordBatchReader:
         _require_ids(self._snapshot)
         wanted = request(
             self._snapshot,
             columns=[*self._snapshot.schema.names, _ROW_ID, _CREATED, _UPDATED],
-            filter=filter,
+            filter=None,
             limit=None,
             offset=None,
             batch_size=None,
             with_row_id=None,
             with_row_address=None,
         )
+        filter = bind_ranges(versions, self._snapshot.described.arrow)
+        wanted = replace(wanted, options=replace(wanted.options, filter=filter))
         return LanceScanner(self._snapshot, wanted).to_reader()
 
 
@@ -149,6 +154,10 @@ class Deltas(TransactionHistory):
             require_count("begin_version", begin_version),
             require_count("end_version", end_version),
         )
+
+
+def _versions(first: int, last: int) -> range:
+    return range(min(first, _NO_VERSION), min(last + 1, _NO_VERSION))
 
 
 def _require_ids(snapshot: Snapshot) -> None:

@@ -8,12 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from pilum.expressions.filter import BoundFilter, BoundProjection
 
-__all__ = ["BoundFilter", "BoundProjection", "bind", "bind_assignment", "bind_projection"]
+__all__ = [
+    "BoundFilter",
+    "BoundProjection",
+    "bind",
+    "bind_assignment",
+    "bind_projection",
+    "bind_ranges",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -66,3 +75,18 @@ def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundP
     from pilum.expressions import binding
 
     return binding.bind_assignment(text, schema, target)
+
+
+def bind_ranges(ranges: Mapping[str, range], schema: pa.Schema) -> BoundFilter:
+    """A filter that keeps rows whose integers lie in ranges; the parser of SQL is not needed.
+
+    Args:
+        ranges: By the names of columns, which are of one integer type each.
+        schema: See `bind`.
+
+    Raises:
+        ColumnNotFoundError: If the schema does not have such a column.
+    """
+    from pilum.expressions import binding
+
+    return binding.bind_ranges(ranges, schema)

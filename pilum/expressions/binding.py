@@ -6,7 +6,7 @@ read. Source: docs/format/filters.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,7 +40,7 @@ from pilum.expressions.nodes import (
 from pilum.expressions.references import references
 from pilum.expressions.types import is_binary, is_number, is_temporal, is_text
 
-__all__ = ["META_COLUMNS", "bind", "bind_assignment", "bind_projection"]
+__all__ = ["META_COLUMNS", "bind", "bind_assignment", "bind_projection", "bind_ranges"]
 
 META_COLUMNS = pa.schema(
     [
@@ -86,6 +86,19 @@ def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundP
     if not (isinstance(node, Column) and binder.field(node).type == target):
         node = binder.assigned(Typed(node, arrow), target)
     return BoundProjection(references(node), pa.field("", target), node)
+
+
+def bind_ranges(ranges: Mapping[str, range], schema: pa.Schema) -> BoundFilter:
+    """A filter that keeps rows whose integers lie in ranges; see `pilum.expressions`."""
+    binder = _Binder(_with_meta(schema))
+    limits: list[Expression] = []
+    for name, wanted in ranges.items():
+        column = Column((name,), quoted=True)
+        kind = binder.field(column).type
+        limits.append(Compare(">=", column, Constant(pa.scalar(wanted.start, kind))))
+        limits.append(Compare("<", column, Constant(pa.scalar(wanted.stop, kind))))
+    node = And(tuple(limits))
+    return SqlFilter(references(node), node)
 
 
 def _with_meta(schema: pa.Schema) -> pa.Schema:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pilum.errors import ColumnNotFoundError, FilterError
-from pilum.expressions import bind, bind_projection
+from pilum.expressions import bind, bind_projection, bind_ranges
 
 SCHEMA = pa.schema(
     [
@@ -125,3 +125,14 @@ def test_a_projection_knows_its_type(text: str, arrow: pa.DataType) -> None:
 def test_a_projection_of_a_constant_has_a_value_for_each_row() -> None:
     batch = pa.RecordBatch.from_pydict({"a": [1, 2, 3]})
     assert bind_projection("7", batch.schema).evaluate(batch).to_pylist() == [7, 7, 7]
+
+
+def test_ranges_bind_as_their_sql_does() -> None:
+    schema = pa.schema([("n", pa.uint64()), ("m", pa.int8())])
+    batch = pa.record_batch({"n": [0, 3, 4, None, 9], "m": [1, 1, -1, 1, 1]}, schema=schema)
+    found = bind_ranges({"n": range(3, 9), "m": range(2)}, schema)
+    same = bind("n >= 3 AND n < 9 AND m >= 0 AND m < 2", schema)
+    assert found.columns == same.columns
+    assert found.mask(batch).to_pylist() == same.mask(batch).to_pylist()
+    with pytest.raises(ColumnNotFoundError, match="gone"):
+        bind_ranges({"gone": range(1)}, schema)
