@@ -26,8 +26,10 @@ LATEST = -1
 _TRUTH = {"true": True, "false": False}
 # Batches of some such size pass the pipe to the JVM fastest.
 DEFAULT_BATCH_BYTES = 16 << 20
-# Rows that are read, those read ahead, their decoded form and the batch on its way: equal parts.
-_MEMORY_SHARES = 6
+# Measured: what a task has beside its rows, and how often it has these: read ahead, decoded, sent.
+_FIXED_BYTES = 96 << 20
+_MEMORY_SHARES = 3
+_LEAST_WINDOW = 1 << 20
 _OF_THE_STORE = "storage."
 # Spark adds these when a table of its catalog is created, and the last one to streams.
 _OF_SPARK = ("provider", "location", "owner", "option.", "checkpointlocation")
@@ -140,7 +142,8 @@ class Options:
     @property
     def window_bytes(self) -> int | None:
         """Bytes of rows that a task reads together; None if its memory is not limited."""
-        return self.memory_limit and max(1, self.memory_limit // _MEMORY_SHARES)
+        limit = self.memory_limit
+        return limit and max(_LEAST_WINDOW, (limit - _FIXED_BYTES) // _MEMORY_SHARES)
 
     @property
     def bounded_batch_bytes(self) -> int:
