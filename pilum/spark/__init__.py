@@ -17,7 +17,7 @@ from pilum.spark.jobs.ingest import IngestResult, export, ingest
 from pilum.spark.jobs.upkeep import cleanup, compact, verify
 from pilum.spark.merging import SparkMerge, merge_into
 from pilum.spark.rows import delete, update
-from pilum.spark.statements.run import sql
+from pilum.spark.statements.door import sql
 from pilum.spark.upsert import upsert
 
 __all__ = [

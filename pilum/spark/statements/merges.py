@@ -120,10 +120,7 @@ class MergeText:
             if kind == "NOT MATCHED THEN INSERT":
                 merge.when_not_matched_insert_all(self._text(condition))
             elif kind == "NOT MATCHED BY SOURCE THEN DELETE":
-                others = (
-                    None if condition is None else plain_text(condition, self.alias, self.columns)
-                )
-                merge.when_not_matched_by_source_delete(others)
+                merge.when_not_matched_by_source_delete(self._of_table(condition))
             else:
                 self._matched(merge, when, self._text(condition), before)
 

@@ -1,4 +1,4 @@
-"""`pilum.spark.sql`: statements about tables, most of which Spark cannot carry out by itself.
+"""Statements about tables, most of which Spark cannot carry out by itself.
 
 SELECT …             tables become frames of what the query needs; the query is Spark's
 INSERT, CREATE … AS  the query is Spark's; the rows are written with one commit
@@ -33,49 +33,20 @@ from pilum.spark.statements.references import Reference, Statement, at
 from pilum.spark.statements.texts import plain_text
 from pilum.spark.types import to_spark
 
-__all__ = ["sql"]
+__all__ = ["carry_out"]
 
 _RETAIN = re.compile(r"RETAIN\s+(\d+)\s+(HOUR|DAY)S?", re.IGNORECASE)
 _KNOWN = "SELECT, INSERT, CREATE TABLE, MERGE, UPDATE, DELETE, OPTIMIZE and VACUUM"
 
 
-def sql(
-    spark: SparkSession,
-    text: str,
-    *,
-    tables: Mapping[str, str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
+def carry_out(
+    spark: SparkSession, text: str, tables: Mapping[str, str], access: dict[str, str]
 ) -> DataFrame:
-    """Carries out one statement of SQL in which tables of pilum are named.
-
-    A table is named by its location, ``lance.`/data/orders` `` or ``pilum.`…` ``, or by a name of
-    `tables`. In queries it can be followed by `VERSION AS OF n`, `VERSION AS OF 'tag'` or
-    `TIMESTAMP AS OF '2026-01-31 12:00:00'` (UTC unless it says otherwise). A query reads only the
-    columns that it names, and only the rows that its conditions leave; Spark does the rest. A
-    statement that names no such table goes to Spark as it is.
-
-    Conditions and values of UPDATE, DELETE and MERGE are expressions of pilum's filters.
-
-    Args:
-        spark: The session.
-        text: `SELECT`, `INSERT INTO | OVERWRITE`, `CREATE [OR REPLACE] TABLE … [AS]`, `MERGE INTO`,
-            `UPDATE`, `DELETE FROM`, `OPTIMIZE` (compaction) or `VACUUM [RETAIN n HOURS]`.
-        tables: Names, and the locations of their tables.
-        storage_options: Settings of the store.
-
-    Returns:
-        The rows of a query; of a change, one row that says what it did.
-
-    Raises:
-        InvalidInputError: If the text does not parse, or makes no sense; it says where.
-        UnsupportedFeatureError: For statements and clauses that are not known.
-        DatasetNotFoundError: If there is no table.
-        VersionNotFoundError: If there is no such version.
-    """
-    statement = Statement.parse(text, tables or {})
+    """What `pilum.spark.sql` does; its arguments are explained there."""
+    statement = Statement.parse(text, tables)
     if statement is None or not (statement.references or _is_command(statement)):
         return spark.sql(text)
-    return _Session(spark, statement, dict(storage_options or {})).run()
+    return _Session(spark, statement, access).run()
 
 
 def _is_command(statement: Statement) -> bool:
