@@ -112,6 +112,8 @@ def test_files_become_blobs_and_tables_files(spark: SparkSession, tmp_path: Path
     pilum.spark.ingest(spark, str(tmp_path / "files"), uri, format="files", transform=query)
     table = pilum.dataset(uri).to_table(blob_handling="all_binary").sort_by("name")
     assert table["content"].to_pylist() == [b"one.bin", b"below/two.bin"]
+    blobs = pilum.dataset(uri).take_blobs("content", indices=[0, 1])
+    assert sorted(blob.read() for blob in blobs if blob) == [b"below/two.bin", b"one.bin"]
     target = tmp_path / "out"
     pilum.spark.export(spark, uri, str(target), columns=["name", "length"], partition_by=["name"])
     found = pq.read_table(target).sort_by("length")
