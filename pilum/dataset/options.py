@@ -234,6 +234,8 @@ def row_ids(what: str, values: Any) -> NDArray[np.uint64]:
         InvalidInputError: If one is something else.
     """
     listed = values if hasattr(values, "__len__") else list(values)
+    if (plain := _plain_integers(listed)) is not None:
+        return plain.astype(np.uint64)
     try:
         if isinstance(listed, pa.ChunkedArray):
             listed = listed.combine_chunks()
@@ -244,6 +246,18 @@ def row_ids(what: str, values: Any) -> NDArray[np.uint64]:
     except (OverflowError, TypeError, pa.ArrowException) as error:
         raise InvalidInputError(f"{what}: expected integers without sign ({error})") from error
     return ids
+
+
+def _plain_integers(values: Any) -> NDArray[np.generic] | None:
+    """Numbers without sign, if they are clearly that; Arrow would import pandas to look at them."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return None
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        return None
+    is_plain = found.ndim == 1 and found.dtype.kind in "iu" and found.size and found.min() >= 0
+    return found if is_plain else None
 
 
 def require_texts(what: str, values: Any) -> dict[str, str]:

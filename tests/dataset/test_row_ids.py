@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -162,3 +164,19 @@ def test_updates_at_the_same_time_keep_ids_apart(tmp_path: Path) -> None:
         (24, 4),
     ]
     assert [row["_row_last_updated_at_version"] for row in found] == [1, 1, 1, 1, 2, 3, 3, 4]
+
+
+def test_taking_rows_imports_no_pandas(tmp_path: Path) -> None:
+    """Which takes longer than all the rest, and which Arrow does to look at lists and arrays."""
+    where = str(tmp_path / "table")
+    pilum.write_dataset(pa.table({"a": [1, 2, 3]}), where, enable_stable_row_ids=True)
+    code = f"""
+import sys, pilum
+dataset = pilum.dataset({where!r})
+assert dataset._take_rows([2, 0])["a"].to_pylist() == [3, 1]
+assert dataset.take([1], columns=["_rowid"])["_rowid"].to_pylist() == [1]
+assert "pandas" not in sys.modules
+dataset.delta(begin_version=0, end_version=1).get_inserted_rows().read_all()
+assert "sqlglot" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

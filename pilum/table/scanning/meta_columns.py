@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.table.columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET
+from pilum.table.columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET, integers
 from pilum.table.row_ids.stored_sequence import CREATED_AT
 from pilum.table.scanning.files import FragmentReader
 from pilum.table.scanning.windows import MetaValues
@@ -50,7 +50,7 @@ class MetaColumns:
         Raises:
             CorruptFileError: If what the table recorded is damaged.
         """
-        return pa.array(self._function(name)(reader, rows))
+        return integers(self._function(name)(reader, rows))
 
     def _function(
         self, name: str

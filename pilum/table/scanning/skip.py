@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.expressions.filter import BoundFilter
 from pilum.expressions.prune import Zones
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
-from pilum.table.columns import ROW_ADDRESS, ROW_ID, scan_columns
+from pilum.table.columns import ROW_ADDRESS, ROW_ID, integers, scan_columns
 from pilum.table.row_ids.row_id_segments import Piece
 from pilum.table.row_ids.stored_sequence import CREATED_AT, UPDATED_AT
 from pilum.table.row_ids.version_sequence import VersionSequence
@@ -98,7 +97,7 @@ def _zones_of_versions(
     num_zones = len(bounds) - 1
     found: dict[tuple[str, ...], Zones] = {}
     for name, sequence in known.items():
-        versions = pa.array(sequence.at(bounds[:-1]))
+        versions = integers(sequence.at(bounds[:-1]))
         nothing, anything = np.zeros(num_zones, np.bool_), np.ones(num_zones, np.bool_)
         found[(name,)] = Zones(bounds, versions, versions, nothing, anything)
     return found
@@ -112,8 +111,8 @@ def _zones_of_pieces(pieces: Sequence[Piece]) -> Zones:
     ]
     return Zones(
         np.cumsum([0, *map(len, parts)], dtype=np.int64),
-        pa.array([_least(part) for part in parts], pa.uint64()),
-        pa.array([_most(part) for part in parts], pa.uint64()),
+        integers(np.array([_least(part) for part in parts], dtype=np.uint64)),
+        integers(np.array([_most(part) for part in parts], dtype=np.uint64)),
         may_be_null=np.zeros(len(parts), np.bool_),
         may_have_value=np.ones(len(parts), np.bool_),
     )

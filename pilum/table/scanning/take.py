@@ -20,7 +20,7 @@ from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
 from pilum.storage.ahead import at_once
-from pilum.table.columns import META_COLUMNS
+from pilum.table.columns import META_COLUMNS, integers
 from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment
 from pilum.table.row_ids.row_id_index import row_id_index
@@ -195,7 +195,7 @@ def _take(
     )
     arrow = _arrow(names, schema)
     table = pa.concat_tables(tables) if tables else arrow.empty_table()
-    return table if back is None else _reordered(table, pa.array(back))
+    return table if back is None else _reordered(table, integers(back))
 
 
 def _reordered(table: pa.Table, order: pa.Array) -> pa.Table:
