@@ -167,6 +167,12 @@ class Manifest:
             raise UnsupportedFeatureError(
                 f"{where}: the manifest has members that this library would lose"
             )
+        marked = self.writer_flags & Feature.NON_REUSABLE_FIELD_IDS
+        if marked and self.max_allocated_field_id is None:
+            # The next version would lose the mark, and give field ids twice.
+            raise UnsupportedFeatureError(
+                f"{where}: field ids must not be given again, but the highest one is not told"
+            )
 
     @classmethod
     def from_proto(
