@@ -282,6 +282,9 @@ def _existing(store: Store, mode: str) -> Snapshot | None:
         raise DatasetAlreadyExistsError(
             f"there is a table at {store.uri} already; use mode='append' or mode='overwrite'"
         )
+    # The commit would refuse it too, but only when all data is written.
+    manifest = snapshot.manifest
+    manifest.require_continuable(f"{store.uri}, version {manifest.version}")
     return snapshot
 
 

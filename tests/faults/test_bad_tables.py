@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,24 @@ def test_an_unknown_feature_of_writers(path: Path, bit: int, mode: str) -> None:
     assert pilum.dataset(path).to_table().num_rows == TABLE.num_rows
     with refused(UnsupportedFeatureError, str(path), within=path):
         pilum.write_dataset(TABLE, path, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_table_that_cannot_go_on_is_refused_before_data_is_read(path: Path, mode: str) -> None:
+    def change(message: table_pb2.Manifest) -> None:
+        message.fragments.append(message.fragments[0])
+
+    seen: list[bool] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        seen.append(True)
+        yield from TABLE.to_batches()
+
+    patch_manifest(path, change)
+    with refused(CorruptFileError, "two fragments have one id", within=path):
+        reader = pa.RecordBatchReader.from_batches(TABLE.schema, batches())
+        pilum.write_dataset(reader, path, mode=mode)
+    assert not seen
 
 
 @pytest.mark.parametrize("columns", [["nope"], ["a", "A "], ["st.y"], ["a.x"], ["l.item"], [""]])
