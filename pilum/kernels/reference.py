@@ -19,7 +19,9 @@ __all__ = [
     "Entry",
     "LayerLevels",
     "adjusted_entries",
+    "bits_of_rows",
     "chunk_parts",
+    "chunks_of_rows",
     "entries_of",
     "fsst_decode",
     "full_zip_entries",
@@ -27,11 +29,13 @@ __all__ = [
     "layer_codes",
     "layer_levels",
     "max_visible",
+    "most_entries",
     "pack",
     "packed_index",
     "repetition_index",
     "rle_decode",
     "rows_of",
+    "shown_offsets",
     "strings_of_chunk",
     "text_ends",
     "unpack",
@@ -352,6 +356,47 @@ def repetition_index(chunks: Sequence[Sequence[int]], max_rep: int) -> list[tupl
         open_from = max(begin, max(start for start in starts if start < border))
         index.append((rows, 0 if border in ends else border - open_from))
     return index
+
+
+def shown_offsets(
+    offsets: Sequence[int], alive: Sequence[bool]
+) -> tuple[list[int], bool, list[bool] | None]:
+    """Offsets of lists without the items of those that are not alive.
+
+    Also whether a list that is alive is empty, and which items are left, if not all.
+    """
+    lengths = [end - start for start, end in pairwise(offsets)]
+    shown = [length if lives else 0 for length, lives in zip(lengths, alive, strict=True)]
+    wanted = [lives for n, lives in zip(lengths, alive, strict=True) for _ in range(n)]
+    has_empty = any(lives and n == 0 for n, lives in zip(lengths, alive, strict=True))
+    return [0, *accumulate(shown)], has_empty, None if all(wanted) else wanted
+
+
+def most_entries(def_: Sequence[int], visible: int, values: int) -> int:
+    """The most entries of so many neighbouring values, each with those in front of it."""
+    ends = [index + 1 for index, level in enumerate(def_) if level <= visible]
+    ends = [0, *ends[:-1], len(def_)]
+    spans = [end - start for start, end in zip(ends, ends[values:], strict=False)]
+    return max(spans, default=len(def_))
+
+
+def chunks_of_rows(table: Sequence[Sequence[int]], rows: Sequence[int]) -> list[int]:
+    """Numbers of the chunks that hold any of some rows of a page without lists.
+
+    Args:
+        table: Of each chunk position, bytes, values, first row, rows.
+        rows: Numbers of rows.
+    """
+    return [
+        number
+        for number, (*_, first, count) in enumerate(table)
+        if any(first <= row < first + count for row in rows)
+    ]
+
+
+def bits_of_rows(data: bytes, bits: int, rows: Sequence[int]) -> list[bool]:
+    """The bits of some of the values of `bits` bits each that stand side by side."""
+    return gather_bits(data, [(row * bits, bits) for row in rows])
 
 
 def gather_bits(data: bytes, ranges: Sequence[tuple[int, int]]) -> list[bool]:

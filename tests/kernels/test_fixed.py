@@ -282,3 +282,9 @@ def test_costs_are_what_the_encodings_take(values: list[int], bits: int) -> None
     assert packed_bytes == sum(bits // 8 + 128 * width for width in widths)
     rle_bytes, _ = kernels.fixed_costs(as_bytes(column.tobytes()), bits)
     assert rle_bytes >= sum(map(len, runs(column)))
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=80), st.integers(0, 90))
+def test_more_different_words_than_so_many(words: list[int], most: int) -> None:
+    data = as_bytes(np.array(words, "<u8").tobytes())
+    assert kernels.exceeds_distinct(data, most) == (len(set(words)) > most)

@@ -252,3 +252,33 @@ def test_the_repetition_index(rows: list[list[int]], data: st.DataObject) -> Non
     found = [(int(ends), int(left)) for ends, left in index.view("<u8").reshape(-1, 2)]
     assert found == reference.repetition_index(stored, 1)
     assert sum(ends for ends, _ in found) == len(rows)
+
+
+@given(st.lists(st.tuples(st.integers(0, 70), st.booleans()), max_size=40), st.integers(0, 9))
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_items_that_no_list_shows(kind: Any, lists: list[tuple[int, bool]], first: int) -> None:
+    offsets = [first + sum(n for n, _ in lists[:i]) for i in range(len(lists) + 1)]
+    alive = [lives for _, lives in lists]
+    ends, has_empty, wanted = kernels.shown_offsets(
+        np.array(offsets, kind), np.array(alive, np.uint8)
+    )
+    left = None if wanted is None else valid_of(wanted, offsets[-1] - first)
+    assert (ends.tolist(), has_empty, left) == reference.shown_offsets(offsets, alive)
+    ends, has_empty, wanted = kernels.shown_offsets(np.array(offsets, kind), None)
+    left = None if wanted is None else valid_of(wanted, offsets[-1] - first)
+    assert (ends.tolist(), has_empty, left) == reference.shown_offsets(offsets, [True] * len(lists))
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=300), st.integers(1, 40))
+def test_entries_of_neighbouring_values(levels: list[int], values: int) -> None:
+    if 0 not in levels and 1 not in levels:
+        levels[-1] = 1
+    def_ = np.array(levels, np.uint16)
+    assert kernels.most_entries(def_, 1, values) == reference.most_entries(levels, 1, values)
+
+
+def test_lists_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ValueError, match="descend"):
+        kernels.shown_offsets(np.array([0, 3, 2], np.int32), None)
+    with pytest.raises(ValueError, match="lists"):
+        kernels.shown_offsets(np.array([0, 3], np.int32), np.ones(2, np.uint8))

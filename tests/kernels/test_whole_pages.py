@@ -47,12 +47,45 @@ def decode(pages: list[tuple[MiniBlock, int, bytes, bytes]]) -> Any:
     return kernels.decode_mini_blocks(kinds, as_bytes(b"".join(parts)), starts, sizes)
 
 
+def decode_as_one(pages: list[Page]) -> Any:
+    """Decodes pages of small chunks, each in a file of its own."""
+    places = []
+    for page in pages:
+        words, count = (3, len(page.words)), len(page.values)
+        data = as_bytes(bytes(3) + page.words + page.body)
+        places.append((data, words, (sum(words), len(page.body)), count, count))
+    return kernels.decode_mini_blocks_as_one(PLAIN, places)
+
+
 @given(st.lists(st.tuples(st.integers(1, 400), st.integers(1, 6), st.booleans()), max_size=6))
 def test_each_page_comes_back(shapes: list[tuple[int, int, bool]]) -> None:
     pages = [Page(count, log, large=large) for count, log, large in shapes]
     found = decode([(p.kernel_page, len(p.values), p.words, p.body) for p in pages])
     assert [buffers[0].tobytes() for buffers, _, _ in found] == [page.values for page in pages]
     assert [layers for _, _, layers in found] == [[(len(p.values), None, 0, None)] for p in pages]
+
+
+@given(st.lists(st.tuples(st.integers(1, 400), st.integers(1, 6)), min_size=1, max_size=6))
+def test_pages_of_one_description_come_back_as_one(shapes: list[tuple[int, int]]) -> None:
+    pages = [Page(count, log) for count, log in shapes]
+    buffers, count, layers = decode_as_one(pages)
+    whole = b"".join(page.values for page in pages)
+    assert (buffers[0].tobytes(), count) == (whole, len(whole))
+    assert layers == [(len(whole), None, 0, None)]
+
+
+def test_a_damaged_page_among_others_of_its_description() -> None:
+    pages = [Page(9, 2), Page(7, 3)]
+    pages[1].words = b"\xff\xff"
+    with pytest.raises(CorruptFileError):
+        decode_as_one(pages)
+
+
+@pytest.mark.parametrize("place", [(0, 99), (9, 1), (2**62, 2**62), (8, 1)])
+def test_pages_as_one_lie_within_their_bytes(place: tuple[int, int]) -> None:
+    for places in ((place, (0, 8)), ((0, 2), place)):
+        with pytest.raises(CorruptFileError):
+            kernels.decode_mini_blocks_as_one(PLAIN, [(as_bytes(bytes(8)), *places, 1, 1)])
 
 
 def test_nulls_come_back() -> None:

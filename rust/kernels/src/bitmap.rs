@@ -69,8 +69,8 @@ impl BitmapBuilder {
             self.push_word(word, 64);
             count -= 64;
         }
-        for _ in 0..count {
-            self.push(bit);
+        if count > 0 {
+            self.push_word(word >> (64 - count), u32::try_from(count).unwrap_or(0));
         }
     }
 
@@ -84,13 +84,20 @@ impl BitmapBuilder {
         )?;
         let skip = start % 8;
         let mut done = 0;
+        if skip == 0 {
+            for word in bytes.as_chunks::<8>().0.iter().take(count / 64) {
+                self.push_word(u64::from_le_bytes(*word), 64);
+                done += 64;
+            }
+        }
         while done < count {
             let take = (count - done).min(56);
             let position = skip + done;
-            let mut window = [0u8; 8];
-            for (slot, &byte) in window.iter_mut().zip(bytes.iter().skip(position / 8)) {
-                *slot = byte;
-            }
+            let rest = bytes.get(position / 8..).unwrap_or_default();
+            let window = match rest.first_chunk::<8>() {
+                Some(whole) => *whole,
+                None => last_window(rest),
+            };
             let mask = (1u64 << take) - 1;
             let bits = (u64::from_le_bytes(window) >> (position % 8)) & mask;
             self.push_word(bits, u32::try_from(take).unwrap_or(0));
@@ -113,6 +120,14 @@ impl BitmapBuilder {
         self.word = 0;
         self.filled = 0;
     }
+}
+
+fn last_window(bytes: &[u8]) -> [u8; 8] {
+    let mut window = [0; 8];
+    for (slot, &byte) in window.iter_mut().zip(bytes) {
+        *slot = byte;
+    }
+    window
 }
 
 /// One bit per item.

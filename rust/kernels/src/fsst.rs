@@ -9,6 +9,8 @@
 //! Code 255 escapes the byte that follows it. Without bit 0 the strings stand as they are. The
 //! training is that of the `fsst-rs` crate.
 
+use ::fsst::Compressor;
+
 use crate::error::{Corrupt, Result, ensure, part, size};
 use crate::mini_block_writer::OffsetsIn;
 
@@ -75,10 +77,11 @@ impl SymbolTable {
             out.extend_from_slice(codes);
             return Ok(());
         }
-        let mut scratch = self.scratch(codes.len());
-        let mut marks = vec![0; codes.len() + 1];
-        let filled = self.expand_marked(codes, &mut scratch, &mut marks)?;
-        out.extend_from_slice(part(&scratch, 0, filled, "fsst string")?);
+        let start = out.len();
+        out.resize(start + 8 * codes.len() + WINDOW, 0);
+        let room = out.get_mut(start..).unwrap_or_default();
+        let filled = self.expand(codes, room, |_, _| ())?;
+        out.truncate(start + filled);
         Ok(())
     }
 
@@ -103,6 +106,27 @@ impl SymbolTable {
             marks.len(),
             codes.len() + 1,
         )?;
+        let filled = self.expand(codes, out, |index, places| {
+            if let Some(slots) = marks.get_mut(index..index + places.len()) {
+                slots.copy_from_slice(places);
+            }
+        })?;
+        if let Some(end) = marks.last_mut() {
+            *end = u32::try_from(filled).unwrap_or(NOWHERE);
+        }
+        Ok(filled)
+    }
+
+    /// Writes neighbouring strings to the front of `out`; returns where they end.
+    ///
+    /// `mark` is told the number of a code and the places of its output and that of those behind.
+    #[inline]
+    fn expand(
+        &self,
+        codes: &[u8],
+        out: &mut [u8],
+        mut mark: impl FnMut(usize, &[u32]),
+    ) -> Result<usize> {
         let most = u32::MAX as usize / 8;
         ensure(
             codes.len() < most,
@@ -112,36 +136,30 @@ impl SymbolTable {
         )?;
         let (mut filled, mut index, mut unknown) = (0u32, 0, false);
         while index < codes.len() {
-            let group = codes
-                .get(index..)
-                .and_then(|rest| rest.first_chunk::<GROUP>());
+            let rest = codes.get(index..).unwrap_or_default();
             let window = window_at(out, filled as usize)?;
-            let slots = marks.get_mut(index..).unwrap_or_default();
-            match (group, slots.first_chunk_mut::<GROUP>()) {
-                (Some(group), Some(slots)) if !group.contains(&ESCAPE) => {
-                    let mut at = 0;
-                    for (&code, slot) in group.iter().zip(slots) {
-                        *slot = filled + at;
+            match rest.first_chunk::<GROUP>() {
+                Some(group) if !group.contains(&ESCAPE) => {
+                    let (mut at, mut places) = (0, [0; GROUP]);
+                    for (&code, place) in group.iter().zip(&mut places) {
+                        *place = filled + at;
                         let length = self.put(code, window, at as usize);
                         unknown |= length == 0;
                         at += length;
                     }
+                    mark(index, &places);
                     filled += at;
                     index += GROUP;
                 }
                 _ => {
                     let (codes, length) = self.step(codes, index, window)?;
                     unknown |= length == 0;
-                    for (slot, mark) in slots.iter_mut().zip([filled, NOWHERE]).take(codes) {
-                        *slot = mark;
-                    }
+                    let places = [filled, NOWHERE];
+                    mark(index, places.get(..codes).unwrap_or_default());
                     filled += length;
                     index += codes;
                 }
             }
-        }
-        if let Some(end) = marks.last_mut() {
-            *end = filled;
         }
         ensure(
             !unknown,
@@ -236,19 +254,18 @@ pub fn compress(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Compressed> {
     for index in 0..offsets.count() {
         strings.push(string(data, offsets.get(index)?, offsets.get(index + 1)?)?);
     }
-    let compressor = ::fsst::Compressor::train(&strings);
-    let mut made = Compressed {
+    let compressor = Compressor::train(&strings);
+    let (mut ends, mut coded) = (vec![0], Vec::new());
+    compressor
+        .compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(&strings, &mut coded, &mut ends);
+    Ok(Compressed {
         table: table_bytes(&compressor),
-        offsets: vec![0],
-        data: Vec::new(),
-    };
-    made.data.reserve(data.len() / 2);
-    for text in strings {
-        made.data.extend_from_slice(&compressor.compress(text));
-        made.offsets
-            .push(i64::try_from(made.data.len()).unwrap_or(i64::MAX));
-    }
-    Ok(made)
+        offsets: ends
+            .into_iter()
+            .map(|end| i64::try_from(end).unwrap_or(i64::MAX))
+            .collect(),
+        data: coded,
+    })
 }
 
 fn string(data: &[u8], start: usize, end: usize) -> Result<&[u8]> {
@@ -261,7 +278,7 @@ fn string(data: &[u8], start: usize, end: usize) -> Result<&[u8]> {
     part(data, start, end - start, "string data")
 }
 
-fn table_bytes(compressor: &::fsst::Compressor) -> Vec<u8> {
+fn table_bytes(compressor: &Compressor) -> Vec<u8> {
     let symbols = compressor.symbol_table();
     let count = u8::try_from(symbols.len()).unwrap_or(ESCAPE);
     let mut table = vec![count, TERMINATOR, count, 1];

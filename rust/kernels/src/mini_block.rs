@@ -117,19 +117,28 @@ impl Whole<'_> {
 
 /// Decodes all rows of a page without lists.
 pub fn decode_whole(page: &Page, whole: &Whole<'_>) -> Result<Decoded> {
+    decode_joined(page, slice::from_ref(whole))
+}
+
+/// Decodes all rows of pages without lists, one behind the other, that have the same description.
+pub fn decode_joined(page: &Page, wholes: &[Whole<'_>]) -> Result<Decoded> {
     ensure(
         page.layers.max_rep == 0,
         "lists in the page",
         "some",
         "none",
     )?;
-    let chunks = whole.chunks(page.large)?;
-    decode(
-        page,
-        whole.body,
-        &chunks,
-        slice::from_ref(&(0..whole.num_rows)),
-    )
+    let mut tables = Vec::with_capacity(wholes.len());
+    for whole in wholes {
+        tables.push((whole, whole.chunks(page.large)?));
+    }
+    let num_rows = wholes.iter().map(|whole| whole.num_rows).sum();
+    let stored = wholes.iter().map(|whole| whole.body.len()).sum();
+    let mut decoder = Decoder::new(page, num_rows, stored)?;
+    for (whole, chunks) in &tables {
+        decoder.take(whole.body, chunks, slice::from_ref(&(0..whole.num_rows)))?;
+    }
+    decoder.finish(num_rows)
 }
 
 /// Values and layers of the wanted rows.
@@ -160,74 +169,89 @@ pub fn decode(
     let expected = if page.layers.max_rep == 0 { wanted } else { 0 };
     let stored: usize = chunks.iter().map(|chunk| chunk.size).sum();
     let in_chunks: usize = chunks.iter().map(|chunk| chunk.num_values).sum();
-    let mut values = Values::new(
-        &page.values,
-        expected.min(in_chunks),
-        stored.min(body.len()),
-    )?;
-    let mut levels = Unraveler::new(&page.layers);
-    let mut scratch = Scratch::default();
-    let mut cursor = 0;
-    let mut num_values = 0;
-    for chunk in chunks {
-        num_values += decode_chunk(
-            page,
-            body,
-            chunk,
-            rows,
-            &mut cursor,
-            &mut scratch,
-            &mut values,
-            &mut levels,
-        )
-        .map_err(|error| error.at(format_args!("chunk of row {}", chunk.first_row)))?;
-    }
-    let layers = levels.finish();
-    let found = layers.last().map_or(0, |layer| layer.len);
-    ensure(found == wanted, "rows of the chunks", found, wanted)?;
-    Ok(Decoded {
-        values,
-        num_values,
-        layers,
-    })
+    let mut decoder = Decoder::new(page, expected.min(in_chunks), stored.min(body.len()))?;
+    decoder.take(body, chunks, rows)?;
+    decoder.finish(wanted)
 }
 
-#[allow(clippy::too_many_arguments)]
-fn decode_chunk(
-    page: &Page,
-    body: &[u8],
-    chunk: &Chunk,
-    rows: &[Range<usize>],
-    cursor: &mut usize,
-    scratch: &mut Scratch,
-    values: &mut Values,
-    levels: &mut Unraveler,
-) -> Result<usize> {
-    if !is_wanted(page, chunk, rows, cursor) {
-        return Ok(0);
+/// What was decoded so far, of one page or of several.
+struct Decoder<'a> {
+    page: &'a Page,
+    values: Values,
+    levels: Unraveler,
+    scratch: Scratch,
+    num_values: usize,
+}
+
+impl<'a> Decoder<'a> {
+    /// Makes room for some values that are so many bytes as they are stored.
+    fn new(page: &'a Page, num_values: usize, stored: usize) -> Result<Self> {
+        Ok(Self {
+            page,
+            values: Values::new(&page.values, num_values, stored)?,
+            levels: Unraveler::new(&page.layers),
+            scratch: Scratch::default(),
+            num_values: 0,
+        })
     }
-    let bytes = part(body, chunk.start, chunk.size, "chunk, bytes")?;
-    let mut parts = Parts::new(page, bytes)?;
-    scratch.entries.clear();
-    scratch.values.clear();
-    if page.layers.max_rep == 0 {
-        plain_levels(page, chunk, rows, cursor, &mut parts, scratch, levels)?;
-    } else {
-        nested_levels(page, chunk, rows, cursor, &mut parts, scratch, levels)?;
+
+    /// Appends the wanted rows of chunks.
+    fn take(&mut self, body: &[u8], chunks: &[Chunk], rows: &[Range<usize>]) -> Result<()> {
+        let mut cursor = 0;
+        for chunk in chunks {
+            self.take_chunk(body, chunk, rows, &mut cursor)
+                .map_err(|error| error.at(format_args!("chunk of row {}", chunk.first_row)))?;
+        }
+        Ok(())
     }
-    let mut buffers = Vec::with_capacity(page.num_buffers);
-    for index in 0..page.num_buffers {
-        let size = parts.value_size(index)?;
-        buffers.push(parts.next(size)?);
+
+    fn take_chunk(
+        &mut self,
+        body: &[u8],
+        chunk: &Chunk,
+        rows: &[Range<usize>],
+        cursor: &mut usize,
+    ) -> Result<()> {
+        let (page, scratch, levels) = (self.page, &mut self.scratch, &mut self.levels);
+        if !is_wanted(page, chunk, rows, cursor) {
+            return Ok(());
+        }
+        let bytes = part(body, chunk.start, chunk.size, "chunk, bytes")?;
+        let mut parts = Parts::new(page, bytes)?;
+        scratch.entries.clear();
+        scratch.values.clear();
+        if page.layers.max_rep == 0 {
+            plain_levels(page, chunk, rows, cursor, &mut parts, scratch, levels)?;
+        } else {
+            nested_levels(page, chunk, rows, cursor, &mut parts, scratch, levels)?;
+        }
+        let mut buffers = Vec::with_capacity(page.num_buffers);
+        for index in 0..page.num_buffers {
+            let size = parts.value_size(index)?;
+            buffers.push(parts.next(size)?);
+        }
+        append(
+            &page.values,
+            &buffers,
+            chunk.num_values,
+            &scratch.values,
+            &mut self.values,
+        )?;
+        let found: usize = scratch.values.iter().map(ExactSizeIterator::len).sum();
+        self.num_values += found;
+        Ok(())
     }
-    append(
-        &page.values,
-        &buffers,
-        chunk.num_values,
-        &scratch.values,
-        values,
-    )?;
-    Ok(scratch.values.iter().map(ExactSizeIterator::len).sum())
+
+    fn finish(self, wanted: usize) -> Result<Decoded> {
+        let layers = self.levels.finish();
+        let found = layers.last().map_or(0, |layer| layer.len);
+        ensure(found == wanted, "rows of the chunks", found, wanted)?;
+        Ok(Decoded {
+            values: self.values,
+            num_values: self.num_values,
+            layers,
+        })
+    }
 }
 
 /// Whether a chunk holds any of the wanted rows; ranges in front of it are left behind.
@@ -341,17 +365,25 @@ fn select_entries(
     cursor: &mut usize,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let visible = |def: u16| def <= page.layers.max_visible;
-    let count = scratch.rep.len();
+    let Scratch {
+        rep,
+        def,
+        entries,
+        values,
+        ..
+    } = scratch;
     let before = chunk.first_row.saturating_sub(1);
     while rows.get(*cursor).is_some_and(|range| range.end <= before) {
         *cursor += 1;
     }
-    let total = if scratch.def.is_empty() || page.def.is_none() {
-        count
-    } else {
-        scratch.def.iter().filter(|&&def| visible(def)).count()
+    let def = page.def.as_ref().map(|_| def.as_slice());
+    let mut entry = Entry {
+        levels: EntryLevels { page, rep, def },
+        number: 0,
+        row: chunk.first_row,
+        value: 0,
     };
+    let total = entry.levels.visible(0..rep.len());
     ensure(
         total == chunk.num_values,
         "visible entries of a chunk",
@@ -359,51 +391,115 @@ fn select_entries(
         chunk.num_values,
     )?;
     let end = chunk.first_row + chunk.num_rows;
-    if rows
-        .get(*cursor)
-        .is_some_and(|range| range.start <= before && range.end >= end)
-    {
-        scratch.entries.push(0..count);
-        scratch.values.push(0..total);
+    let covers = |range: &Range<usize>| range.start <= before && range.end >= end;
+    if rows.get(*cursor).is_some_and(covers) {
+        entries.push(0..rep.len());
+        values.push(0..total);
         return Ok(());
     }
-    let mut next_row = chunk.first_row;
-    let mut selected = next_row > 0 && contains(rows, cursor, next_row - 1);
-    let (mut entry_start, mut value_start, mut value) = (0, 0, 0);
-    for (entry, &rep) in scratch.rep.iter().enumerate() {
-        if rep == page.layers.max_rep {
-            let now = contains(rows, cursor, next_row);
-            next_row += 1;
-            if now != selected {
-                if selected {
-                    scratch.entries.push(entry_start..entry);
-                    scratch.values.push(value_start..value);
-                }
-                (entry_start, value_start, selected) = (entry, value, now);
-            }
-        }
-        value += usize::from(
-            page.def.is_none() || scratch.def.get(entry).is_some_and(|&def| visible(def)),
-        );
-    }
-    if selected {
-        scratch.entries.push(entry_start..count);
-        scratch.values.push(value_start..value);
-    }
-    scratch.values.retain(|range| !range.is_empty());
+    let starts = entry.levels.starts(0..rep.len());
     ensure(
-        next_row == end,
+        starts == chunk.num_rows,
         "rows that start in a chunk",
-        next_row - chunk.first_row,
+        starts,
         chunk.num_rows,
-    )
+    )?;
+    for range in rows.get(*cursor..).unwrap_or_default() {
+        if range.start >= end {
+            break;
+        }
+        // The row in front of the first goes on here, from the first entry.
+        if range.start >= chunk.first_row {
+            entry.seek(range.start);
+        }
+        let (first_entry, first_value) = (entry.number, entry.value);
+        entry.seek(range.end.min(end));
+        if first_entry < entry.number {
+            entries.push(first_entry..entry.number);
+        }
+        if first_value < entry.value {
+            values.push(first_value..entry.value);
+        }
+    }
+    Ok(())
 }
 
-fn contains(rows: &[Range<usize>], cursor: &mut usize, row: usize) -> bool {
-    while rows.get(*cursor).is_some_and(|range| range.end <= row) {
-        *cursor += 1;
+/// Counts entries by their levels.
+struct EntryLevels<'a> {
+    page: &'a Page,
+    rep: &'a [u16],
+    /// None if the page has none, and every entry owns a value.
+    def: Option<&'a [u16]>,
+}
+
+impl EntryLevels<'_> {
+    /// Rows that start in some entries.
+    fn starts(&self, entries: Range<usize>) -> usize {
+        let max_rep = self.page.layers.max_rep;
+        count(self.rep.get(entries).unwrap_or_default(), |rep| {
+            rep == max_rep
+        })
     }
-    rows.get(*cursor).is_some_and(|range| range.start <= row)
+
+    /// Values that some entries own.
+    fn visible(&self, entries: Range<usize>) -> usize {
+        let Some(def) = self.def else {
+            return entries.len();
+        };
+        let most = self.page.layers.max_visible;
+        count(def.get(entries).unwrap_or_default(), |def| def <= most)
+    }
+}
+
+/// Counts levels, many at a time.
+fn count(levels: &[u16], holds: impl Fn(u16) -> bool) -> usize {
+    let counts = levels.chunks(BLOCK).map(|block| {
+        let holding = block.iter().map(|&level| u16::from(holds(level)));
+        usize::from(holding.sum::<u16>())
+    });
+    counts.sum()
+}
+
+/// Entries that are counted at once.
+const BLOCK: usize = 64;
+
+/// An entry of a chunk with lists.
+struct Entry<'a> {
+    levels: EntryLevels<'a>,
+    number: usize,
+    /// The next row to start, here or further behind.
+    row: usize,
+    /// Values of the entries in front.
+    value: usize,
+}
+
+impl Entry<'_> {
+    /// Moves on to where a row starts, or behind the last entry.
+    fn seek(&mut self, row: usize) {
+        loop {
+            let block = self.number..self.number + BLOCK;
+            if block.end > self.levels.rep.len() {
+                break;
+            }
+            let starts = self.levels.starts(block.clone());
+            if self.row + starts > row {
+                break;
+            }
+            self.row += starts;
+            self.value += self.levels.visible(block);
+            self.number += BLOCK;
+        }
+        while let Some(&rep) = self.levels.rep.get(self.number) {
+            if rep == self.levels.page.layers.max_rep {
+                if self.row == row {
+                    return;
+                }
+                self.row += 1;
+            }
+            self.value += self.levels.visible(self.number..self.number + 1);
+            self.number += 1;
+        }
+    }
 }
 
 /// Walks the buffers of a chunk.

@@ -6,12 +6,14 @@
 //! the last one's logarithm; the repetition index has, per chunk, the rows that end in it and the
 //! entries of the row that goes on.
 
+use std::borrow::Cow;
+
 use crate::bitmap::BitmapBuilder;
 use crate::bitpacking::{self, GROUP};
 use crate::block::{BlockPlan, encode_levels};
 use crate::byte_stream_split;
 use crate::compression::{Compressor, Scheme};
-use crate::error::{Corrupt, Result, part, size};
+use crate::error::{Corrupt, Result, ensure, part, size};
 use crate::rle;
 
 /// Values of one page, as Arrow holds them.
@@ -37,6 +39,22 @@ pub enum Input<'a> {
         data: &'a [u8],
         bits: usize,
     },
+}
+
+impl Input<'_> {
+    /// Bytes of the values as they are, about.
+    fn plain_bytes(&self, num_values: usize) -> Result<usize> {
+        Ok(match self {
+            Self::Fixed { bits, .. } | Self::Lists { bits, .. } => {
+                num_values.saturating_mul(*bits) / 8
+            }
+            Self::Bits { .. } => num_values / 8,
+            Self::Variable { offsets, .. } => {
+                let data = offsets.get(num_values)?.saturating_sub(offsets.get(0)?);
+                data + num_values * offsets.width()
+            }
+        })
+    }
 }
 
 /// Validity of the items of a fixed-size list.
@@ -145,6 +163,8 @@ const TARGET_BYTES: usize = 8186;
 const TARGET_STRING_BYTES: usize = 4096;
 /// Streams are put together again as a whole, so that smaller chunks pay, too.
 const TARGET_SPLIT_BYTES: usize = 4097;
+/// Levels that are counted before looking at each.
+const STRETCH: usize = 128;
 const PAD: u8 = 0xFE;
 /// Fills strings up to a multiple of their offsets' width.
 const INNER_PAD: u8 = 0x48;
@@ -166,13 +186,19 @@ pub fn encode(
         .map(|(scheme, level)| Compressor::new(scheme, level))
         .transpose()?;
     let mut made = Encoded::default();
+    if coding != Coding::Rle {
+        // Chunks have a few bytes of their own; growing would copy what is there again and again.
+        let bytes = input.plain_bytes(num_values)?;
+        made.chunks.reserve(bytes + bytes / 64);
+    }
     let mut ends = Vec::new();
     let (mut value, mut entry) = (0, 0);
     while value < num_values {
         let (count, mut buffers) = next_chunk(input, coding, value, num_values - value, chunking)?;
         if let (Some(compressor), Some(first)) = (&mut compressor, buffers.first_mut()) {
-            let raw = std::mem::take(first);
-            compressor.append(&raw, first)?;
+            let mut packed = Vec::new();
+            compressor.append(first, &mut packed)?;
+            *first = packed.into();
         }
         let last = value + count == num_values;
         let entries = if last {
@@ -219,50 +245,60 @@ impl LevelsIn<'_> {
         }
         let mut left = count;
         let mut end = start;
-        for &def in self.def.iter().skip(start) {
-            if left == 0 {
-                break;
+        let rest = self.def.get(start..).unwrap_or_default();
+        for block in rest.chunks(STRETCH) {
+            // Whole stretches are counted many entries at a time.
+            let owners = block.iter().filter(|&&def| def <= self.max_visible).count();
+            if owners < left {
+                (left, end) = (left - owners, end + block.len());
+                continue;
             }
-            left -= usize::from(def <= self.max_visible);
-            end += 1;
+            for &def in block {
+                if left == 0 {
+                    return end;
+                }
+                left -= usize::from(def <= self.max_visible);
+                end += 1;
+            }
         }
         end
     }
 }
 
-type Buffers = Vec<Vec<u8>>;
+/// Values of one chunk, as they are where nothing is done to them.
+type Buffers<'a> = Vec<Cow<'a, [u8]>>;
 
-fn next_chunk(
-    input: &Input<'_>,
+fn next_chunk<'a>(
+    input: &Input<'a>,
     coding: Coding,
     start: usize,
     left: usize,
     chunking: &Chunking,
-) -> Result<(usize, Buffers)> {
+) -> Result<(usize, Buffers<'a>)> {
     match (input, coding) {
         (Input::Fixed { data, bits }, Coding::Plain) => {
             let width = bits / 8;
             let count = chunking.count(width, TARGET_BYTES).min(left);
             let bytes = part(data, start * width, count * width, "values, bytes")?;
-            Ok((count, vec![bytes.to_vec()]))
+            Ok((count, vec![bytes.into()]))
         }
         (Input::Fixed { data, bits }, Coding::ByteStreamSplit) => {
             let width = bits / 8;
             let count = chunking.count(width, TARGET_SPLIT_BYTES).min(left);
             let bytes = part(data, start * width, count * width, "values, bytes")?;
-            Ok((count, vec![byte_stream_split::split(bytes, width)]))
+            Ok((count, vec![byte_stream_split::split(bytes, width).into()]))
         }
         (Input::Fixed { data, bits }, Coding::InlineBitpacking) => {
             let count = GROUP.min(left);
             let bytes = part(data, start * bits / 8, count * bits / 8, "values, bytes")?;
-            Ok((count, vec![pack(bytes, *bits)?]))
+            Ok((count, vec![pack(bytes, *bits)?.into()]))
         }
         (Input::Fixed { data, bits }, Coding::Rle) => {
             rle_chunk(data, bits / 8, start, left, chunking)
         }
         (Input::Bits { data, first }, Coding::Plain) => {
             let count = chunking.max_values.min(left);
-            Ok((count, vec![bits_of(data, first + start, count)?]))
+            Ok((count, vec![bits_of(data, first + start, count)?.into()]))
         }
         (Input::Variable { offsets, data }, Coding::Plain) => {
             string_chunk(*offsets, data, start, left, chunking)
@@ -280,22 +316,14 @@ fn next_chunk(
             let count = chunking.count(width, TARGET_BYTES).min(left);
             let mut buffers = Vec::with_capacity(validity.len() + 1);
             for mask in validity {
-                buffers.push(bits_of(
-                    mask.bitmap,
-                    mask.first + start * mask.per_row,
-                    count * mask.per_row,
-                )?);
+                let first = mask.first + start * mask.per_row;
+                buffers.push(bits_of(mask.bitmap, first, count * mask.per_row)?.into());
             }
             buffers.push(if bits % 8 == 0 {
-                part(
-                    data,
-                    start * bits / 8,
-                    count * bits / 8,
-                    "list items, bytes",
-                )?
-                .to_vec()
+                let (first, size) = (start * bits / 8, count * bits / 8);
+                part(data, first, size, "list items, bytes")?.into()
             } else {
-                bits_of(data, start * bits, count * bits)?
+                bits_of(data, start * bits, count * bits)?.into()
             });
             Ok((count, buffers))
         }
@@ -370,7 +398,7 @@ fn rle_chunk(
     start: usize,
     left: usize,
     chunking: &Chunking,
-) -> Result<(usize, Buffers)> {
+) -> Result<(usize, Buffers<'static>)> {
     let target = chunking.target_bytes.unwrap_or(TARGET_BYTES);
     let mut count = chunking.max_values.min(left);
     loop {
@@ -379,7 +407,7 @@ fn rle_chunk(
         let fits = values.len() + lengths.len() <= target;
         let regular = count.is_power_of_two() && count > 1;
         if fits && (count == left || regular) || count <= 2 {
-            return Ok((count, vec![values, lengths]));
+            return Ok((count, vec![values.into(), lengths.into()]));
         }
         count = if regular {
             count / 2
@@ -396,7 +424,7 @@ fn string_chunk(
     start: usize,
     left: usize,
     chunking: &Chunking,
-) -> Result<(usize, Buffers)> {
+) -> Result<(usize, Buffers<'static>)> {
     let target = chunking.target_bytes.unwrap_or(TARGET_STRING_BYTES);
     let most = left.min(chunking.max_values);
     let width = offsets.width();
@@ -417,25 +445,51 @@ fn string_chunk(
     }
     let head = (count + 1) * width;
     let mut out = Vec::with_capacity(bytes(count)? + width);
-    for index in start..=start + count {
-        let offset = offsets
-            .get(index)?
-            .checked_sub(first)
-            .map(|offset| offset + head);
-        let offset = offset.ok_or_else(|| Corrupt("string offsets descend".into()))?;
-        out.extend(offset.to_le_bytes().iter().take(width));
+    let shift = i64::try_from(head).unwrap_or(0) - i64::try_from(first).unwrap_or(0);
+    match offsets {
+        OffsetsIn::Small(all) => {
+            put_ends::<i32, 4>(part(all, start, count + 1, "offsets")?, shift, &mut out)?;
+        }
+        OffsetsIn::Large(all) => {
+            put_ends::<i64, 8>(part(all, start, count + 1, "offsets")?, shift, &mut out)?;
+        }
     }
     let end = offsets.get(start + count)?;
     out.extend_from_slice(part(data, first, end - first, "string data")?);
     out.resize(out.len().next_multiple_of(width), INNER_PAD);
-    Ok((count, vec![out]))
+    Ok((count, vec![out.into()]))
+}
+
+/// Appends offsets of `N` bytes, moved.
+fn put_ends<T: Copy + PartialOrd + Into<i64>, const N: usize>(
+    ends: &[T],
+    shift: i64,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    ensure(
+        ends.is_sorted(),
+        "string offsets",
+        "others",
+        "ascending ones",
+    )?;
+    let start = out.len();
+    out.resize(start + N * ends.len(), 0);
+    let (slots, _) = out
+        .get_mut(start..)
+        .unwrap_or_default()
+        .as_chunks_mut::<N>();
+    for (slot, &end) in slots.iter_mut().zip(ends) {
+        let moved = end.into().wrapping_add(shift).to_le_bytes();
+        *slot = moved.first_chunk::<N>().copied().unwrap_or([0; N]);
+    }
+    Ok(())
 }
 
 fn write_chunk(
     made: &mut Encoded,
     levels: &LevelsIn<'_>,
     entries: std::ops::Range<usize>,
-    buffers: &[Vec<u8>],
+    buffers: &[Cow<'_, [u8]>],
     count: usize,
     last: bool,
     large: bool,
@@ -464,7 +518,8 @@ fn write_chunk(
         }
     }
     pad(&mut made.chunks, start);
-    for buffer in coded.iter().flatten().chain(buffers) {
+    let coded = coded.iter().flatten().map(Vec::as_slice);
+    for buffer in coded.chain(buffers.iter().map(AsRef::as_ref)) {
         made.chunks.extend_from_slice(buffer);
         pad(&mut made.chunks, start);
     }

@@ -5,7 +5,7 @@
 //! that owns no slot further in.
 
 use crate::bitmap::bit;
-use crate::error::{Result, ensure, size};
+use crate::error::{Corrupt, Result, ensure, size};
 
 /// One layer of a leaf column, as Arrow holds it.
 #[derive(Debug)]
@@ -61,14 +61,14 @@ pub fn ravel(steps: &[Step<'_>], num_rows: usize) -> Result<Levels> {
 }
 
 fn mark_nulls(step: &Step<'_>, def: &mut [u16]) {
-    let Some((bitmap, first)) = step.validity else {
+    let Some((bitmap, mut slot)) = step.validity else {
         return;
     };
-    let owners = def.iter_mut().filter(|def| **def & HIDDEN == 0);
-    for (slot, def) in (first..).zip(owners) {
-        if *def == 0 && !bit(bitmap, slot) {
-            *def = step.null;
-        }
+    for def in def {
+        // Without branches, which nobody could predict where nulls are at random.
+        let is_null = u16::from(*def == 0) & u16::from(!bit(bitmap, slot));
+        slot += usize::from(*def & HIDDEN == 0);
+        *def |= is_null * step.null;
     }
 }
 
@@ -80,52 +80,67 @@ fn expand(
 ) -> Result<(Vec<u16>, Vec<u16>)> {
     let items = list.offsets.last().unwrap_or(&0) - list.offsets.first().unwrap_or(&0);
     let room = rep.len() + size(items, "list offsets")?;
-    let (mut out_rep, mut out_def) = (Vec::with_capacity(room), Vec::with_capacity(room));
+    let (mut out_rep, mut out_def) = (vec![0; room], vec![0; room]);
     let mut bounds = list.offsets.windows(2);
-    let mut slot = 0;
+    let (mut slot, mut end) = (0, 0);
+    let mut put = |place: usize, rep: u16, def: u16| {
+        if let (Some(out_rep), Some(out_def)) = (out_rep.get_mut(place), out_def.get_mut(place)) {
+            (*out_rep, *out_def) = (rep, def);
+        }
+    };
     for (&rep, &def) in rep.iter().zip(def) {
         let rep = if rep == 0 { list.rep } else { rep };
         if def & HIDDEN != 0 {
-            out_rep.push(rep);
-            out_def.push(def);
+            put(end, rep, def);
+            end += 1;
             continue;
         }
         let length = match bounds.next() {
             Some([start, end]) => size(end - start, "list length")?,
-            _ => {
-                return ensure(
-                    false,
-                    "list offsets",
-                    list.offsets.len(),
-                    "one more than lists",
-                )
-                .map(|()| (out_rep, out_def));
-            }
+            _ => return Err(Corrupt("fewer list offsets than lists".into())),
         };
         let valid = step
             .validity
             .is_none_or(|(bitmap, first)| bit(bitmap, first + slot));
         slot += 1;
         if def == 0 && valid && length > 0 {
-            out_rep.push(rep);
-            out_rep.extend(std::iter::repeat_n(0, length - 1));
-            out_def.extend(std::iter::repeat_n(0, length));
+            put(end, rep, 0);
+            end += length;
             continue;
         }
         ensure(length == 0, "items of a null list", length, 0)?;
-        out_rep.push(rep);
-        out_def.push(
-            HIDDEN
-                | if def > 0 {
-                    def
-                } else if valid {
-                    list.empty
-                } else {
-                    step.null
-                },
-        );
+        let level = match (def, valid) {
+            (0, true) => list.empty,
+            (0, false) => step.null,
+            (outer, _) => outer,
+        };
+        put(end, rep, HIDDEN | level);
+        end += 1;
     }
+    ensure(end <= room, "list offsets, entries", end, room)?;
+    out_rep.truncate(end);
+    out_def.truncate(end);
     Ok((out_rep, out_def))
+}
+
+/// The most entries that so many neighbouring values take, with those in front of each that own no
+/// value; what stands behind the last value is counted with it.
+pub fn most_entries(def: &[u16], max_visible: u16, values: usize) -> usize {
+    let mut ends = vec![0; def.len() + 2];
+    let mut count = 0;
+    for (index, &def) in def.iter().enumerate() {
+        if let Some(end) = ends.get_mut(count + 1) {
+            *end = index + 1;
+        }
+        count += usize::from(def <= max_visible);
+    }
+    ends.truncate(count + 1);
+    if let Some(last) = ends.last_mut() {
+        *last = def.len();
+    }
+    let behind = ends.iter().skip(values);
+    let spans = behind.zip(&ends).map(|(end, start)| end - start);
+    spans.max().unwrap_or(def.len())
 }
 
 #[cfg(test)]
@@ -217,5 +232,15 @@ mod tests {
             }),
         }];
         assert!(ravel(&steps, 2).is_err());
+    }
+
+    #[test]
+    fn entries_of_neighbouring_values() {
+        let def = [0, 2, 2, 0, 0, 2, 1, 2];
+        assert_eq!(most_entries(&def, 1, 1), 3);
+        assert_eq!(most_entries(&def, 1, 2), 4);
+        assert_eq!(most_entries(&def, 1, 4), 8);
+        assert_eq!(most_entries(&def, 1, 9), 8);
+        assert_eq!(most_entries(&[], 0, 1), 0);
     }
 }

@@ -101,28 +101,25 @@ fn check(values: &[u8], lengths: &[u8], width: usize, num_values: usize) -> Resu
     )
 }
 
-/// Encodes fixed-width items; returns the values and lengths of the runs.
+/// Encodes items of 1, 2, 4 or 8 bytes; returns the values and lengths of the runs.
 pub fn encode(data: &[u8], width: usize) -> (Vec<u8>, Vec<u8>) {
-    let (mut values, mut lengths) = (Vec::new(), Vec::new());
-    let mut run: Option<(&[u8], u8)> = None;
-    for item in data.chunks_exact(width) {
-        run = match run {
-            Some((value, n)) if value == item && n < u8::MAX => Some((value, n + 1)),
-            other => {
-                close(other, &mut values, &mut lengths);
-                Some((item, 1))
-            }
-        };
+    match width {
+        1 => runs::<1>(data),
+        2 => runs::<2>(data),
+        4 => runs::<4>(data),
+        _ => runs::<8>(data),
     }
-    close(run, &mut values, &mut lengths);
-    (values, lengths)
 }
 
-fn close(run: Option<(&[u8], u8)>, values: &mut Vec<u8>, lengths: &mut Vec<u8>) {
-    if let Some((value, n)) = run {
-        values.extend_from_slice(value);
-        lengths.push(n);
+fn runs<const N: usize>(data: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (mut values, mut lengths) = (Vec::new(), Vec::new());
+    for run in data.as_chunks::<N>().0.chunk_by(|a, b| a == b) {
+        for part in run.chunks(usize::from(u8::MAX)) {
+            values.extend(part.first().unwrap_or(&[0; N]));
+            lengths.push(u8::try_from(part.len()).unwrap_or(u8::MAX));
+        }
     }
+    (values, lengths)
 }
 
 #[cfg(test)]

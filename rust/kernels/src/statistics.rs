@@ -10,6 +10,9 @@ pub struct FixedCosts {
     pub inline_bitpacking_bytes: usize,
 }
 
+/// Odd, and with bits all over the word, so that products differ in their upper half.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// Most values of one run-length encoded chunk.
 pub const RLE_CHUNK: usize = 4096;
 
@@ -36,11 +39,41 @@ pub fn count_runs(data: &[u8], bits: usize) -> Result<usize> {
     .map(|changes| changes + usize::from(!data.is_empty()))
 }
 
+/// Whether more than `most` of some words of 64 bits are different; meant for a few thousand.
+pub fn exceeds_distinct(data: &[u8], most: usize) -> bool {
+    let (words, _) = data.as_chunks::<8>();
+    let size = (2 * words.len().min(most) + 2).next_power_of_two();
+    let mut seen: Vec<Option<u64>> = vec![None; size];
+    let mut count = 0;
+    for word in words.iter().copied().map(u64::from_le_bytes) {
+        count += usize::from(insert(&mut seen, word));
+        if count > most {
+            return true;
+        }
+    }
+    false
+}
+
+/// Puts a word into a table that has room, of a size that is a power of two; whether it is new.
+fn insert(seen: &mut [Option<u64>], word: u64) -> bool {
+    let mixed = word.wrapping_mul(SPREAD);
+    let mut at = usize::try_from(mixed >> 32).unwrap_or(0);
+    loop {
+        at &= seen.len() - 1;
+        match seen.get_mut(at) {
+            Some(Some(found)) if *found != word => at += 1,
+            Some(slot @ None) => {
+                *slot = Some(word);
+                return true;
+            }
+            _ => return false,
+        }
+    }
+}
+
 fn changes<const N: usize>(values: &[[u8; N]]) -> usize {
-    let pairs = values.windows(2);
-    pairs
-        .filter(|pair| matches!(pair, [a, b] if a != b))
-        .count()
+    let following = values.get(1..).unwrap_or_default();
+    values.iter().zip(following).filter(|(a, b)| a != b).count()
 }
 
 fn costs<const N: usize>(data: &[u8], width_of: fn(&[[u8; N]]) -> usize) -> FixedCosts {
@@ -70,6 +103,16 @@ fn runs<const N: usize>(values: &[[u8; N]]) -> usize {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn distinct_words() {
+        let data: Vec<u8> = (0..300u64).flat_map(|i| (i % 70).to_le_bytes()).collect();
+        assert!(exceeds_distinct(&data, 69));
+        assert!(!exceeds_distinct(&data, 70));
+        assert!(!exceeds_distinct(&data, 300));
+        assert!(!exceeds_distinct(&[], 0));
+        assert!(exceeds_distinct(&[1; 8], 0));
+    }
 
     #[test]
     fn runs_go_on_across_chunks() {

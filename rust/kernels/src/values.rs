@@ -44,8 +44,9 @@ pub enum Plan {
     },
 }
 
-/// Text commonly grows by this factor when its codes are expanded.
-const FSST_GROWTH: usize = 3;
+/// The most that a code stands for, bytes: room that is never written to costs nothing, but making
+/// more of it copies what is there.
+const FSST_GROWTH: usize = 8;
 
 /// Widest values that encodings shrink to a fraction; what is wider is only ever compressed.
 const NARROW_BITS: usize = 64;

@@ -1,5 +1,7 @@
 //! Pages to Arrow buffers.
 
+use std::ops::Range;
+
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pilum_kernels::error::{Corrupt, part, size};
 use pilum_kernels::levels::Layers;
@@ -12,15 +14,34 @@ use pyo3::types::PyList;
 use crate::arrays::{OffsetsArg, corrupt, layers_out, rows, slice, values_out};
 use crate::plans::{Block, Plan, scheme};
 
-type Columns<'py> = (Bound<'py, PyList>, usize, Bound<'py, PyList>);
+pub type Columns<'py> = (Bound<'py, PyList>, usize, Bound<'py, PyList>);
 
-fn out<'py>(py: Python<'py>, decoded: Result<Decoded, Corrupt>) -> PyResult<Columns<'py>> {
+/// A decoded page as Python has it.
+pub fn out<'py>(py: Python<'py>, decoded: Result<Decoded, Corrupt>) -> PyResult<Columns<'py>> {
     let decoded = decoded.map_err(|error| corrupt(py, &error))?;
     Ok((
         values_out(py, decoded.values)?,
         decoded.num_values,
         layers_out(py, decoded.layers)?,
     ))
+}
+
+/// The lines of a table of chunks.
+pub fn chunks_of(lines: Vec<[usize; 5]>) -> Vec<Chunk> {
+    let chunk = |[start, size, num_values, first_row, num_rows]: [usize; 5]| Chunk {
+        start,
+        size,
+        num_values,
+        first_row,
+        num_rows,
+    };
+    lines.into_iter().map(chunk).collect()
+}
+
+/// First row of each range, and the one behind it.
+pub fn ranges_of(bounds: &PyReadonlyArray2<'_, i64>) -> PyResult<Vec<Range<usize>>> {
+    let bounds = rows::<2>(bounds)?;
+    Ok(bounds.into_iter().map(|[start, end]| start..end).collect())
 }
 
 /// Decodes the wanted rows of a mini-block page.
@@ -47,20 +68,8 @@ pub fn decode_mini_block<'py>(
         large,
         layers: Layers::new(layers).map_err(|error| corrupt(py, &error))?,
     };
-    let chunks: Vec<Chunk> = rows::<5>(&chunks)?
-        .into_iter()
-        .map(|[start, size, num_values, first_row, num_rows]| Chunk {
-            start,
-            size,
-            num_values,
-            first_row,
-            num_rows,
-        })
-        .collect();
-    let wanted: Vec<_> = rows::<2>(&wanted)?
-        .into_iter()
-        .map(|[start, end]| start..end)
-        .collect();
+    let chunks = chunks_of(rows::<5>(&chunks)?);
+    let wanted = ranges_of(&wanted)?;
     let body = slice(&body)?;
     let decoded = py.detach(|| mini_block::decode(&page, body, &chunks, &wanted));
     out(py, decoded)
@@ -68,7 +77,7 @@ pub fn decode_mini_block<'py>(
 
 /// What the description of mini-block pages without lists says of their chunks.
 #[pyclass(frozen, module = "pilum._kernels")]
-pub struct MiniBlock(mini_block::Page);
+pub struct MiniBlock(pub mini_block::Page);
 
 #[pymethods]
 impl MiniBlock {
@@ -138,6 +147,34 @@ pub fn decode_mini_blocks<'py>(
         columns.append(out(py, Ok(decoded))?)?;
     }
     Ok(columns)
+}
+
+type Place = (usize, usize);
+
+/// Decodes whole mini-block pages of one description, one behind the other, as if they were one.
+/// Each comes as the bytes of its file, positions and sizes of the words of its chunks and of the
+/// chunks in these, and its numbers of items and of rows.
+#[pyfunction]
+pub fn decode_mini_blocks_as_one<'py>(
+    py: Python<'py>,
+    page: &MiniBlock,
+    pages: Vec<(PyReadonlyArray1<'py, u8>, Place, Place, usize, usize)>,
+) -> PyResult<Columns<'py>> {
+    let mut wholes = Vec::with_capacity(pages.len());
+    for (data, words, body, num_items, num_rows) in &pages {
+        let data = slice(data)?;
+        let place = |(start, length)| {
+            part(data, start, length, "page, bytes").map_err(|error| corrupt(py, &error))
+        };
+        wholes.push(mini_block::Whole {
+            words: place(*words)?,
+            body: place(*body)?,
+            num_items: *num_items,
+            num_rows: *num_rows,
+        });
+    }
+    let decoded = py.detach(|| mini_block::decode_joined(&page.0, &wholes));
+    out(py, decoded)
 }
 
 /// Decodes whole rows of a full-zip page.

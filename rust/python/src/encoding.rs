@@ -6,7 +6,7 @@ use pilum_kernels::compression::Compressor;
 use pilum_kernels::full_zip::{self, Control};
 use pilum_kernels::mini_block_writer::{self, Chunking, Coding, Input, ItemValidity, LevelsIn};
 use pilum_kernels::ravel::{self as levels, List, Step};
-use pilum_kernels::{fsst, statistics};
+use pilum_kernels::{fsst, list_offsets, statistics};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -60,6 +60,36 @@ pub fn ravel<'py>(
         made.def.into_pyarray(py),
         made.num_visible,
     ))
+}
+
+/// Offsets of lists from 0 on, without items below lists that are not alive (one byte per list);
+/// whether a list that is alive is empty, and which items are left if there were others.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn shown_offsets<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    alive: Option<Bytes<'py>>,
+) -> PyResult<(Made<'py, i64>, bool, Option<Made<'py, u8>>)> {
+    let (offsets, alive) = (offsets.view()?, alive.as_ref().map(slice).transpose()?);
+    let made = py
+        .detach(|| list_offsets::shown(offsets, alive))
+        .map_err(impossible)?;
+    let wanted = made.wanted.map(|bits| bits.into_pyarray(py));
+    Ok((made.offsets.into_pyarray(py), made.has_empty, wanted))
+}
+
+/// The most entries that so many neighbouring values take.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn most_entries(
+    py: Python<'_>,
+    def_: Levels<'_>,
+    max_visible: u16,
+    values: usize,
+) -> PyResult<usize> {
+    let def = slice(&def_)?;
+    Ok(py.detach(|| levels::most_entries(def, max_visible, values)))
 }
 
 /// Encodes the values and levels of one mini-block page; returns its buffers.
@@ -304,6 +334,14 @@ pub fn count_runs(py: Python<'_>, data: Bytes<'_>, bits: usize) -> PyResult<usiz
     let data = slice(&data)?;
     py.detach(|| statistics::count_runs(data, bits))
         .map_err(impossible)
+}
+
+/// Whether more than `most` of some words of 64 bits are different.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn exceeds_distinct(py: Python<'_>, data: Bytes<'_>, most: usize) -> PyResult<bool> {
+    let data = slice(&data)?;
+    Ok(py.detach(|| statistics::exceeds_distinct(data, most)))
 }
 
 /// Bytes that run-length encoding and inline bit-packing would take.

@@ -10,6 +10,7 @@ mod encoding;
 mod json;
 mod packed;
 mod pages20;
+mod picking;
 mod plans;
 
 use pyo3::prelude::*;
@@ -22,12 +23,13 @@ mod _kernels {
     #[pymodule_export]
     use crate::decoding::{
         MiniBlock, decode_block, decode_full_zip, decode_mini_block, decode_mini_blocks,
-        decompress, look_up_strings, unravel,
+        decode_mini_blocks_as_one, decompress, look_up_strings, unravel,
     };
     #[pymodule_export]
     use crate::encoding::{
         compress, compress_fsst, compress_zstd, count_runs, encode_full_zip_fixed,
-        encode_full_zip_strings, encode_levels, encode_mini_block, fixed_costs, pack_block, ravel,
+        encode_full_zip_strings, encode_levels, encode_mini_block, exceeds_distinct, fixed_costs,
+        most_entries, pack_block, ravel, shown_offsets,
     };
     #[pymodule_export]
     use crate::json::{decode_json, encode_json};
@@ -37,6 +39,8 @@ mod _kernels {
     use crate::pages20::{
         adjusted_entries, decompress_fsst, gather_bits, gather_bytes, text_ends, unpack_linear,
     };
+    #[pymodule_export]
+    use crate::picking::{PickedChunks, PickedSlots};
     #[pymodule_export]
     use crate::plans::{Block, Plan};
 }
