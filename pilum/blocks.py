@@ -11,7 +11,7 @@ Slots of nulls are there; what they hold is of no meaning (zero, so that it pack
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,12 +30,12 @@ __all__ = [
     "ValueBlock",
     "block_of",
     "list_items",
+    "truths",
     "validity_mask",
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class FixedBlock:
+class FixedBlock(NamedTuple):
     """Values of a multiple of 8 bits; `data` is uint8, shape (num_values * bits // 8,)."""
 
     data: NDArray[np.uint8]
@@ -53,8 +53,7 @@ class FixedBlock:
         return len(self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class BitBlock:
+class BitBlock(NamedTuple):
     """Booleans: bit `first` of the bitmap `data` is the first one."""
 
     data: NDArray[np.uint8]
@@ -72,8 +71,7 @@ class BitBlock:
         return (self.num_values + 7) // 8
 
 
-@dataclass(frozen=True, slots=True)
-class StringBlock:
+class StringBlock(NamedTuple):
     """Strings: value i is `data[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
@@ -208,8 +206,15 @@ def _fixed(array: pa.Array) -> NDArray[np.uint8]:
 def validity_mask(array: pa.Array) -> NDArray[np.bool_]:
     """Which slots are valid, bool, shape (len(array),)."""
     bitmap = array.buffers()[0]
-    if bitmap is None:
-        return np.ones(len(array), dtype=np.bool_)
+    return np.ones(len(array), dtype=np.bool_) if bitmap is None else _bits(bitmap, array)
+
+
+def truths(array: pa.BooleanArray) -> NDArray[np.bool_]:
+    """Values where none is null, bool, shape (len(array),), a copy; does not import pandas."""
+    return _bits(array.buffers()[1], array)
+
+
+def _bits(bitmap: pa.Buffer, array: pa.Array) -> NDArray[np.bool_]:
     first = array.offset % 8
     view = _bytes(bitmap)[array.offset // 8 : (array.offset + len(array) + 7) // 8]
     bits = np.unpackbits(view, count=first + len(array), bitorder="little")

@@ -23,7 +23,7 @@ The tree is grouped by what the one who catches it would do:
     ├── CorruptFileError (OSError)                damaged bytes; restore the file
     ├── MissingDependencyError (ImportError)      install what it names
     ├── CommitStatusUnknownError (OSError)        look whether the version is there, then go on
-    └── CommitError (RuntimeError)                certainly not committed
+    └── CommitError (RuntimeError, OSError)       certainly not committed
         ├── CommitConflictError                   another commit made this one meaningless
         └── CommitContentionError                 too many others at once: try again
 
@@ -175,7 +175,7 @@ class CommitStatusUnknownError(PilumError, OSError):
         self.transaction_uuid = transaction_uuid
 
 
-class CommitError(PilumError, RuntimeError):
+class CommitError(PilumError, RuntimeError, OSError):
     """A commit that did not become a version of the table."""
 
 

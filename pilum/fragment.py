@@ -1,6 +1,7 @@
 """Fragments: reading one of them, and writing new ones without committing them."""
 
 from pilum.dataset.fragment import LanceFragment, write_fragments
+from pilum.dataset.fragment_files import FragmentSession
 from pilum.dataset.metadata import DataFile, DeletionFile, FragmentMetadata
 from pilum.dataset.row_metadata import RowDatasetVersionMeta, RowIdMeta, RowIdSequence
 
@@ -8,6 +9,7 @@ __all__ = [
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",
+    "FragmentSession",
     "LanceFragment",
     "RowDatasetVersionMeta",
     "RowIdMeta",

@@ -21,6 +21,7 @@ Source: docs/format/encodings-2.1.md, "Levels".
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import validity_mask
 
-__all__ = ["Levels", "push_down", "ravel"]
+__all__ = ["Levels", "push_down", "ravel", "shown_items"]
 
 _ALL_VALID_ITEM, _NULLABLE_ITEM = 1, 3
 _NUM_LEVELS = {1: 0, 2: 0, 3: 1, 4: 1, 5: 1, 6: 2}
@@ -126,8 +127,7 @@ def ravel(chain: pa.Array, num_layers: int | None = None) -> tuple[Levels, pa.Ar
         The levels, and the leaf array of `num_visible` values.
     """
     if chain.type.num_fields == 0 and chain.null_count == 0:
-        count = len(chain)
-        return Levels(_ONE_VALID_LAYER, _NO_LEVELS, _NO_LEVELS, count, count, 0, 0, 0), chain
+        return _all_valid(len(chain)), chain
     layers, leaf, count = _peel(chain, num_layers)
     codes = bytes(layer.code for layer in reversed(layers))
     nulls, empties, reps, max_def, max_visible = _number(layers)
@@ -154,6 +154,12 @@ def ravel(chain: pa.Array, num_layers: int | None = None) -> tuple[Levels, pa.Ar
         max_visible,
     )
     return levels, leaf
+
+
+@lru_cache(maxsize=64)
+def _all_valid(count: int) -> Levels:
+    """What most columns have, of many of which a table may consist."""
+    return Levels(_ONE_VALID_LAYER, _NO_LEVELS, _NO_LEVELS, count, count, 0, 0, 0)
 
 
 def _peel(chain: pa.Array, num_layers: int | None) -> tuple[list[_Layer], pa.Array, int]:
@@ -197,22 +203,48 @@ def _repeated(layer: _Layer, length: int, times: int) -> _Layer:
 
 
 def _peel_list(array: pa.Array, alive: NDArray[np.bool_] | None) -> tuple[_Layer, pa.Array]:
-    offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-    lengths = np.diff(offsets)
     if array.null_count:
         valid = validity_mask(array)
         alive = valid if alive is None else alive & valid
-    has_empty = bool((lengths == 0 if alive is None else (lengths == 0) & alive).any())
-    first = int(offsets[0])
-    items = array.values.slice(first, int(offsets[-1]) - first)
-    if alive is not None and bool(lengths[~alive].any()):
-        # Arrow allows items below a null; the format has no place for them. They are copied first
-        # because Arrow 26 filters fixed-size lists of fixed-size lists wrongly where they have an
-        # offset.
-        items = pa.concat_arrays([items]).filter(pa.array(np.repeat(alive, lengths)))
-        lengths = np.where(alive, lengths, 0)
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    offsets, has_empty, items = shown_items(array, alive)
     return _Layer(_list_validity(array, alive), offsets, has_empty), items
+
+
+def shown_items(
+    array: pa.Array, alive: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int64], bool, pa.Array]:
+    """What is left of lists without the items of those that are not alive.
+
+    Args:
+        array: Lists, at least one.
+        alive: Which of them, bool; all if None.
+
+    Returns:
+        Offsets of the lists from 0 on, whether one that is alive is empty, and the items.
+    """
+    stored = array.offsets.to_numpy(zero_copy_only=False)
+    shown = None if alive is None else alive.view(np.uint8)
+    offsets, has_empty, wanted = kernels.shown_offsets(stored, shown)
+    first = int(stored[0])
+    items = array.values.slice(first, int(stored[-1]) - first)
+    if wanted is not None:
+        # Arrow allows items below a null; the format has no place for them.
+        mask = pa.Array.from_buffers(pa.bool_(), len(items), [None, pa.py_buffer(wanted)])
+        items = _filtered(items, mask)
+    return offsets, has_empty, items
+
+
+def _filtered(items: pa.Array, wanted: pa.BooleanArray) -> pa.Array:
+    if pt.is_struct(items.type) and items.type.num_fields:
+        # Arrow is slow with structs as a whole.
+        members = [_filtered(items.field(i), wanted) for i in range(items.type.num_fields)]
+        nulls = items.is_null().filter(wanted) if items.null_count else None
+        return pa.StructArray.from_arrays(members, fields=list(items.type), mask=nulls)
+    if items.type.num_fields:
+        # They are copied first because Arrow 26 filters fixed-size lists of fixed-size lists
+        # wrongly where they have an offset.
+        items = pa.concat_arrays([items])
+    return items.filter(wanted)
 
 
 def _list_validity(

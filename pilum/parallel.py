@@ -3,6 +3,7 @@
     submit_waiting   32   reads from a store that is far away, and decodes
     submit           1 per processor   computes, and reads what is near
     submit_request   64   one request to a store
+    submit_sync      16   waits until a device has a folder
 
 A task may wait for tasks of the pools below its own, never for others.
 """
@@ -15,15 +16,24 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-__all__ = ["num_threads", "renew_in_child", "submit", "submit_request", "submit_waiting"]
+__all__ = [
+    "num_threads",
+    "renew_in_child",
+    "submit",
+    "submit_request",
+    "submit_sync",
+    "submit_waiting",
+]
 
 _REQUESTS = 64
+_SYNCS = 16
 _WAITING = 32
 
 T = TypeVar("T")
 
 _pool: ThreadPoolExecutor | None = None
 _request_pool: ThreadPoolExecutor | None = None
+_sync_pool: ThreadPoolExecutor | None = None
 _waiting_pool: ThreadPoolExecutor | None = None
 
 
@@ -63,6 +73,19 @@ def submit_waiting(task: Callable[[], T]) -> Future[T]:
     return _waiting_pool.submit(task)
 
 
+def submit_sync(task: Callable[[], T]) -> Future[T]:
+    """Runs a task that waits until a device has a folder, at once if the interpreter shuts down."""
+    global _sync_pool
+    if _sync_pool is None:
+        _sync_pool = ThreadPoolExecutor(_SYNCS, thread_name_prefix="pilum-sync")
+    try:
+        return _sync_pool.submit(task)
+    except RuntimeError:  # what is written in the last moment is to be durable, too
+        done: Future[T] = Future()
+        done.set_result(task())
+        return done
+
+
 def renew_in_child(owner: _Renewable) -> None:
     """Has `owner.renew()` called in the child of a fork, for as long as the owner lives.
 
@@ -72,9 +95,9 @@ def renew_in_child(owner: _Renewable) -> None:
 
 
 def _begin_anew() -> None:
-    global _pool, _request_pool, _waiting_pool
+    global _pool, _request_pool, _sync_pool, _waiting_pool
     # The threads of a pool do not survive a fork; the child makes its own.
-    _pool = _request_pool = _waiting_pool = None
+    _pool = _request_pool = _sync_pool = _waiting_pool = None
     for owner in list(_renewables):
         owner.renew()
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+import pilum
 from pilum.parallel import num_threads, submit
 
 
@@ -41,3 +45,17 @@ def test_a_child_has_a_pool_of_its_own() -> None:
     child.join(20)
     assert child.exitcode == 0
     assert queue.get() == 42
+
+
+LATE = """
+import atexit
+from pilum.storage.local import LocalStore
+
+atexit.register(lambda: LocalStore({!r}).sink("data/a").finish())
+"""
+
+
+def test_what_is_written_while_the_interpreter_shuts_down_is_written(tmp_path: Path) -> None:
+    code = LATE.format(str(tmp_path / "table"))
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(pilum.__file__).parents[1])
+    assert (tmp_path / "table" / "data" / "a").is_file()

@@ -37,6 +37,7 @@ from pilum.expressions.nodes import (
     Not,
     Or,
 )
+from pilum.expressions.plain import scalar_of
 from pilum.expressions.references import references
 from pilum.expressions.types import is_binary, is_number, is_temporal, is_text
 
@@ -95,8 +96,8 @@ def bind_ranges(ranges: Mapping[str, range], schema: pa.Schema) -> BoundFilter:
     for name, wanted in ranges.items():
         column = Column((name,), quoted=True)
         kind = binder.field(column).type
-        limits.append(Compare(">=", column, Constant(pa.scalar(wanted.start, kind))))
-        limits.append(Compare("<", column, Constant(pa.scalar(wanted.stop, kind))))
+        limits.append(Compare(">=", column, Constant(scalar_of(wanted.start, kind))))
+        limits.append(Compare("<", column, Constant(scalar_of(wanted.stop, kind))))
     node = And(tuple(limits))
     return SqlFilter(references(node), node)
 
@@ -218,7 +219,7 @@ class _Binder:
     def _boolean(self, node: Expression) -> Expression:
         bound = self.bind(node)
         if pt.is_null(bound.type):
-            return Constant(pa.scalar(None, pa.bool_()))
+            return Constant(scalar_of(None, pa.bool_()))
         if not pt.is_boolean(bound.type):
             raise FilterError(f"AND, OR, NOT and IS TRUE take conditions, not {bound.type}")
         return bound.node
@@ -316,7 +317,7 @@ def _result_type(node: Arithmetic | Call, types: Sequence[pa.DataType]) -> pa.Da
     """The type of the values, found by evaluating the node over no rows."""
     below = node.arguments if isinstance(node, Call) else (node.left, node.right)
     names = [str(index) for index in range(len(types))]
-    batch = pa.RecordBatch.from_arrays([pa.array([], arrow) for arrow in types], names)
+    batch = pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in types], names)
     places = tuple(
         child if isinstance(child, Constant) else Column((name,))
         for child, name in zip(below, names, strict=True)

@@ -18,6 +18,7 @@ import pyarrow.types as pt
 from pilum.errors import FilterError
 from pilum.expressions.constants import fit, scalar
 from pilum.expressions.nodes import Cast, Constant, Expression, InSet
+from pilum.expressions.plain import array_of, scalar_of
 from pilum.expressions.types import as_decimal, common_type
 
 __all__ = ["Typed", "align", "cast_to", "in_set", "operands"]
@@ -104,8 +105,8 @@ def in_set(operand: Typed, constants: Sequence[pa.Scalar]) -> Expression:
     arrow = pa.float32() if pt.is_float16(operand.type) else operand.type
     # A constant that the type cannot hold equals no value of it.
     fitted = [fit(value, arrow) for value in constants if value.is_valid]
-    values = pa.array([value.as_py() for value in fitted if value is not None], arrow)
+    values = array_of([value for value in fitted if value is not None], arrow)
     if pt.is_floating(arrow):
-        values = pc.add(values, pa.scalar(0.0, arrow))  # as `evaluate` does
+        values = pc.add(values, scalar_of(0.0, arrow))  # as `evaluate` does
     has_null = any(not value.is_valid for value in constants)
     return InSet(cast_to(operand, arrow), values, has_null)

@@ -20,6 +20,7 @@ import pyarrow.types as pt
 
 from pilum.errors import FilterError
 from pilum.expressions.nodes import LiteralValue
+from pilum.expressions.plain import scalar_of
 from pilum.expressions.types import is_binary, is_number, is_temporal, is_text
 
 __all__ = ["at_zone", "fit", "parse_temporal", "scalar"]
@@ -38,21 +39,21 @@ def scalar(value: LiteralValue) -> pa.Scalar:
             return _integer(value)
         if isinstance(value, Decimal):
             return _decimal(value)
-        return pa.scalar(value)
+        return scalar_of(value)
     except pa.ArrowInvalid as error:
         raise FilterError(f"the number {value!r} does not fit any type: {error}") from error
 
 
 def _integer(value: int) -> pa.Scalar:
     if -(2**63) <= value < 2**63:
-        return pa.scalar(value, pa.int64())
-    return pa.scalar(value, pa.uint64()) if 0 <= value < 2**64 else _decimal(Decimal(value))
+        return scalar_of(value, pa.int64())
+    return scalar_of(value, pa.uint64()) if 0 <= value < 2**64 else _decimal(Decimal(value))
 
 
 def _decimal(value: Decimal) -> pa.Scalar:
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
-    return pa.scalar(value, pa.decimal128(max(len(digits), scale), scale))
+    return scalar_of(value, pa.decimal128(max(len(digits), scale), scale))
 
 
 def fit(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
@@ -67,7 +68,7 @@ def fit(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
     if value.type == target:
         return value
     if not value.is_valid:
-        return pa.scalar(None, target)
+        return scalar_of(None, target)
     if is_number(value.type) and is_number(target):
         return _fit_number(value.as_py(), target)
     if is_temporal(target):
@@ -78,13 +79,13 @@ def fit(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
 
 def _fit_number(value: float | Decimal, target: pa.DataType) -> pa.Scalar | None:
     if pt.is_floating(target):
-        return pa.scalar(float(value), target)
+        return scalar_of(float(value), target)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     try:
         if pt.is_decimal(target):
-            return pa.scalar(_as_decimal(value), target)
-        return pa.scalar(int(value), target) if value == int(value) else None
+            return scalar_of(_as_decimal(value), target)
+        return scalar_of(int(value), target) if value == int(value) else None
     except (pa.ArrowInvalid, OverflowError, InvalidOperation):
         return None
 
@@ -136,9 +137,9 @@ def parse_temporal(text: str, target: pa.DataType) -> pa.Scalar:
     """
     try:
         if pt.is_time(target):
-            return pa.scalar(datetime.time.fromisoformat(text), pa.time64("us"))
+            return scalar_of(datetime.time.fromisoformat(text), pa.time64("us"))
         if pt.is_date(target):
-            return pa.scalar(text).cast(pa.date32())
+            return scalar_of(text).cast(pa.date32())
         if pt.is_timestamp(target):
             return _parse_timestamp(text)
     except (ValueError, pa.ArrowInvalid) as error:
@@ -151,6 +152,6 @@ def _parse_timestamp(text: str) -> pa.Scalar:
     digits = len(fraction) - len(fraction.lstrip("0123456789"))
     unit = _UNIT_OF_DIGITS[min(digits, 9)]
     try:
-        return pa.scalar(text).cast(pa.timestamp(unit))
+        return scalar_of(text).cast(pa.timestamp(unit))
     except pa.ArrowInvalid:
-        return pa.scalar(text).cast(pa.timestamp(unit, "UTC"))
+        return scalar_of(text).cast(pa.timestamp(unit, "UTC"))

@@ -37,6 +37,7 @@ from pilum.expressions.nodes import (
     Or,
     walk,
 )
+from pilum.expressions.plain import FALSE, TRUE, scalar_of
 
 __all__ = ["evaluate", "read_column", "to_array", "to_mask"]
 
@@ -89,7 +90,7 @@ def to_array(result: Datum, num_rows: int) -> pa.Array:
 
 def to_mask(result: Datum, num_rows: int) -> pa.BooleanArray:
     """A boolean result of `evaluate` as a mask of `num_rows` values, nulls turned to false."""
-    return pc.fill_null(to_array(result.cast(pa.bool_()), num_rows), False)
+    return pc.fill_null(to_array(result.cast(pa.bool_()), num_rows), FALSE)
 
 
 def read_column(node: Column, batch: pa.RecordBatch) -> pa.Array:
@@ -133,16 +134,16 @@ def _remainder(left: Datum, right: Datum, floating: bool) -> Datum:
     missing = pc.or_(pc.is_null(left), pc.is_null(right))
     with np.errstate(all="ignore"):
         values = np.fmod(_floats(left), _floats(right))
-    return pc.if_else(missing, pa.scalar(None, left.type), _from_floats(values, left.type))
+    return pc.if_else(missing, scalar_of(None, left.type), _from_floats(values, left.type))
 
 
 def _floats(values: Datum) -> Any:
-    filled = pc.fill_null(values, 0.0)
+    filled = pc.fill_null(values, scalar_of(0.0, values.type))
     return filled.as_py() if isinstance(filled, pa.Scalar) else filled.to_numpy()
 
 
 def _from_floats(values: Any, arrow: pa.DataType) -> Datum:
-    return pa.array(values, arrow) if np.ndim(values) else pa.scalar(float(values), arrow)
+    return pa.array(values, arrow) if np.ndim(values) else scalar_of(float(values), arrow)
 
 
 def _compare(node: Compare, batch: pa.RecordBatch) -> Datum:
@@ -170,13 +171,13 @@ def _with_nan(operator: str, result: Datum, left: Datum, right: Datum) -> Datum:
 def _distinct(node: Distinct, batch: pa.RecordBatch) -> Datum:
     left, right = evaluate(node.left, batch), evaluate(node.right, batch)
     one_is_null = pc.xor(pc.is_null(left), pc.is_null(right))
-    return pc.or_(one_is_null, pc.fill_null(_ordered("<>", left, right), False))
+    return pc.or_(one_is_null, pc.fill_null(_ordered("<>", left, right), FALSE))
 
 
 def _and(node: And, batch: pa.RecordBatch) -> Datum:
     result = evaluate(node.operands[0], batch)
     for operand in node.operands[1:]:
-        undecided = pc.fill_null(result, True)
+        undecided = pc.fill_null(result, TRUE)
         result = pc.and_kleene(result, _guarded(operand, batch, undecided))
     return result
 
@@ -184,7 +185,7 @@ def _and(node: And, batch: pa.RecordBatch) -> Datum:
 def _or(node: Or, batch: pa.RecordBatch) -> Datum:
     result = evaluate(node.operands[0], batch)
     for operand in node.operands[1:]:
-        undecided = pc.invert(pc.fill_null(result, False))
+        undecided = pc.invert(pc.fill_null(result, FALSE))
         result = pc.or_kleene(result, _guarded(operand, batch, undecided))
     return result
 
@@ -209,25 +210,25 @@ def _is_null(node: IsNull, batch: pa.RecordBatch) -> Datum:
 
 
 def _is_truth(node: IsTruth, batch: pa.RecordBatch) -> Datum:
-    operand = pc.fill_null(evaluate(node.operand, batch), not node.truth)
+    operand = pc.fill_null(evaluate(node.operand, batch), FALSE if node.truth else TRUE)
     return operand if node.truth else pc.invert(operand)
 
 
 def _in_set(node: InSet, batch: pa.RecordBatch) -> Datum:
     operand = evaluate(node.operand, batch)
     if pt.is_floating(operand.type):
-        operand = pc.add(operand, pa.scalar(0.0, operand.type))  # -0.0 hashes unlike 0.0
+        operand = pc.add(operand, scalar_of(0.0, operand.type))  # -0.0 hashes unlike 0.0
     found = pc.is_in(operand, value_set=node.values)
     unknown = pc.is_null(operand)
     if node.has_null:
         unknown = pc.or_(unknown, pc.invert(found))
-    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+    return pc.if_else(unknown, scalar_of(None, pa.bool_()), found)
 
 
 def _like(node: Like, batch: pa.RecordBatch) -> Datum:
     operand, pattern = evaluate(node.operand, batch), evaluate(node.pattern, batch)
     if not pattern.is_valid:
-        return pa.scalar(None, pa.bool_())
+        return scalar_of(None, pa.bool_())
     return pc.match_like(operand, pattern=pattern.as_py(), ignore_case=node.ignore_case)
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from pilum.errors import ColumnNotFoundError, FilterError
 from pilum.expressions.filter import BoundFilter
+from pilum.expressions.plain import FALSE
 
 __all__ = ["ArrowFilter", "bind_arrow"]
 
@@ -41,7 +42,7 @@ class ArrowFilter(BoundFilter):
             found = _project(self.expression, table)
         except pa.ArrowException as error:
             raise FilterError(f"cannot evaluate the filter {self.expression}: {error}") from error
-        return pc.fill_null(found.column(0).combine_chunks(), False)
+        return pc.fill_null(found.column(0).combine_chunks(), FALSE)
 
 
 def bind_arrow(expression: pc.Expression, schema: pa.Schema) -> ArrowFilter:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.errors import FilterError
+from pilum.expressions.plain import FALSE, scalar_of
 from pilum.expressions.types import is_binary, is_number, is_text
 
 __all__ = ["FUNCTIONS", "Function", "Kind"]
@@ -129,13 +130,13 @@ def _replace(text: Datum, old: pa.Scalar, new: pa.Scalar) -> Datum:
 
 
 def _concat(left: Datum, right: Datum) -> Datum:
-    separator = pa.scalar("", left.type)
+    separator = scalar_of("", left.type)
     return pc.binary_join_element_wise(left, right, separator, null_handling="emit_null")
 
 
 def _concat_all(*texts: Datum) -> Datum:
     """Unlike `||`, takes null for empty text."""
-    separator = pa.scalar("", texts[0].type)
+    separator = scalar_of("", texts[0].type)
     return pc.binary_join_element_wise(*texts, separator, null_handling="skip")
 
 
@@ -147,7 +148,7 @@ def _null_if(value: Datum, other: Datum) -> Datum:
     same = pc.equal(value, other)
     if pt.is_floating(value.type):
         same = pc.or_(same, pc.and_(pc.is_nan(value), pc.is_nan(other)))
-    return pc.if_else(pc.fill_null(same, False), pa.scalar(None, value.type), value)
+    return pc.if_else(pc.fill_null(same, FALSE), scalar_of(None, value.type), value)
 
 
 def _list_length(lists: Datum) -> Datum:

@@ -33,6 +33,7 @@ from pilum.expressions.nodes import (
     Not,
     Or,
 )
+from pilum.expressions.plain import FALSE, TRUE, scalar_of
 
 __all__ = ["Zones", "may_match"]
 
@@ -111,7 +112,7 @@ class _Pruner:
             case Constant(value=value) if pt.is_boolean(value.type):
                 return _Outcome(self._anything & bool(value.as_py()), self._anything)
             case Column(path=path) if zones := self._zones.get(path):
-                return self._compare("=", path, pa.scalar(True))
+                return self._compare("=", path, scalar_of(True))
         return _Outcome(self._anything, self._anything)
 
     def _compare(self, operator: str, path: tuple[str, ...], value: pa.Scalar) -> _Outcome:
@@ -138,7 +139,7 @@ def _may_hold(operator: str, zones: Zones, value: pa.Scalar) -> Mask:
         known = known & _or_unknown(_MOST[operator](zones.most, value))
     if operator == "<>" and not floating:
         only = pc.and_(pc.equal(zones.least, value), pc.equal(zones.most, value))
-        known = known & ~np.asarray(pc.fill_null(only, False))
+        known = known & ~np.asarray(pc.fill_null(only, FALSE))
     return known
 
 
@@ -164,7 +165,7 @@ def _in_set(zones: Zones, node: InSet) -> Mask:
 
 
 def _or_unknown(holds: pa.BooleanArray) -> Mask:
-    found: Mask = np.asarray(pc.fill_null(holds, True))
+    found: Mask = np.asarray(pc.fill_null(holds, TRUE))
     return found
 
 

@@ -23,6 +23,7 @@ from pilum.errors import CorruptFileError, UnsupportedTypeError
 __all__ = [
     "EXTENSION_METADATA",
     "EXTENSION_NAME",
+    "mentions_extensions",
     "restored_batches",
     "restored_schema",
     "restored_table",
@@ -105,13 +106,21 @@ def _storage_field(field: pa.Field) -> pa.Field:
     return field.with_type(storage_type(field.type)).remove_metadata()
 
 
+def mentions_extensions(schema: pa.Schema) -> bool:
+    """Whether there may be extension types: False is certain, even far below.
+
+    Looking for their mark in the bytes costs less than asking each of a thousand fields.
+    """
+    return EXTENSION_NAME.encode() in schema.serialize().to_pybytes()
+
+
 def restored_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with the extension types that this process knows; without any, itself.
 
     Raises:
         CorruptFileError: If a type is declared that cannot have the storage it is said to have.
     """
-    if not any(_has_extensions(field) for field in schema):
+    if not mentions_extensions(schema) or not any(_has_extensions(field) for field in schema):
         return schema
     return pa.schema([_restored_field(field) for field in schema], schema.metadata)
 
@@ -129,8 +138,9 @@ def restored_table(table: pa.Table) -> pa.Table:
     Raises:
         CorruptFileError: As `restored_schema`.
     """
-    schema = restored_schema(table.schema)
-    if schema is table.schema:
+    stored = table.schema  # a new object each time
+    schema = restored_schema(stored)
+    if schema is stored:
         return table
     return pa.Table.from_batches(map(_restored, table.to_batches()), schema)
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["RowRanges"]
 
 
-@dataclass(frozen=True, slots=True)
 class RowRanges:
-    """Sorted, disjoint, non-empty ranges of rows.
+    """Sorted, disjoint, non-empty ranges of rows; they never change.
 
     Attributes:
         bounds: int64, shape (n, 2), contiguous: first row of each range, and the one behind it.
     """
 
-    bounds: NDArray[np.int64]
+    __slots__ = ("_num_rows", "bounds")
+
+    def __init__(self, bounds: NDArray[np.int64]) -> None:
+        self.bounds = bounds
+        self._num_rows = -1
+
+    def __repr__(self) -> str:
+        return f"RowRanges({self.bounds.tolist()})"
 
     @classmethod
     def of(cls, *ranges: tuple[int, int]) -> RowRanges:
@@ -55,16 +59,21 @@ class RowRanges:
     @property
     def num_rows(self) -> int:
         """How many rows the ranges hold."""
+        if self._num_rows >= 0:  # every column asks for it
+            return self._num_rows
         if len(self.bounds) == 1:  # most often, and then NumPy's cost per call is the larger one
-            return int(self.bounds[0, 1]) - int(self.bounds[0, 0])
-        return int((self.stops - self.starts).sum())
+            self._num_rows = int(self.bounds[0, 1]) - int(self.bounds[0, 0])
+        else:
+            self._num_rows = int((self.stops - self.starts).sum())
+        return self._num_rows
 
-    def rows(self) -> NDArray[np.int64]:
-        """Every row, int64, shape (num_rows,)."""
+    def rows(self, first: int = 0) -> NDArray[np.int64]:
+        """Every row, int64, shape (num_rows,); row 0 is called `first`."""
         if len(self.bounds) == 1:
-            return np.arange(self.bounds[0, 0], self.bounds[0, 1], dtype=np.int64)
+            return np.arange(first + self.bounds[0, 0], first + self.bounds[0, 1], dtype=np.int64)
         lengths = self.stops - self.starts
-        firsts = np.repeat(self.starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+        shifts = self.starts - np.concatenate(([0], np.cumsum(lengths)[:-1])) + first
+        firsts = np.repeat(shifts, lengths)
         return firsts + np.arange(len(firsts), dtype=np.int64)
 
     def within(self, start: int, stop: int) -> RowRanges:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NewType
 
 import pyarrow as pa
@@ -186,6 +186,15 @@ class Field:
     def is_plain(self) -> bool:
         """Whether there is nothing special about the field, as far as a glance tells."""
         return not (self.children or self.metadata)
+
+    def takes(self, array: pa.Array) -> bool:
+        """Whether an array of plain values can be stored as it is; False if that is not sure."""
+        return (
+            not (self.children or self.metadata)
+            and self.logical_type in PLAIN_TYPES
+            and array.type == self.arrow_type
+            and (self.nullable or not array.null_count)
+        )
 
     def walk(self) -> Iterator[Field]:
         """The field and all below it, in pre-order."""
@@ -379,9 +388,18 @@ class Schema:
     ) -> Schema:
         """Rebuilds the tree from its flattened form.
 
+        Versions and files of a table mostly have the same schema, which they then share.
+
         Raises:
             CorruptFileError: If a parent is missing or the tree is too deep.
         """
+        flat = tuple([message.SerializeToString() for message in fields])
+        return _known_schema(flat, tuple(metadata.items()) if metadata else ())
+
+    @classmethod
+    def _of_messages(
+        cls, fields: Iterable[file_pb2.Field], metadata: Mapping[str, bytes]
+    ) -> Schema:
         children: dict[int, list[file_pb2.Field]] = {_ROOT: []}
         above = _ROOT
         for message in fields:
@@ -395,7 +413,7 @@ class Schema:
                 above = message.id
                 children.setdefault(above, [])
         tree = tuple(_from_proto(message, children, 0) for message in children[_ROOT])
-        return cls(tree, _text(metadata or {}, "the schema"))
+        return cls(tree, _text(metadata, "the schema"))
 
     def to_proto(self) -> list[file_pb2.Field]:
         """The flattened form, in pre-order."""
@@ -404,6 +422,11 @@ class Schema:
     def metadata_to_proto(self) -> dict[str, bytes]:
         """Schema metadata as the messages hold it."""
         return {key: value.encode() for key, value in self.metadata.items()}
+
+
+@lru_cache(maxsize=16)
+def _known_schema(fields: tuple[bytes, ...], metadata: tuple[tuple[str, bytes], ...]) -> Schema:
+    return Schema._of_messages(map(file_pb2.Field.FromString, fields), dict(metadata))
 
 
 def _is_struct_list(arrow: pa.DataType) -> bool:

@@ -94,16 +94,12 @@ class FileVersion(Enum):
         Raises:
             UnsupportedVersionError: If this library does not know that version.
         """
-        if (major, minor) in ((0, 0), (0, 1)):
-            return cls.LEGACY
-        if (major, minor) == (0, 3):
-            return cls.V2_0
-        try:
-            return cls((major, minor))
-        except ValueError:
+        found = _BY_NUMBERS.get((major, minor))
+        if found is None:
             raise UnsupportedVersionError(
                 f"Lance file version {major}.{minor} is not supported; supported: {_known()}"
-            ) from None
+            )
+        return found
 
     @classmethod
     def parse(cls, text: str) -> FileVersion:
@@ -128,6 +124,13 @@ class FileVersion(Enum):
             f"unknown data storage version {text!r}; supported: {_known()}, "
             + ", ".join(repr(alias) for alias in ("stable", "next", "legacy"))
         )
+
+
+_BY_NUMBERS = {version.value: version for version in FileVersion} | {
+    (0, 0): FileVersion.LEGACY,
+    (0, 1): FileVersion.LEGACY,
+    (0, 3): FileVersion.V2_0,
+}
 
 
 def _known() -> str:

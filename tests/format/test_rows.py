@@ -19,6 +19,7 @@ def ranges_of(wanted: list[int]) -> RowRanges:
 def test_rows_there_and_back(wanted: list[int]) -> None:
     ranges = ranges_of(wanted)
     assert ranges.rows().tolist() == wanted
+    assert ranges.rows(1000).tolist() == [1000 + row for row in wanted]
     assert ranges.num_rows == len(wanted)
     assert ranges.bounds.flags.c_contiguous
     assert (ranges.starts[1:] > ranges.stops[:-1]).all()
