@@ -20,7 +20,19 @@ from numpy.typing import NDArray
 
 from pilum.storage.io_stats import IoCounter
 
-__all__ = ["Entry", "Fetched", "Plan", "Ranges", "Sink", "Source", "Store", "gather", "run_plan"]
+__all__ = [
+    "Entry",
+    "Fetched",
+    "Plan",
+    "Ranges",
+    "Sink",
+    "Source",
+    "Store",
+    "finish_new",
+    "gather",
+    "run_plan",
+    "write_object",
+]
 
 T = TypeVar("T")
 
@@ -111,6 +123,17 @@ class Sink(Protocol):
 
     def write(self, data: Any) -> None:
         """Appends one buffer (anything with the buffer protocol, contiguous)."""
+        ...
+
+    def expose(self) -> bool:
+        """Makes the object visible before it is durable, where a store can; `finish` must follow.
+
+        Only for names that nobody looks for before they are told: after a loss of power there may
+        be half an object.
+
+        Returns:
+            Whether it is visible now.
+        """
         ...
 
     def finish(self) -> None:
@@ -236,6 +259,12 @@ def write_object(store: Store, path: str, data: bytes) -> None:
     except BaseException:
         sink.abort()
         raise
+
+
+def finish_new(sink: Sink) -> None:
+    """Finishes an object that nobody looks for yet: the device is waited for once, not twice."""
+    sink.expose()
+    sink.finish()
 
 
 def run_plan(plan: Plan[T], source: Source) -> T:

@@ -95,6 +95,10 @@ class CloudSink:
             self._position += min(room, len(view))
             view = view[room:]
 
+    def expose(self) -> bool:
+        """Cannot: objects become visible and durable at once."""
+        return False
+
     def finish(self) -> None:
         """Makes the object visible under its name.
 

@@ -7,11 +7,14 @@ Writing never shows half an object: bytes go to `.tmp{random}` in the target fol
 its name at the end, by `rename` (a sink, `put`) or by `link` (`put_if_absent`, where the kernel
 lets exactly one of several writers create the name).
 
-Durability: `fsync` of the file before it takes its name and of the folder afterwards, so that a
-commit never outlives the data that it points to when the machine loses power. Folders that are
-created on the way are synced too. Two exceptions: `put`, for small notes that can be told again,
-and `LocalStore(root, sync=False)`, for tables that can be made again. A crash of the process alone
-loses nothing either way.
+Durability: a sink is finished when `fsync` has returned for the file, for its folder and for the
+folders that were created on the way, so that a commit never outlives the data that it points to
+when the machine loses power. A file is durable before it takes its name, unless that is new and
+nobody looks for it yet (`expose`): `pilum.storage.finishing` has such files durable when they are
+told. Devices wait once for what is asked of them together: folders are synced in threads, new ones
+while the file is being written, its own one with the file. Two exceptions: `put`, for small notes
+that can be told again, and `LocalStore(root, sync=False)`, for tables that can be made again. A
+crash of the process alone loses nothing either way.
 """
 
 from __future__ import annotations
@@ -19,8 +22,10 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,15 +33,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
+from pilum.parallel import submit_sync
 from pilum.storage.base import Entry, Fetched, Ranges
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
 from pilum.storage.descriptors import Descriptor, keep_open
+from pilum.storage.finishing import finish_left
+from pilum.storage.held import HeldSource
 from pilum.storage.io_stats import IoCounter
 
 __all__ = ["LocalSink", "LocalSource", "LocalStore"]
 
 _SMALL_BYTES = 16 * 1024
 """Up to here a fresh `bytes` object is cheaper than a buffer of Arrow's pool and a view of it."""
+
+_WHOLE_BYTES = 64 * 1024
+"""Files up to this size are read when they are opened: keeping them open costs more than that."""
 
 _GATHER_BYTES = 256 * 1024
 """Buffers are copied together up to here, which costs less than a call of the system for each."""
@@ -87,14 +98,19 @@ class LocalStore:
         """No."""
         return False
 
-    def source(self, path: str, size: int | None = None) -> LocalSource:
-        """Opens a file for ranged reads.
+    def source(self, path: str, size: int | None = None) -> LocalSource | HeldSource:
+        """Opens a file for ranged reads; a small one, whose size is told, is read at once.
 
         Raises:
             NotFoundError: If there is no such file.
             CorruptFileError: If the file is not `size` bytes long.
         """
-        return LocalSource(self._absolute(path), size, self.io)
+        absolute = self._absolute(path)
+        if size is None or size > _WHOLE_BYTES:
+            return LocalSource(absolute, size, self.io)
+        data = _read_whole(absolute, size)
+        self.io.count_read(len(data))
+        return HeldSource(absolute, np.frombuffer(data, np.uint8))
 
     def read(self, path: str) -> bytes:
         """Reads a whole file.
@@ -157,9 +173,9 @@ class LocalStore:
     def names(self, folder: str) -> Iterator[str]:
         """Names of what is directly in a folder, in any order, without looking at any of it."""
         try:
-            yield from os.listdir(self._absolute(folder))
+            return iter(os.listdir(self._absolute(folder)))
         except (FileNotFoundError, NotADirectoryError):
-            return
+            return iter(())
 
     def folders(self, folder: str) -> Iterator[str]:
         """Names of the folders directly in a folder, in any order."""
@@ -309,6 +325,7 @@ class LocalSink:
         "_path",
         "_position",
         "_sync",
+        "_syncing",
         "_temporary",
         "_visible",
     )
@@ -321,10 +338,13 @@ class LocalSink:
         self._gathered = bytearray()
         self._visible = False
         self._folder = os.path.dirname(path)
+        self._syncing: list[Future[None]] = []
         try:
-            _make_folders(self._folder, sync)
+            made_in = _make_folders(self._folder)
         except (FileExistsError, NotADirectoryError) as error:
             raise InvalidInputError(f"{error.filename} is a file, not a folder") from None
+        for folder in made_in:
+            self._start_sync(folder)
         self._temporary: str | None = f"{self._folder}/.tmp{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._descriptor = os.open(self._temporary, flags, 0o666)
@@ -359,13 +379,28 @@ class LocalSink:
             self._io.count_write(count)
             view = view[count:]
 
+    def expose(self) -> bool:
+        """Makes the file visible before it is durable, if it is to be and there is none yet."""
+        if self._visible:
+            return True
+        if not self._sync or os.path.lexists(self._path):
+            return False
+        self._take_name(self._flushed())
+        return True
+
     def finish(self) -> None:
         """Makes the file durable and visible, replacing one of the same name."""
-        temporary = self._close()
-        os.rename(temporary, self._path)
-        self._visible = True
-        self._temporary = None
-        self._sync_folder()
+        if self._visible:
+            self._start_sync(self._folder)
+            self._sync_file()
+        else:
+            temporary = self._flushed()
+            self._sync_file()
+            self._wait_for_others()
+            self._take_name(temporary)
+            self._start_sync(self._folder)
+        self._wait_for_folders()
+        self._close_descriptor()
         self._visible = False
 
     def finish_if_absent(self) -> bool:
@@ -374,13 +409,18 @@ class LocalSink:
         Returns:
             Whether this call created the file; `abort` then removes only the temporary name.
         """
-        temporary = self._close()
+        temporary = self._flushed()
+        self._sync_file()
+        self._wait_for_folders()
+        self._close_descriptor()
+        self._wait_for_others()
         try:
             os.link(temporary, self._path)
         except FileExistsError:
             return False
         self._remove_temporary()
-        self._sync_folder()
+        if self._sync:
+            _sync_folder(self._folder)
         return True
 
     def abort(self) -> None:
@@ -393,14 +433,33 @@ class LocalSink:
             with suppress(FileNotFoundError):
                 os.unlink(self._path)
 
-    def _close(self) -> str:
+    def _flushed(self) -> str:
+        """Hands the rest of the file to the system; returns its temporary name."""
         if self._temporary is None or self._descriptor < 0:
             raise InvalidInputError(f"{self._path} is finished or aborted already")
         self._write_gathered()
+        return self._temporary
+
+    def _sync_file(self) -> None:
         if self._sync:
             os.fsync(self._descriptor)
-        self._close_descriptor()
-        return self._temporary
+
+    def _start_sync(self, folder: str) -> None:
+        if self._sync:
+            self._syncing.append(submit_sync(partial(_sync_folder, folder)))
+
+    def _wait_for_folders(self) -> None:
+        while self._syncing:
+            self._syncing.pop().result()
+
+    def _wait_for_others(self) -> None:
+        if self._sync:  # notes that may be lost refer to nothing
+            finish_left()
+
+    def _take_name(self, temporary: str) -> None:
+        os.rename(temporary, self._path)
+        self._visible = True
+        self._temporary = None
 
     def _close_descriptor(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -413,9 +472,22 @@ class LocalSink:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
 
-    def _sync_folder(self) -> None:
-        if self._sync:
-            _sync_folder(self._folder)
+
+def _read_whole(path: str, size: int) -> bytes:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _not_found(path) from None
+    try:
+        data = os.pread(file, size + 1, 0)  # one more tells that it is longer
+        found = size if len(data) == size else os.fstat(file).st_size
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+    finally:
+        os.close(file)
+    if len(data) != size:
+        raise CorruptFileError(f"expected {size} bytes, found {found}", path)
+    return data
 
 
 def _allocate(size: int) -> NDArray[np.uint8]:
@@ -423,19 +495,18 @@ def _allocate(size: int) -> NDArray[np.uint8]:
     return np.frombuffer(pa.allocate_buffer(size), np.uint8)
 
 
-def _make_folders(folder: str, sync: bool) -> None:
+def _make_folders(folder: str) -> list[str]:
+    """Creates a folder and those above it; returns those that have a new entry, outer first."""
     if os.path.isdir(folder):
-        return
+        return []
     parent = os.path.dirname(folder)
-    if parent != folder:
-        _make_folders(parent, sync)
+    made_in = _make_folders(parent) if parent != folder else []
     try:
         os.mkdir(folder)
     except FileExistsError:
         if not os.path.isdir(folder):
             raise
-    if sync:
-        _sync_folder(parent)
+    return [*made_in, parent]
 
 
 def _sync_folder(folder: str) -> None:

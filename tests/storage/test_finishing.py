@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,3 +43,34 @@ def test_an_abort_drops_what_is_not_finished(tmp_path: Path) -> None:
     sink.abort()
     finishing.settle()
     assert list(tmp_path.iterdir()) == []
+
+
+class _Large:
+    """A sink that holds bytes until it is finished."""
+
+    def __init__(self, size_bytes: int, done: list[int]) -> None:
+        self.position = size_bytes
+        self._done = done
+
+    def write(self, data: Any) -> None:
+        raise NotImplementedError
+
+    def expose(self) -> bool:
+        return False
+
+    def finish(self) -> None:
+        self._done.append(self.position)
+
+    def abort(self) -> None:
+        raise NotImplementedError
+
+
+def test_no_more_bytes_are_under_way_than_allowed() -> None:
+    done: list[int] = []
+    finishing = Finishing(max_bytes=10)
+    for size_bytes in (4, 5, 6):
+        finishing.sink(_Large(size_bytes, done)).finish()
+    assert 4 in done
+    assert 5 in done
+    finishing.sink(_Large(11, done)).finish()
+    assert sorted(done) == [4, 5, 6, 11]

@@ -69,6 +69,7 @@ def test_any_number_of_sources_opens_a_bounded_number_of_files(store: LocalStore
 def released(store: LocalStore) -> LocalSource:
     store.put("a", b"old")
     source = store.source("a")
+    assert isinstance(source, LocalSource)
     source.release()
     return source
 

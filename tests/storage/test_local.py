@@ -7,6 +7,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
+from pilum.storage import local
 from pilum.storage.base import Entry, Ranges
 from pilum.storage.local import LocalSource, LocalStore
 
@@ -206,6 +208,71 @@ def test_a_failed_write_leaves_nothing(store: LocalStore) -> None:
         with pytest.raises(TypeError):
             put("a.b", 5)  # type: ignore[arg-type]
     assert files(store) == []
+
+
+class Effects:
+    """The module `os` for the store: notes what becomes durable and what gets a name."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.seen: list[str] = []
+        self.paths: dict[int, str] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def open(self, path: str, *args: Any) -> int:
+        number = os.open(path, *args)
+        self.paths[number] = "file" if "/.tmp" in path else os.path.relpath(path, self.root)
+        return number
+
+    def fsync(self, number: int) -> None:
+        os.fsync(number)
+        self.seen.append(f"durable: {self.paths[number]}")
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(old, new)
+        self.seen.append("named")
+
+    def link(self, old: str, new: str) -> None:
+        os.link(old, new)
+        self.seen.append("named")
+
+
+def test_what_is_finished_is_durable_with_all_new_folders_above_it(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects = Effects(store.root)
+    monkeypatch.setattr(local, "os", effects)
+    sink = store.sink("data/a.lance")
+    sink.finish()
+    expected = {"named", "durable: file", "durable: .", "durable: ..", "durable: data"}
+    assert set(effects.seen) == expected
+    assert effects.seen.index("named") < effects.seen.index("durable: data")
+
+
+@pytest.mark.checklist("S2.8")
+def test_a_commit_is_durable_before_it_is_visible(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects = Effects(store.root)
+    monkeypatch.setattr(local, "os", effects)
+    assert store.put_if_absent("v/1.m", b"first")
+    *before, named, after = effects.seen
+    assert set(before) == {"durable: file", "durable: .", "durable: .."}
+    assert (named, after) == ("named", "durable: v")
+
+
+def test_what_replaces_a_file_is_durable_before_it_does(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("a.b", b"old")
+    effects = Effects(store.root)
+    monkeypatch.setattr(local, "os", effects)
+    sink = store.sink("a.b")
+    sink.write(b"new")
+    sink.finish()
+    assert effects.seen == ["durable: file", "named", "durable: ."]
 
 
 def test_a_store_travels_to_other_processes(store: LocalStore) -> None:
