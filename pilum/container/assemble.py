@@ -25,7 +25,7 @@ from pilum.errors import CorruptFileError
 from pilum.format.paths import LeafPath
 from pilum.format.schema import Field, FieldId
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "assemble_leaf"]
 
 _OFFSET_BYTES = {
     pa.string().id: 4,
@@ -50,6 +50,20 @@ def assemble(field: Field, leaves: Mapping[FieldId, Decoded], num_rows: int) -> 
         paths = {path[-1].id: path for path in field.leaf_paths()}
         leaves = {leaf: _per_list(decoded, paths[leaf]) for leaf, decoded in leaves.items()}
     return _build(field, leaves, 0, num_rows)
+
+
+def assemble_leaf(field: Field, decoded: Decoded, num_rows: int) -> pa.Array:
+    """The same for a top-level field without others below it, of which most tables consist.
+
+    Raises:
+        CorruptFileError: If what was read contradicts the type.
+    """
+    if len(decoded.layers) != 1:
+        raise CorruptFileError(f"field {field.name!r}: {len(decoded.layers)} layers")
+    layer = decoded.layers[0]
+    if layer.length != num_rows:
+        raise _wrong_slots(field, num_rows, layer)
+    return _leaf(field.arrow_type, decoded, layer)
 
 
 def _per_list(decoded: Decoded, path: LeafPath) -> Decoded:
@@ -84,9 +98,7 @@ def _build(field: Field, leaves: Mapping[FieldId, Decoded], depth: int, length: 
         raise CorruptFileError(f"field {field.name!r}: {len(first.layers)} layers")
     layer = first.layers[-1 - depth]
     if layer.length != length:
-        raise CorruptFileError(
-            f"slots of field {field.name!r}: expected {length}, found {layer.length}"
-        )
+        raise _wrong_slots(field, length, layer)
     if field.is_leaf:
         if field.is_struct and field.children:
             return _packed(field, first, layer)
@@ -108,6 +120,12 @@ def _build(field: Field, leaves: Mapping[FieldId, Decoded], depth: int, length: 
     large = pt.is_large_list(field.arrow_type)
     offsets: NDArray[Any] = layer.offsets.astype(np.int64) if large else layer.offsets
     return _array(field.arrow_type, layer, [offsets], [items])
+
+
+def _wrong_slots(field: Field, length: int, layer: Layer) -> CorruptFileError:
+    return CorruptFileError(
+        f"slots of field {field.name!r}: expected {length}, found {layer.length}"
+    )
 
 
 def _array(
@@ -149,9 +167,9 @@ def _values(
         assert isinstance(encoding, FixedSizeList)
         return _lists(kind, encoding, buffers, layer)
     width = _OFFSET_BYTES.get(kind.id)
-    if pt.is_boolean(kind) and encoding == Flat(8) and len(buffers) == 1:
-        buffers = [np.packbits(buffers[0], bitorder="little")]  # full-zip pages have no bits
     if width is None:
+        if pt.is_boolean(kind) and encoding == Flat(8) and len(buffers) == 1:
+            buffers = [np.packbits(buffers[0], bitorder="little")]  # full-zip pages have no bits
         size = (layer.length * kind.bit_width + 7) // 8
         if len(buffers) != 1 or len(buffers[0]) != size:
             raise CorruptFileError(

@@ -23,6 +23,7 @@ __all__ = ["FileBody"]
 
 _ALIGNMENT = 64
 _PAD = b"\x48"
+_SMALL_BYTES = 64 * 1024
 
 
 class FileBody:
@@ -51,6 +52,21 @@ class FileBody:
         if gap := -size % self._alignment:
             self.sink.write(_PAD * gap)
         return position, size
+
+    def page(self, buffers: Sequence[Any]) -> tuple[tuple[int, int], ...]:
+        """Writes the data buffers of a page, small ones as one; see `buffer`."""
+        sizes = [memoryview(buffer).nbytes for buffer in buffers]
+        if sum(sizes) > _SMALL_BYTES:
+            return tuple([self.buffer(buffer) for buffer in buffers])
+        position, places = self.sink.position, []
+        parts: list[Any] = []
+        for buffer, size in zip(buffers, sizes, strict=True):
+            gap = -size % self._alignment
+            places.append((position, size))
+            parts += (buffer, _PAD * gap)
+            position += size + gap
+        self.sink.write(b"".join(parts))
+        return tuple(places)
 
     def global_buffer(self, data: Any) -> int:
         """Writes a global buffer; returns its number, from 1 on."""

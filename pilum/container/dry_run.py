@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pilum.container.explain import PageExplanation, explain_page
+from pilum.container.open import field_reader, new_file, open_file
 from pilum.container.options import FileOptions
+from pilum.container.segments import FilePart
 from pilum.container.writer import FileWriter
 from pilum.encodings.page import EncodedPage, StoredPage
 from pilum.format.schema import Field, Schema
 from pilum.format.version import FileVersion
+from pilum.storage.held import HeldSource
 
-__all__ = ["explain_batches"]
+__all__ = ["explain_batches", "explain_written"]
 
 
 def explain_batches(
@@ -44,6 +48,56 @@ def explain_batches(
     return [page for pages in found.values() for page in pages]
 
 
+def explain_written(
+    schema: Schema, batches: Iterable[pa.RecordBatch], version: FileVersion, options: FileOptions
+) -> list[PageExplanation]:
+    """Writes rows to memory as a file of version 2.0 or 0.1 would have them, and looks at it.
+
+    Args:
+        schema: Of the rows.
+        batches: The rows.
+        version: Of the file.
+        options: Sizes and encodings.
+    """
+    sink = _Memory()
+    writer = new_file(sink, schema, version, options)
+    has_rows = False
+    for batch in batches:
+        has_rows = has_rows or batch.num_rows > 0
+        writer.write_batch(batch)
+    if not has_rows:
+        return []
+    writer.finish()
+    reader = open_file(HeldSource("", np.frombuffer(sink.data, np.uint8)))
+    parts = [FilePart(reader, reader.field_columns())]
+    readers = (field_reader(field, parts, reader.num_rows) for field in reader.schema.fields)
+    return [page for one in readers for page in one.explain()]
+
+
+class _Memory:
+    """A sink that keeps all bytes."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    @property
+    def position(self) -> int:
+        return len(self.data)
+
+    def write(self, data: Any) -> None:
+        self.data += memoryview(data).cast("B") if memoryview(data).nbytes else b""
+
+    def expose(self) -> bool:
+        """There is nobody to see."""
+        return False
+
+    def finish(self) -> None:
+        """There is nothing to finish."""
+
+    def abort(self) -> None:
+        """There is nothing to drop."""
+
+
 class _Nowhere:
     """A sink that counts."""
 
@@ -52,6 +106,10 @@ class _Nowhere:
 
     def write(self, data: Any) -> None:
         self.position += memoryview(data).nbytes
+
+    def expose(self) -> bool:
+        """There is nothing to see."""
+        return False
 
     def finish(self) -> None:
         """There is nothing to finish."""

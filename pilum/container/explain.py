@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pilum.encodings.describe import describe_page
+from pilum.encodings.describe import PageDescription, describe_page
 from pilum.encodings.page import Candidate, EncodedPage, StoredPage
 from pilum.format.logical_types import width_bits
 from pilum.format.pb import encodings21_pb2 as pb
 
-__all__ = ["PageExplanation", "explain_page"]
+__all__ = ["PageExplanation", "explain_page", "explained"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,11 @@ class PageExplanation:
         column: Names from the column to the leaf, with dots.
         type: Arrow type of the leaf.
         page: Its number within column and file.
-        first_row: Row of the file with which it begins.
-        num_rows: Its rows.
+        first_row: Row of the file with which it begins; below a list of files before 2.1 the item.
+        num_rows: Its rows, or its items there.
         num_values: Its value slots, nulls among them.
-        layout: "mini-block", "full-zip", "constant" or "blob".
+        layout: "mini-block", "full-zip", "constant" or "blob"; "array" in files of version 2.0, and
+            "batch" in those of 0.1.
         encoding: Of the values, from the outside in.
         dictionary: Number and encoding of its values; empty without one.
         levels: How nulls and lists are stored; empty without any.
@@ -77,22 +78,47 @@ def explain_page(
         encoded: What the writer made, if this is it.
     """
     page = describe_page(layout, stored)
-    raw_bytes = encoded.raw_bytes if encoded else None
-    if raw_bytes is None and (width := width_bits(kind)) is not None:
-        raw_bytes = (page.num_values * width + 7) // 8
+    sizes = tuple(size for _, size in stored.buffers)
+    rows = stored.first_row, stored.num_rows
+    found = explained(file, column, kind, number, rows, page, sizes)
+    if encoded is None:
+        return found
+    raw_bytes = found.raw_bytes if encoded.raw_bytes is None else encoded.raw_bytes
+    return replace(found, raw_bytes=raw_bytes, candidates=encoded.candidates)
+
+
+def explained(
+    file: str,
+    column: str,
+    kind: pa.DataType,
+    number: int,
+    rows: tuple[int, int],
+    page: PageDescription,
+    buffer_bytes: tuple[int, ...],
+) -> PageExplanation:
+    """One stored page.
+
+    Args:
+        file: Path of the file.
+        column: Path of the leaf.
+        kind: Arrow type of the leaf.
+        number: Of the page.
+        rows: The first, and how many there are.
+        page: What its description says.
+        buffer_bytes: Size of each buffer.
+    """
+    width = width_bits(kind)
     return PageExplanation(
         file,
         column,
         str(kind),
         number,
-        stored.first_row,
-        stored.num_rows,
+        *rows,
         page.num_values,
         page.layout,
         page.encoding,
         page.dictionary,
         page.levels,
-        tuple(size for _, size in stored.buffers),
-        raw_bytes,
-        encoded.candidates if encoded else (),
+        buffer_bytes,
+        None if width is None else (page.num_values * width + 7) // 8,
     )

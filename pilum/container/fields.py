@@ -7,22 +7,24 @@ that siblings of a struct meet without copying.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.container.assemble import assemble
+from pilum.container.assemble import assemble, assemble_leaf
+from pilum.container.column import Column
 from pilum.container.explain import PageExplanation
 from pilum.container.packed import members_of
-from pilum.container.reader import Column, FileReader
+from pilum.container.reader import FileReader
 from pilum.container.segments import FieldReader, FilePart, Segment
+from pilum.encodings.joint import JointRead
 from pilum.encodings.page import Decoded
-from pilum.encodings.structural.whole_pages import WholePage
+from pilum.encodings.structural.mini_block import MiniBlockPage
+from pilum.encodings.structural.whole_pages import decode_as_one, likeness_of
 from pilum.errors import CorruptFileError
 from pilum.format.logical_types import width_bits
 from pilum.format.rows import RowRanges
@@ -49,8 +51,16 @@ class Leaf:
     column: Column
     members: tuple[Field, ...] = ()
 
+    def page_in_memory(self, rows: RowRanges) -> tuple[NDArray[np.uint8], MiniBlockPage] | None:
+        """The only page and its file, if all rows are wanted and the file is in memory."""
+        data = self.reader.data
+        if data is None or self.column.num_pages != 1 or self.members:
+            return None
+        page = self.column.mini_block(0, rows)
+        return None if page is None else (data, page)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class LeafSegment(Segment):
     """Some rows of a field that lie within one page of each leaf."""
 
@@ -58,25 +68,55 @@ class LeafSegment(Segment):
     start: int
     rows: RowRanges
 
-    def plans(self) -> list[tuple[Source, Plan[Any] | WholePage]]:
+    def plans(self) -> list[tuple[Source, Plan[Any] | JointRead]]:
         """One plan per leaf."""
         return [(leaf.reader.source, self._plan(leaf)) for leaf in self.field.leaves.values()]
 
-    def _plan(self, leaf: Leaf) -> Plan[Decoded] | WholePage:
+    def _plan(self, leaf: Leaf) -> Plan[Decoded] | JointRead:
         column = leaf.column
         # Other leaves may have more pages than this, so its only page may start before the segment.
         number = 0 if len(column.row_bounds) == 2 else column.page_at(self.start)
         skip = self.start - int(column.row_bounds[number])
         if skip:
             return _leaf_plan(leaf, number, RowRanges(self.rows.bounds + skip))
-        whole = None if leaf.members else column.whole_page(number, self.rows)
-        return whole or _leaf_plan(leaf, number, self.rows)
+        joint = None if leaf.members else column.joint_read(number, self.rows)
+        return joint or _leaf_plan(leaf, number, self.rows)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether its files are small ones that were read as a whole."""
+        return all(leaf.reader.data is not None for leaf in self.field.leaves.values())
+
+    @property
+    def likeness(self) -> Hashable | None:
+        """The field, and how its pages are stored, if they are all in memory."""
+        kinds = []
+        for number, leaf in self.field.leaves.items():
+            found = leaf.page_in_memory(self.rows)
+            likeness = likeness_of(*found) if found else None
+            if likeness is None:
+                return None
+            kinds.append((number, likeness))
+        return id(self.field.field), *kinds
+
+    @staticmethod
+    def read_as_one(segments: Sequence[LeafSegment]) -> pa.Array:
+        """Decodes each leaf of all segments with one call."""
+        field = segments[0].field
+        decoded = {}
+        for number in field.leaves:
+            pages = [one.field.leaves[number].page_in_memory(one.rows) for one in segments]
+            decoded[number] = decode_as_one([page for page in pages if page])
+        return assemble(field.field, decoded, sum(segment.rows.num_rows for segment in segments))
 
     def build(self, results: Sequence[Any]) -> pa.Array:
         """The array of the rows."""
-        leaves = dict(zip(self.field.leaves, results, strict=True))
+        own = self.field
         try:
-            return assemble(self.field.field, leaves, self.rows.num_rows)
+            if own.is_one_leaf:
+                return assemble_leaf(own.field, results[0], self.rows.num_rows)
+            leaves = dict(zip(own.leaves, results, strict=True))
+            return assemble(own.field, leaves, self.rows.num_rows)
         except CorruptFileError as error:
             files = {leaf.column.path for leaf in self.field.leaves.values()}
             where = f"column {self.field.field.name!r}, rows from {self.start}"
@@ -89,13 +129,16 @@ class LeafFieldReader(FieldReader):
     Attributes:
         field: With only the members that are wanted.
         leaves: Where its leaves are; those that no file holds are left out and read as null.
+        is_one_leaf: Whether it is a leaf that some file holds, with nothing below it.
         num_rows: Physical rows of the fragment.
     """
 
     def __init__(self, field: Field, leaves: Mapping[FieldId, Leaf], num_rows: int) -> None:
         self.field = field
-        self.leaves = dict(leaves)
+        self.leaves = leaves
+        self.is_one_leaf = field.id in self.leaves and not field.children
         self.num_rows = num_rows
+        self._bytes_per_row: float | None = None
         bounds = [leaf.column.row_bounds for leaf in self.leaves.values()]
         self._cuts = _cuts(bounds) if bounds else np.array([0, num_rows], dtype=np.int64)
 
@@ -112,14 +155,19 @@ class LeafFieldReader(FieldReader):
                 leaves[leaf.id] = Leaf(part.reader, column, members)
         return cls(field, leaves, num_rows)
 
-    @cached_property
+    @property
     def bytes_per_row(self) -> float:
         """About the bytes of a row in memory, on average; at least those that are stored."""
-        total = sum(
-            _memory_bytes(leaf.arrow_type, self.leaves[leaf.id].column)
-            for leaf in self.field.leaves()
-            if leaf.id in self.leaves
-        )
+        if self._bytes_per_row is None:
+            self._bytes_per_row = self._average_bytes()
+        return self._bytes_per_row
+
+    def _average_bytes(self) -> float:
+        total = 0.0
+        for field in self.field.leaves():
+            leaf = self.leaves.get(field.id)
+            if leaf is not None:
+                total += _memory_bytes(field.arrow_type, leaf.column)
         return total / max(self.num_rows, 1)
 
     def explain(self) -> Iterator[PageExplanation]:

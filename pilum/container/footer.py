@@ -17,17 +17,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilum.encodings.base import demand
 from pilum.errors import CorruptFileError, UnsupportedVersionError
 from pilum.format.version import FileVersion
 
-__all__ = ["FOOTER_BYTES", "MAGIC", "Footer", "pack_table", "parse_table", "version_of"]
+__all__ = ["FOOTER_BYTES", "MAGIC", "Footer", "Places", "pack_table", "parse_table", "version_of"]
 
 FOOTER_BYTES = 40
 MAGIC = b"LANC"
 _FOOTER = struct.Struct("<QQQIIHH4s")
-_ENTRY_BYTES = 16
+_ENTRY = struct.Struct("<QQ")
+_ENTRY_BYTES = _ENTRY.size
 _FEW = 32
+
+Places = tuple[tuple[int, int], ...]
+"""Position and size of each; tuples of numbers cost the garbage collector nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +59,26 @@ class Footer:
         version = version_of(tail)
         if version is FileVersion.LEGACY:
             raise UnsupportedVersionError("a legacy Lance file (version 0.1) has another footer")
-        demand(
-            len(tail) >= FOOTER_BYTES,
-            f"file size, bytes: expected at least {FOOTER_BYTES}, found {len(tail)}",
-        )
+        if len(tail) < FOOTER_BYTES:
+            raise CorruptFileError(
+                f"file size, bytes: expected at least {FOOTER_BYTES}, found {len(tail)}"
+            )
         columns, table, globals_, num_globals, num_columns, *_ = _FOOTER.unpack(
             tail[-FOOTER_BYTES:]
         )
         footer = cls(columns, table, globals_, num_globals, num_columns, version)
         end = file_bytes - FOOTER_BYTES
-        ordered = columns <= table <= globals_ <= end
-        demand(
-            ordered, f"footer: positions {columns}, {table}, {globals_} in a file of {file_bytes}"
-        )
-        demand(footer.column_table_bytes <= globals_ - table, f"footer: {num_columns} columns")
-        demand(footer.global_table_bytes <= end - globals_, f"footer: {num_globals} global buffers")
-        demand(num_globals > 0, "footer: no global buffer, and so no schema")
+        problem = None  # tables of many small files have many footers, so no words in vain
+        if not columns <= table <= globals_ <= end:
+            problem = f"positions {columns}, {table}, {globals_} in a file of {file_bytes}"
+        elif footer.column_table_bytes > globals_ - table:
+            problem = f"{num_columns} columns"
+        elif footer.global_table_bytes > end - globals_:
+            problem = f"{num_globals} global buffers"
+        elif not num_globals:
+            problem = "no global buffer, and so no schema"
+        if problem:
+            raise CorruptFileError(f"footer: {problem}")
         return footer
 
     @property
@@ -108,25 +115,28 @@ def version_of(tail: bytes | NDArray[np.uint8]) -> FileVersion:
         UnsupportedVersionError: If the version is not supported.
     """
     end = bytes(tail[-8:])
-    demand(len(end) == 8, f"file size, bytes: expected at least 8, found {len(end)}")
+    if len(end) != 8:
+        raise CorruptFileError(f"file size, bytes: expected at least 8, found {len(end)}")
     if end[-4:] != MAGIC:
         raise CorruptFileError(f"magic: expected {MAGIC!r}, found {end[-4:]!r}; not a Lance file")
     return FileVersion.from_numbers(*struct.unpack("<HH", end[:4]))
 
 
-def parse_table(data: NDArray[np.uint8], limit: int) -> list[tuple[int, int]]:
+def parse_table(data: NDArray[np.uint8], limit: int) -> Places:
     """Reads (position, size) entries, all of which must end at or before `limit`.
 
     Raises:
         CorruptFileError: If one does not.
     """
-    entries = data.view(np.uint64).reshape(-1, 2)
-    pairs = [(position, size) for position, size in entries.tolist()]
-    if len(pairs) <= _FEW:  # NumPy's cost per call is the larger one
+    if len(data) <= _FEW * _ENTRY_BYTES:  # NumPy's cost per call is the larger one
+        pairs = tuple(_ENTRY.iter_unpack(data.tobytes()))
         inside = all(position + size <= limit for position, size in pairs)
     else:
+        entries = data.view(np.uint64).reshape(-1, 2)
+        pairs = tuple(map(tuple, entries.tolist()))
         inside = int(entries.max()) <= limit and int(entries.sum(axis=1).max()) <= limit
-    demand(inside, f"a table entry beyond position {limit}")
+    if not inside:
+        raise CorruptFileError(f"a table entry beyond position {limit}")
     return pairs
 
 

@@ -28,6 +28,8 @@ class FileOptions:
             or a power of two between.
         encoding: What is asked of the encodings where the metadata of a field say nothing.
         max_rows_per_group: Rows of a batch in a legacy file; others have no batches.
+        group_bounds: Where the batches of a legacy file begin, and the end; None if all have
+            `max_rows_per_group` rows.
 
     Raises:
         InvalidInputError: For a value that is not allowed.
@@ -38,6 +40,7 @@ class FileOptions:
     buffer_alignment: int = 64
     encoding: EncodingOptions = _NO_ENCODING
     max_rows_per_group: int = 1024
+    group_bounds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("data_cache_bytes", "max_page_bytes", "max_rows_per_group"):

@@ -19,7 +19,7 @@ from google.protobuf import json_format, text_format
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from pilum.container.footer import FOOTER_BYTES, Footer, parse_table, version_of
+from pilum.container.footer import FOOTER_BYTES, Footer, Places, parse_table, version_of
 from pilum.container.tail import Tail
 from pilum.encodings.base import demand
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVersionError
@@ -158,7 +158,7 @@ class RawReader:
         except CorruptFileError as error:
             raise error.at(source.path) from None
 
-    def _tables(self) -> Plan[tuple[list[tuple[int, int]], list[tuple[int, int]]]]:
+    def _tables(self) -> Plan[tuple[Places, Places]]:
         footer, size = self.footer, self.footer.column_table_bytes
         global_table, column_table = yield from self._tail.all_at(
             [

@@ -7,32 +7,26 @@ question only. Source: docs/format/container.md, "Reading".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.cache import Cache, CachePart
-from pilum.container.explain import PageExplanation, explain_page
-from pilum.container.footer import FOOTER_BYTES, Footer, parse_table
-from pilum.container.metadata import MAX_ROWS, PageEntry, parse_column, parse_file_descriptor
+from pilum.container.column import Column, ColumnPages
+from pilum.container.footer import FOOTER_BYTES, Footer, Places, parse_table
+from pilum.container.metadata import MAX_ROWS, parse_file_descriptor
 from pilum.container.tail import Tail
-from pilum.encodings.base import demand
-from pilum.encodings.layouts import page_of
-from pilum.encodings.page import Decoded, Page, StoredPage
-from pilum.encodings.structural.whole_pages import WholePage
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.paths import elements_per_row
-from pilum.format.pb import encodings21_pb2 as pb
-from pilum.format.rows import RowRanges
+from pilum.format.pb import file_pb2
 from pilum.format.schema import FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Plan, Ranges, Source, run_plan
 from pilum.storage.held import HeldSource
 
-__all__ = ["Column", "FileReader"]
+__all__ = ["FileReader"]
 
 _OWN_CACHE_BYTES = 64 * 1024 * 1024
 _MAX_METADATA_BYTES = 1024 * 1024
@@ -45,140 +39,15 @@ _COLUMN_BYTES = 1024
 _PARSED_FACTOR = 8
 
 
-class Column:
-    """One column of a file.
-
-    Attributes:
-        path: Of the file, for messages.
-        index: Number of the column in the file.
-        row_bounds: int64, shape (pages + 1,), first row of each page and the end.
-        elements: So many elements of the pages are one row.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        index: int,
-        version: FileVersion,
-        entries: list[PageEntry],
-        lookups: CachePart,
-        elements: int = 1,
-    ) -> None:
-        self.path = path
-        self.index = index
-        self.elements = elements
-        self._lookups = lookups
-        self._version = version
-        self._entries = entries
-        self._pages: list[Page | None] = [None] * len(entries)
-        ends = [stored.first_row + stored.num_rows for stored, _ in entries]
-        bounds: NDArray[np.int64] = np.array([0, *ends], dtype=np.int64)
-        if elements > 1:
-            demand(bool((bounds % elements == 0).all()), f"pages: not {elements} elements per row")
-            bounds //= elements
-        self.row_bounds: NDArray[np.int64] = bounds
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the column."""
-        return int(self.row_bounds[-1])
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes of all pages; a scalar counts for each of its rows."""
-        total = 0
-        for stored, layout in self._entries:  # a generator would cost more than small files do
-            for _, size in stored.buffers:
-                total += size
-            total += _scalar_bytes(stored, layout)
-        return total
-
-    @property
-    def num_pages(self) -> int:
-        """Pages of the column."""
-        return len(self._entries)
-
-    @property
-    def num_values(self) -> int:
-        """Values of all pages, as their descriptions say."""
-        return sum(_num_values(stored, layout) for stored, layout in self._entries)
-
-    def explain(self, name: str, kind: pa.DataType) -> Iterator[PageExplanation]:
-        """The pages in words.
-
-        Args:
-            name: Path of the leaf.
-            kind: Its Arrow type.
-        """
-        for number, (stored, layout) in enumerate(self._entries):
-            yield explain_page(self.path, name, kind, number, stored, layout)
-
-    def page_at(self, row: int) -> int:
-        """Number of the page that holds a row."""
-        return int(np.searchsorted(self.row_bounds, row, side="right")) - 1
-
-    def read(self, number: int, rows: RowRanges) -> Plan[Decoded]:
-        """Reads rows of one page, counted from its first.
-
-        Raises:
-            CorruptFileError: If the page is damaged; the text says where.
-            UnsupportedFormatError: If it is stored in a way that is not supported.
-        """
-        if self.elements > 1:
-            rows = RowRanges(rows.bounds * self.elements)
-        try:
-            return (yield from self._page(number).read(rows))
-        except CorruptFileError as error:
-            raise error.at(f"page {number}").at(f"column {self.index}").at(self.path) from None
-        except UnsupportedFormatError as error:
-            where = f"{self.path}, column {self.index}, page {number}"
-            raise type(error)(f"{error}\n  {where}") from None
-
-    def whole_page(self, number: int, rows: RowRanges) -> WholePage | None:
-        """A page of which all rows are wanted, if it can be read together with others."""
-        if self.elements > 1 or not rows.covers(self._entries[number][0].num_rows):
-            return None
-        try:
-            page = self._page(number)
-        except (CorruptFileError, UnsupportedFormatError):
-            return None  # `read` says where
-        return WholePage.of(page, number, self.index, self.path)
-
-    def _page(self, number: int) -> Page:
-        page = self._pages[number]
-        if page is None:
-            stored, layout = self._entries[number]
-            lookup = self._lookups.slot(self.index, number)
-            stored = StoredPage(stored.first_row, stored.num_rows, stored.buffers, lookup)
-            page = self._pages[number] = page_of(layout, stored, self._version)
-        return page
-
-
-def _scalar_bytes(stored: StoredPage, layout: pb.PageLayout) -> int:
-    if not layout.HasField("constant_layout"):
-        return 0
-    in_buffer = stored.buffers[0][1] if len(stored.buffers) % 2 else 0
-    return stored.num_rows * (in_buffer + len(layout.constant_layout.inline_value))
-
-
-def _num_values(stored: StoredPage, layout: pb.PageLayout) -> int:
-    if layout.HasField("mini_block_layout"):
-        return layout.mini_block_layout.num_items
-    if layout.HasField("full_zip_layout"):
-        return layout.full_zip_layout.num_visible_items
-    return stored.num_rows
-
-
-class _Descriptor:
-    """What global buffer 0 says: the same of most files of a table, so that they share it."""
+class _FileSchema:
+    """What global buffer 0 says besides the number of rows: the same of most files of a table."""
 
     def __init__(self, data: bytes) -> None:
-        self._message = parse_file_descriptor(data)
-        self.num_rows: int = self._message.length
+        self._message = file_pb2.Schema.FromString(data)
 
     @cached_property
     def schema(self) -> Schema:
-        return Schema.from_proto(self._message.schema.fields, self._message.schema.metadata)
+        return Schema.from_proto(self._message.fields, self._message.metadata)
 
     @cached_property
     def elements(self) -> list[int]:
@@ -187,9 +56,14 @@ class _Descriptor:
         return [elements_per_row(path) for path in paths]
 
 
-@lru_cache(maxsize=8)
-def _descriptor_of(data: bytes) -> _Descriptor:
-    return _Descriptor(data)
+_schema_of = lru_cache(maxsize=8)(_FileSchema)
+
+
+@lru_cache(maxsize=64)
+def _described(data: bytes) -> tuple[int, _FileSchema]:
+    """Number of rows and schema."""
+    message = parse_file_descriptor(data)
+    return message.length, _schema_of(message.schema.SerializeToString())
 
 
 class FileReader:
@@ -200,6 +74,7 @@ class FileReader:
         version: Version of the file.
         num_rows: Rows of the file.
         global_buffers: Position and size of each, bytes; the first is the file descriptor.
+        data: All bytes of a small file, uint8, shape (size,); None of a larger one.
     """
 
     def __init__(
@@ -207,15 +82,15 @@ class FileReader:
         source: Source,
         footer: Footer,
         descriptor: NDArray[np.uint8],
-        column_table: list[tuple[int, int]],
-        global_buffers: list[tuple[int, int]],
+        column_table: Places,
+        global_buffers: Places,
         tail: Tail,
         lookups: CachePart,
     ) -> None:
         self.source = source
+        self.data = source.data if isinstance(source, HeldSource) else None
         self.version: FileVersion = footer.version
-        self._descriptor = _descriptor_of(descriptor.tobytes())
-        self.num_rows: int = self._descriptor.num_rows
+        self.num_rows, self._file_schema = _described(descriptor.tobytes())
         self.global_buffers = global_buffers
         self._descriptor_bytes = len(descriptor)
         self._column_table = column_table
@@ -224,7 +99,8 @@ class FileReader:
         self._columns: dict[int, Column] = {}
         self._parsed_bytes = 0
         self._has_missed = False
-        demand(self.num_rows < MAX_ROWS, f"rows: {self.num_rows}")
+        if self.num_rows >= MAX_ROWS:
+            raise CorruptFileError(f"rows: {self.num_rows}")
 
     @classmethod
     def open(
@@ -262,14 +138,14 @@ class FileReader:
         need = min(footer.column_metadata, footer.column_table)
         if any(at < need for at, _ in columns):
             raise CorruptFileError("column metadata in front of its start")
-        if tail.start == 0:
+        if tail.start == 0 and not isinstance(source, HeldSource):
             source.close()
             source = HeldSource(source.path, tail.data)
-        else:
+        elif tail.start > 0:
             tail = tail.since(footer.column_metadata)
         return cls(source, footer, descriptor, columns, global_buffers, tail, lookups)
 
-    @cached_property
+    @property
     def schema(self) -> Schema:
         """With the field ids of the table that the file was written for.
 
@@ -277,7 +153,7 @@ class FileReader:
             CorruptFileError: If it contradicts itself.
         """
         try:
-            return self._descriptor.schema
+            return self._file_schema.schema
         except CorruptFileError as error:
             raise error.at(self.source.path) from None
         except UnsupportedFormatError as error:
@@ -305,10 +181,10 @@ class FileReader:
         """Columns of the file: one per leaf of the schema."""
         return len(self._column_table)
 
-    @cached_property
+    @property
     def _elements(self) -> list[int]:
         # The schema first, whose errors say where they are.
-        return self._descriptor.elements if self.schema.fields else []
+        return self._file_schema.elements if self.schema.fields else []
 
     def column(self, index: int) -> Column:
         """One column; see `columns`."""
@@ -363,10 +239,10 @@ class FileReader:
 
     def _parse(self, index: int, data: bytes) -> Column:
         try:
-            pages = parse_column(data, self.source.size)
-            elements = self._elements[index] if index < len(self._elements) else 1
-            path, lookups = self.source.path, self._lookups
-            column = Column(path, index, self.version, pages, lookups, elements)
+            pages = ColumnPages.parse(data, self.source.size, self.version)
+            known = self._elements
+            elements = known[index] if index < len(known) else 1
+            column = Column(self.source.path, index, pages, self._lookups, elements)
         except CorruptFileError as error:
             raise error.at(f"column {index}").at(self.source.path) from None
         if column.num_rows != self.num_rows:

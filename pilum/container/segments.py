@@ -8,15 +8,15 @@ what they bring. All plans of a step that read the same file go to it as one req
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from pilum.container.explain import PageExplanation
-from pilum.encodings.structural.whole_pages import WholePage, read_whole_pages
-from pilum.errors import UnsupportedFormatError
+from pilum.encodings.joint import JointRead
+from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["DataFileReader", "FieldReader", "FilePart", "Segment", "read_segments"]
 
 _Reading: TypeAlias = tuple[list[Any], int, Any]
-"""Where a result goes, and the plan or the whole page that brings it."""
+"""Where a result goes, and the plan or the joint read that brings it."""
 
 
 class DataFileReader(Protocol):
@@ -93,8 +93,8 @@ class Segment(ABC):
     rows: RowRanges
 
     @abstractmethod
-    def plans(self) -> Sequence[tuple[Source, Plan[Any] | WholePage]]:
-        """What to read: fresh plans or whole pages, each with the file that it reads."""
+    def plans(self) -> Sequence[tuple[Source, Plan[Any] | JointRead]]:
+        """What to read: fresh plans or joint reads, each with the file that it reads."""
 
     @abstractmethod
     def build(self, results: Sequence[Any]) -> pa.Array:
@@ -106,6 +106,28 @@ class Segment(ABC):
         Raises:
             CorruptFileError: If they contradict each other.
         """
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether reading it needs no request."""
+        return False
+
+    @property
+    def likeness(self) -> Hashable | None:
+        """What segments have in common that `read_as_one` can read; None if this is none of them.
+
+        Such segments need no request, and one of them alone costs nearly as much as many.
+        """
+        return None
+
+    @staticmethod
+    def read_as_one(segments: Sequence[Any]) -> pa.Array:
+        """The rows of several segments of one likeness, one behind the other.
+
+        Raises:
+            CorruptFileError: If one of them is damaged; the text does not say which.
+        """
+        raise NotImplementedError
 
     def read(self) -> pa.Array:
         """Reads the rows, one file after the other."""
@@ -146,15 +168,9 @@ class FieldReader(ABC):
         """
         return None
 
+    @abstractmethod
     def explain(self) -> Iterator[PageExplanation]:
-        """The pages of the field, in words, from metadata alone.
-
-        Raises:
-            UnsupportedFormatError: If files of this version cannot be explained.
-        """
-        raise UnsupportedFormatError(
-            f"column {self.field.name!r}: only files of version 2.1 and 2.2 can be explained"
-        )
+        """The pages of the field, in words, from metadata alone."""
 
     def empty(self) -> pa.Array:
         """An array of no rows."""
@@ -167,6 +183,42 @@ def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
     Raises:
         CorruptFileError: If a page is damaged.
     """
+    arrays: list[pa.Array | None] = [None] * len(segments)
+    for places in _alike(segments) if len(segments) > 1 else ():
+        _read_as_one(segments, places, arrays)
+    rest = [place for place, array in enumerate(arrays) if array is None]
+    for place, array in zip(rest, _read([segments[place] for place in rest]), strict=True):
+        arrays[place] = array
+    return arrays
+
+
+def _alike(segments: Sequence[Segment]) -> list[list[int]]:
+    """Places of segments that can be read as one."""
+    groups: dict[Hashable, list[int]] = {}
+    for place, segment in enumerate(segments):
+        likeness = segment.likeness
+        if likeness is not None:
+            groups.setdefault(likeness, []).append(place)
+    return [places for places in groups.values() if len(places) > 1]
+
+
+def _read_as_one(
+    segments: Sequence[Segment], places: list[int], arrays: list[pa.Array | None]
+) -> None:
+    """Puts the arrays of segments in their places, unless one is damaged."""
+    group = [segments[place] for place in places]
+    try:
+        whole = group[0].read_as_one(group)
+    except CorruptFileError:
+        return  # each by itself says which
+    first = 0
+    for place, segment in zip(places, group, strict=True):
+        num_rows = segment.rows.num_rows
+        arrays[place] = whole.slice(first, num_rows)
+        first += num_rows
+
+
+def _read(segments: Sequence[Segment]) -> list[pa.Array]:
     by_file: dict[int, tuple[Source, list[_Reading]]] = {}
     results: list[list[Any]] = []
     for segment in segments:
@@ -182,13 +234,22 @@ def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
 
 def _read_file(source: Source, readings: list[_Reading]) -> None:
     """Puts the result of each plan in its place; all take their steps together."""
-    whole = [reading for reading in readings if isinstance(reading[2], WholePage)]
-    plans = [reading for reading in readings if not isinstance(reading[2], WholePage)]
-    steps: list[Plan[Any]] = [plan for _, _, plan in plans]
-    if whole:
-        steps.append(read_whole_pages([page for _, _, page in whole]))
+    joint: dict[type[JointRead], list[_Reading]] = {}
+    alone: list[_Reading] = []
+    for reading in readings:
+        read = reading[2]
+        if isinstance(read, JointRead):
+            joint.setdefault(type(read), []).append(reading)
+        else:
+            alone.append(reading)
+    steps: list[Plan[Any]] = [plan for _, _, plan in alone]
+    steps += [kind.read_all([read for _, _, read in group]) for kind, group in joint.items()]
     brought = run_plan(gather(steps), source)
-    if whole:
-        brought.extend(brought.pop())
-    for (found, place, _), result in zip([*plans, *whole], brought, strict=True):
+    _put(alone, brought[: len(alone)])
+    for group, results in zip(joint.values(), brought[len(alone) :], strict=True):
+        _put(group, results)
+
+
+def _put(readings: list[_Reading], results: list[Any]) -> None:
+    for (found, place, _), result in zip(readings, results, strict=True):
         found[place] = result

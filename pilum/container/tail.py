@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.storage.base import Plan, Ranges, Source
+from pilum.storage.held import HeldSource
 
 __all__ = ["Tail"]
 
@@ -30,6 +31,8 @@ class Tail:
     @classmethod
     def read(cls, source: Source) -> Tail:
         """Reads the end of a file."""
+        if isinstance(source, HeldSource):
+            return cls(0, source.data)
         start = max(source.size - _BYTES, 0)
         return cls(start, source.read(Ranges.of((start, source.size - start)))[0])
 

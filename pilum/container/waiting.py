@@ -45,16 +45,18 @@ class Waiting:
             room = max(self._page_bytes - self._chain_bytes, 0)
             size = self._bytes(chain)
             if size <= room:
-                piece, chain = chain, chain[:0]
-            else:
-                rows = max(int(room / size * len(chain)), 1)
-                piece, chain = chain.slice(0, rows), chain.slice(rows)
-                size = self._bytes(piece)
-            self._chains.append(piece)
-            self._chain_bytes += size
+                self._keep(chain, size)
+                return [*due, *self.flush()] if self._is_full else due
+            rows = max(int(room / size * len(chain)), 1)
+            piece, chain = chain.slice(0, rows), chain.slice(rows)
+            self._keep(piece, self._bytes(piece))
             if self._is_full or len(chain):
                 due.extend(self.flush())
         return due
+
+    def _keep(self, piece: pa.Array, size: int) -> None:
+        self._chains.append(piece)
+        self._chain_bytes += size
 
     def flush(self) -> list[pa.Array]:
         """Returns the chain of all that waits, if anything does.

@@ -46,7 +46,7 @@ from pilum.format.paths import LeafPath, elements_per_row, require_storable
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.parallel import num_threads, submit
-from pilum.storage.base import Sink
+from pilum.storage.base import Sink, finish_new
 
 __all__ = ["DataFileWriter", "FileWriter", "WrittenFile", "checked_storage"]
 
@@ -115,8 +115,10 @@ class _ColumnWriter:
         self.path = path
         self.leaf = path[-1]
         self.elements = elements_per_row(path)
-        fields = [(field.name, field.metadata) for field in path]
-        self.options = EncodingOptions.of_field(fields, defaults)
+        self.options = defaults
+        if path[0].metadata or self.leaf.metadata:
+            fields = [(field.name, field.metadata) for field in path]
+            self.options = EncodingOptions.of_field(fields, defaults)
         self.waiting = Waiting(page_bytes)
         self.entries: list[PageEntry] = []
         self.num_rows = 0
@@ -195,7 +197,7 @@ class FileWriter:
         if batch.schema.names != self._arrow.names:
             raise SchemaMismatchError(f"columns {batch.schema.names}; expected {self._arrow.names}")
         arrays = [
-            place_blobs(field, checked_storage(field, array), self._write_payload, self._sidecars)
+            array if field.takes(array) else self._stored(field, array)
             for field, array in zip(self._schema.fields, batch.columns, strict=True)
         ]
         for columns, array in zip(self._columns, arrays, strict=True):
@@ -229,7 +231,7 @@ class FileWriter:
         self._write_pages([column for column, _ in self._bundle], last)
         metadata = [pack_column(column.entries) for column in columns]
         self._body.end(in_files(self._schema), self._num_rows, metadata, self._version)
-        self._sink.finish()
+        finish_new(self._sink)
         return WrittenFile(
             self._num_rows,
             self._sink.position,
@@ -243,6 +245,10 @@ class FileWriter:
         for _, future in self._encoding:
             future.cancel()
         self._sink.abort()
+
+    def _stored(self, field: Field, array: pa.Array) -> pa.Array:
+        storage = checked_storage(field, array)
+        return place_blobs(field, storage, self._write_payload, self._sidecars)
 
     def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
         self._bundle.append((column, chain))
@@ -267,7 +273,7 @@ class FileWriter:
                 self._write_page(column, page)
 
     def _write_page(self, column: _ColumnWriter, page: EncodedPage) -> None:
-        buffers = tuple(self._body.buffer(buffer) for buffer in page.buffers)
+        buffers = self._body.page(page.buffers)
         # Fixed-size lists of structs make the length of a page one of elements, not its start.
         stored = StoredPage(column.num_rows, page.num_rows * column.elements, buffers)
         column.entries.append((stored, page.layout))
@@ -373,12 +379,18 @@ def _check_nulls(field: Field, array: pa.Array, path: str) -> None:
         raise InvalidInputError(
             f"column {path!r} is not nullable, but holds {array.null_count} nulls"
         )
+    if all(map(_may_be_null_below, field.children)):
+        return  # nearly always; looking at what lists hold would copy it
     if field.is_list or field.list_size is not None:
         _check_nulls(field.item, list_items(array), f"{path}.{field.item.name}")
     elif field.is_struct:
         valid = _valid(array)
         for index, child in enumerate(field.children):
             _check_nulls(child, valid.field(index), f"{path}.{child.name}")
+
+
+def _may_be_null_below(field: Field) -> bool:
+    return field.nullable and all(map(_may_be_null_below, field.children))
 
 
 def _valid(array: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@ can tell why.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pilum.blocks import ValueBlock
 from pilum.encodings.base import Compressive
@@ -16,8 +16,7 @@ from pilum.encodings.structural.mini_block import PageDictionary
 __all__ = ["Choice", "smallest"]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """How the values of a page are to be stored.
 
     Attributes:

@@ -13,7 +13,6 @@ chooses".
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -96,7 +95,7 @@ def _is_without_values(leaf: pa.Array, levels: Levels) -> bool:
     """Whether no value is valid: null itself, or below a null."""
     if leaf.null_count == len(leaf) or (pt.is_struct(leaf.type) and leaf.type.num_fields == 0):
         return True
-    return levels.max_def > 0 and bool(levels.def_.all())
+    return levels.max_def > 0 and bool(levels.def_.min() > 0)
 
 
 def _constant(rows: _Rows) -> EncodedPage:
@@ -132,7 +131,7 @@ def _mini_block(choice: Choice, rows: _Rows, *refused: Candidate) -> EncodedPage
     if plain.size_bytes < _COMPRESS_MIN_BYTES:
         note = f"less than {_COMPRESS_MIN_BYTES} bytes"
         return plain.chosen_from((*candidates, Candidate(general, None, note)), rows.raw_bytes)
-    packed = _chunks(replace(choice, encoding=general), rows)
+    packed = _chunks(choice._replace(encoding=general), rows)
     size_bytes = choice.size_bytes + packed.size_bytes - plain.size_bytes
     candidates = (*candidates, Candidate(general, max(size_bytes, 0)))
     smaller = packed if packed.size_bytes <= plain.size_bytes else plain

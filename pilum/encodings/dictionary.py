@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pilum import kernels
 from pilum.blocks import BitBlock, FixedBlock, StringBlock, ValueBlock, block_of
@@ -29,6 +28,12 @@ __all__ = ["choose_dictionary", "dictionary_of"]
 _MIN_VALUES = 100
 _MAX_VALUES = 100_000
 _SAMPLE = 4_096
+_STRETCHES = 32
+
+_SMALL_SAMPLE = 512
+_SURELY_REPEATED = 16_384
+"""A small sample of no more different values than that has eight repeats on average, and none in
+one of three thousand samples; long strings take a while to compare."""
 
 
 def choose_dictionary(
@@ -52,7 +57,11 @@ def choose_dictionary(
     most = min(len(leaf) // options.dict_divisor, _MAX_VALUES)
     if not _repeats(leaf, most):
         return _no(f"more than {most} different values by a sample")
-    encoded = pc.dictionary_encode(leaf)
+    if isinstance(block, FixedBlock) and block.bits == 64 and len(leaf) <= _SAMPLE:
+        nulls = min(leaf.null_count, 1)  # all of which are zeros in the block
+        if kernels.exceeds_distinct(block.data, most + nulls):
+            return _no(f"more than {most} different values")
+    encoded = leaf.dictionary_encode()
     if len(encoded.dictionary) > most:
         return _no(f"more than {most} different values")
     dictionary = dictionary_of(block_of(encoded.dictionary), version, options)
@@ -89,10 +98,17 @@ def _repeats(leaf: pa.Array, most: int) -> bool:
     """Whether a sample promises no more than that many different values."""
     if len(leaf) <= _SAMPLE:
         return True
-    step = len(leaf) // 32
-    sample = pa.concat_arrays([leaf.slice(i * step, _SAMPLE // 32) for i in range(32)])
-    ratio = len(sample.unique()) / len(sample)
-    return ratio < 0.98 and ratio * len(leaf) <= most
+    if most < _SURELY_REPEATED and _distinct_share(leaf, _SMALL_SAMPLE) == 1:
+        return False
+    share = _distinct_share(leaf, _SAMPLE)
+    return share < 0.98 and share * len(leaf) <= most
+
+
+def _distinct_share(leaf: pa.Array, count: int) -> float:
+    """Share of different values among so many, from stretches all over the values."""
+    step, size = len(leaf) // _STRETCHES, count // _STRETCHES
+    sample = pa.concat_arrays([leaf.slice(i * step, size) for i in range(_STRETCHES)])
+    return len(sample.unique()) / len(sample)
 
 
 def dictionary_of(

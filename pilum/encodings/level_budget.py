@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from pilum import kernels
 from pilum.levels import Levels
 
 __all__ = ["LEVEL_BYTES", "levels_fit_chunks", "most_values", "split_rows"]
@@ -45,13 +46,11 @@ def levels_fit_chunks(levels: Levels, chunk_values: int) -> bool:
         levels: Of a page.
         chunk_values: The most values of a chunk.
     """
-    if levels.num_entries <= _budget(levels) or levels.num_entries == levels.num_visible:
-        return True
-    bounds = np.flatnonzero(levels.def_ <= levels.max_visible)
-    bounds[-1] = levels.num_entries - 1
-    bounds = np.concatenate(([-1], bounds))
+    budget, empties = _budget(levels), levels.num_entries - levels.num_visible
     values = min(chunk_values, levels.num_visible)
-    return int((bounds[values:] - bounds[:-values]).max()) <= _budget(levels)
+    if empties == 0 or empties + values <= budget:
+        return True  # even if all that own no value stood together
+    return kernels.most_entries(levels.def_, levels.max_visible, values) <= budget
 
 
 def split_rows(chain: pa.Array, levels: Levels) -> list[pa.Array]:

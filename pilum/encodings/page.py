@@ -139,8 +139,7 @@ class Page(ABC):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A way to store values that the writer looked at.
 
     Attributes:
@@ -159,8 +158,7 @@ class Candidate:
         return self.way if isinstance(self.way, str) else encoding_text(self.way.to_proto())
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedPage:
+class EncodedPage(NamedTuple):
     """A page that is ready to be written.
 
     Attributes:

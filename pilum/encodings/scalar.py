@@ -5,8 +5,12 @@ Source: docs/format/encodings-2.1.md, "Version 2.2".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock, block_of
 from pilum.encodings.structural.constant import Scalar
@@ -18,29 +22,56 @@ _SAMPLE = 64
 
 
 def scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | None:
-    """The value of all valid slots, if they are the same."""
+    """The value of all valid slots, if they are the same, bit for bit."""
     if isinstance(block, ListBlock):
         return None
-    mask = None
-    if levels.max_def:
-        mask = pa.array(levels.def_[levels.def_ <= levels.max_visible] == 0)
     # A few values tell most pages apart, so that only likely ones are compared as a whole.
-    for count in (_SAMPLE, len(leaf)):
-        values = leaf.slice(0, count)
-        valid = values if mask is None else values.filter(mask.slice(0, count))
-        if len(valid) and not _all_same(valid):
-            return None
-    if len(valid) == 0:
+    head: Sequence[int] = range(min(block.num_values, _SAMPLE))
+    if levels.max_def:
+        head = _valid(levels, levels.def_[:_SAMPLE]).tolist()
+    if not _may_be_same(block, head):
         return None
-    one = block_of(valid.slice(0, 1))
+    values = leaf
+    if levels.max_def:
+        values = leaf.take(_integers(_valid(levels, levels.def_)))
+    if len(values) == 0:
+        return None
+    if not _all_same(values):
+        return None
+    one = block_of(values.slice(0, 1))
     if isinstance(one, BitBlock):
-        return Scalar((bytes([valid[0].as_py()]),))
+        return Scalar((bytes([values[0].as_py()]),))
     if isinstance(one, FixedBlock):
         return Scalar((one.data.tobytes(),))
     assert isinstance(one, StringBlock)
     first, last = int(one.offsets[0]), int(one.offsets[1])
     offsets = (one.offsets - first).astype(one.offsets.dtype)
     return Scalar((offsets.tobytes(), one.data[first:last].tobytes()))
+
+
+def _integers(values: NDArray[np.int64]) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
+def _valid(levels: Levels, def_: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """Which of the values of some entries are not null."""
+    return np.flatnonzero(def_[def_ <= levels.max_visible] == 0)
+
+
+def _may_be_same(block: FixedBlock | BitBlock | StringBlock, some: Sequence[int]) -> bool:
+    """Whether some values are the same, if there are any; bits always may be."""
+    if isinstance(block, BitBlock):
+        return True
+    values = (_bytes_of(block, index) for index in some)
+    first = next(values, b"")
+    return all(value == first for value in values)
+
+
+def _bytes_of(block: FixedBlock | StringBlock, index: int) -> bytes:
+    if isinstance(block, FixedBlock):
+        width = block.bits // 8
+        return block.data[index * width : (index + 1) * width].tobytes()
+    return block.data[block.offsets[index] : block.offsets[index + 1]].tobytes()
 
 
 def _all_same(values: pa.Array) -> bool:

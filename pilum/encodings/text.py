@@ -5,7 +5,6 @@ Source: docs/format/encodings-2.1.md, "What the writer chooses".
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,7 @@ def choose_zipped_text(block: StringBlock, options: EncodingOptions) -> Choice:
     zstd = General("zstd", plain, level)
     if len(data) >= block.data_bytes:
         choice = choose_text(block, options)
-        return replace(choice, candidates=(*choice.candidates, Candidate(zstd, len(data))))
+        return choice._replace(candidates=(*choice.candidates, Candidate(zstd, len(data))))
     candidates = Candidate(plain, block.data_bytes), Candidate(zstd, len(data))
     return Choice(_with_offsets(block, offsets, data), zstd, candidates, len(data))
 

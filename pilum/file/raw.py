@@ -10,6 +10,7 @@ from pilum.container.body import FileBody
 from pilum.container.raw import RawColumn, RawReader, pack_raw_column
 from pilum.dataset.base import Location
 from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.storage.base import finish_new
 from pilum.storage.open import open_object
 
 __all__ = ["RawFileReader", "RawFileWriter"]
@@ -89,7 +90,7 @@ class RawFileWriter:
             The size of the file, bytes.
         """
         self._body.end_with(descriptor, self._columns, self._version)
-        self._body.sink.finish()
+        finish_new(self._body.sink)
         return self._body.sink.position
 
     def abort(self) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
 from pilum.dataset.base import Location
 from pilum.dataset.options import require_count
-from pilum.errors import InvalidInputError, NotFoundError
+from pilum.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from pilum.file.reader import LanceFileReader
 from pilum.file.writer import LanceFileWriter
 from pilum.storage.base import Ranges
@@ -60,11 +61,26 @@ class LanceFileSession:
         schema: pa.Schema | None = None,
         data_cache_bytes: int | None = None,
         version: str | None = None,
+        keep_original_array: bool | None = None,
         max_page_bytes: int | None = None,
     ) -> LanceFileWriter:
-        """Starts a file; see `LanceFileWriter`."""
+        """Starts a file; see `LanceFileWriter`. `keep_original_array` is a hint without effect."""
+        del keep_original_array
         options = FileOptions(data_cache_bytes=data_cache_bytes, max_page_bytes=max_page_bytes)
         return LanceFileWriter.within(self._store, path, schema, version, options)
+
+    def open_packed_blob_writer(self, path: str, blob_id: int) -> NoReturn:
+        """Files of blobs are written with the data files that they belong to.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise UnsupportedFeatureError(
+            f"{path}, blob {blob_id}: files of blobs cannot be written alone; write the rows "
+            "with write_dataset, write_fragments or LanceFragment.create"
+        )
+
+    open_dedicated_blob_writer = open_packed_blob_writer
 
     def contains(self, path: str) -> bool:
         """Whether there is such a file."""

@@ -106,7 +106,7 @@ def test_pages_count_elements_and_begin_at_rows() -> None:
     reader = FileReader.open(MemorySource(data))
     [column] = reader.columns([0])
     assert (column.elements, column.num_rows, column.num_pages) == (2, rows, 2)
-    pages: list[StoredPage] = [stored for stored, _ in column._entries]
+    pages: list[StoredPage] = [stored for stored, _ in column.entries]
     assert sum(page.num_rows for page in pages) == 2 * rows
     cut = int(column.row_bounds[1])
     assert pages[0].num_rows == 2 * cut

@@ -36,7 +36,7 @@ class Metres(pa.ExtensionType):  # type: ignore[misc]
 
 def pages_of(data: bytes) -> list[list[PageEntry]]:
     reader = FileReader.open(MemorySource(data))
-    return [column._entries for column in reader.columns(range(reader.num_columns))]
+    return [column.entries for column in reader.columns(range(reader.num_columns))]
 
 
 def batches_of(table: pa.Table, rows: int) -> list[pa.RecordBatch]:

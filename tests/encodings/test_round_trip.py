@@ -152,6 +152,22 @@ def test_content_below_nulls_is_not_stored() -> None:
     check(pa.ListArray.from_arrays(pa.array([0, 2, 3], pa.int32()), structs), [[1]])
 
 
+@pytest.mark.parametrize("most", [2, 9, 300])
+def test_few_of_many_lists(most: int) -> None:
+    """Rows are found among the levels of their chunks, also those that began in the one before."""
+    random = np.random.default_rng(most)
+    counts = random.integers(0, most, 40_000 // most)
+    items = pa.array(
+        random.integers(0, 1_000, counts.sum()), mask=random.random(counts.sum()) < 0.1
+    )
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    lists = pa.ListArray.from_arrays(
+        offsets, items, mask=pa.array(random.random(len(counts)) < 0.05)
+    )
+    rows = [np.unique(random.integers(0, len(lists), n)).tolist() for n in (1, 5, 40, 400)]
+    check(flattened(lists), [*rows, [0], [len(lists) - 1], list(range(30, 35))])
+
+
 @pytest.mark.parametrize("start", range(5))
 def test_slices_that_begin_with_empty_and_null_lists(start: int) -> None:
     for array in (

@@ -18,6 +18,7 @@ from pilum.errors import (
     InvalidInputError,
     NotFoundError,
     SchemaMismatchError,
+    UnsupportedFeatureError,
     UnsupportedFormatError,
     UnsupportedVersionError,
 )
@@ -227,3 +228,13 @@ def test_a_session_of_files(tmp_path: Path) -> None:
     assert not session.contains("a/c/copy.bin")
     with pytest.raises(NotFoundError):
         session.delete_file("a/c/copy.bin")
+
+
+def test_files_of_blobs_are_not_written_alone(tmp_path: Path) -> None:
+    session = LanceFileSession(str(tmp_path))
+    for method in (session.open_packed_blob_writer, session.open_dedicated_blob_writer):
+        with pytest.raises(UnsupportedFeatureError, match=r"a\.lance, blob 3"):
+            method("a.lance", 3)
+    with session.open_writer("b.lance", keep_original_array=True) as writer:
+        writer.write_batch(pa.table({"a": [1]}))
+    assert session.open_reader("b.lance").read_all().to_table().num_rows == 1

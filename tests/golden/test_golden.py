@@ -321,7 +321,7 @@ def test_shows_what_it_says(name: str) -> None:
     assert len(data) < MAX_BYTES
     reader = FileReader.open(MemorySource(data))
     columns = reader.columns(range(reader.num_columns))
-    pages: list[Any] = [layout for column in columns for _, layout in column._entries]
+    pages: list[Any] = [layout for column in columns for _, layout in column.entries]
     described = "\n".join(map(str, pages))
     assert all(encoding in described for encoding in CASES[name].encodings), described
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pilum.container.blobs import Sidecars
 from pilum.container.family import Family
 from pilum.container.legacy.checks import require_type
 from pilum.container.legacy.fields import LegacyFieldReader
 from pilum.container.legacy.file import LegacyFile
+from pilum.container.legacy.grouping import Grouping
 from pilum.container.legacy.writer import LegacyWriter
 from pilum.container.options import FileOptions
 from pilum.errors import UnsupportedTypeError
@@ -35,7 +38,9 @@ def _new(
     sidecars: Sidecars | None,
 ) -> LegacyWriter:
     options.refuse(version, "data_cache_bytes", "max_page_bytes", "buffer_alignment", "encoding")
-    return LegacyWriter(sink, schema, options.max_rows_per_group)
+    bounds = options.group_bounds
+    known = None if bounds is None else np.asarray(bounds, np.int64)
+    return LegacyWriter(sink, schema, Grouping(options.max_rows_per_group, known))
 
 
 FAMILY = Family(

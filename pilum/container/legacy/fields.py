@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.container.explain import PageExplanation
+from pilum.container.legacy.explain import explain_field
 from pilum.container.legacy.file import LegacyFile, page_owners, read_field
 from pilum.container.legacy.page_table import Pages
 from pilum.container.legacy.plain import width_bits
@@ -122,6 +124,16 @@ class LegacyFieldReader(FieldReader):
             wanted = rows.within(int(start), int(stop))
             if len(wanted.bounds):
                 yield LegacySegment(self, int(start), RowRanges(wanted.bounds + start))
+
+    def explain(self) -> Iterator[PageExplanation]:
+        """The pages of all batches, in words."""
+        for part in self.parts:
+            try:
+                yield from explain_field(
+                    part.file, self.field, part.pages, part.dictionaries, self.field.name
+                )
+            except CorruptFileError as error:
+                raise error.at(f"column {self.field.name!r}").at(part.file.source.path) from None
 
     def zones(self, path: tuple[str, ...]) -> Zones | None:
         """What statistics say about the batches."""

@@ -22,7 +22,7 @@ from pilum.encodings.base import demand
 from pilum.errors import UnsupportedFormatError
 from pilum.storage.base import Plan, Ranges
 
-__all__ = ["encode_var_binary", "is_var_binary", "read_var_binary"]
+__all__ = ["encode_var_binary", "is_var_binary", "read_var_binary", "text_bytes"]
 
 _OFFSET_BYTES = 8
 _LARGE = (pa.large_string(), pa.large_binary())
@@ -59,6 +59,22 @@ def read_var_binary(
     pages.require_bytes(sum(sizes.tolist()))
     fetched = yield Ranges(starts, sizes)
     return _array(kind, nullable, steps, joined(fetched))
+
+
+def text_bytes(pages: Pages) -> Plan[NDArray[np.int64]]:
+    """The bytes of the values of each page, by its outer offsets; one request.
+
+    Raises:
+        CorruptFileError: If offsets decrease or are not in the file.
+    """
+    ends = pages.positions + pages.lengths * _OFFSET_BYTES
+    pages.require_bytes(int(pages.lengths.max(initial=0)) * _OFFSET_BYTES)
+    places = np.stack([pages.positions, ends], axis=1).reshape(-1)
+    fetched = yield Ranges(places, np.full_like(places, _OFFSET_BYTES))
+    found = joined(fetched).view("<i8").reshape(-1, 2)
+    sizes: NDArray[np.int64] = found[:, 1] - found[:, 0]
+    demand(bool((sizes >= 0).all()), "var-binary page: offsets decrease")
+    return sizes
 
 
 def _offset_ranges(pages: Pages, slots: Slots) -> Ranges:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pilum.container.legacy.checks import require_kept, require_type
 from pilum.container.legacy.dictionary import Unified, encode_values
 from pilum.container.legacy.footer import pack_footer
+from pilum.container.legacy.grouping import Grouping
 from pilum.container.legacy.page_table import pack_page_table
 from pilum.container.legacy.runs import PageRun, encode_pages, lay_out
 from pilum.container.legacy.statistics import bounds_of_batches, has_statistics, statistics_field
@@ -38,7 +39,7 @@ from pilum.errors import (
 from pilum.format.pb import legacy_pb2, table_pb2
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
-from pilum.storage.base import Sink
+from pilum.storage.base import Sink, finish_new
 
 __all__ = ["LegacyWriter"]
 
@@ -55,13 +56,13 @@ class LegacyWriter:
     Args:
         sink: Where it goes; finished or aborted by the writer.
         schema: Its fields, with the ids of the table.
-        rows_per_group: Rows of a batch in the file; the last one may have fewer.
+        grouping: Where its batches end; the last one may have fewer rows.
 
     Raises:
         UnsupportedTypeError: If legacy files do not have a type.
     """
 
-    def __init__(self, sink: Sink, schema: Schema, rows_per_group: int) -> None:
+    def __init__(self, sink: Sink, schema: Schema, grouping: Grouping) -> None:
         for field in schema.fields:
             if any(inner.is_packed or inner.blob_version for inner in field.walk()):
                 raise UnsupportedTypeError(
@@ -70,7 +71,7 @@ class LegacyWriter:
             require_type(field, field.name)
         self._sink = _Buffered(sink)
         self._schema = schema
-        self._rows_per_group = rows_per_group
+        self._grouping = grouping
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._batch_offsets = [0]
@@ -106,7 +107,7 @@ class LegacyWriter:
             self._waiting.append(part)
             self._waiting_rows += part.num_rows
             start += part.num_rows
-            if self._waiting_rows >= self._rows_per_group:
+            if self._waiting_rows >= self._missing_rows:
                 self._write_groups()
 
     def add_global_buffer(self, data: bytes) -> int:
@@ -145,7 +146,7 @@ class LegacyWriter:
             manifest_position=self._write_manifest(),
         )
         self._sink.write(pack_footer(_write_message(self._sink, metadata)))
-        self._sink.finish()
+        finish_new(self._sink)
         size, fields = self._sink.position, map(self._with_dictionary, self._schema.fields)
         schema = Schema(tuple(fields), self._schema.metadata)
         return WrittenFile(num_rows, size, tuple(ids), (), FileVersion.LEGACY, schema)
@@ -156,10 +157,17 @@ class LegacyWriter:
 
     def _next_rows(self, available: int, run_rows: int) -> int:
         """How many rows to add: whole groups, the rest of one, or all that there are."""
-        group = self._rows_per_group
+        done = self._batch_offsets[-1]
         if self._waiting_rows:
-            return group - self._waiting_rows
-        return max(min(available, run_rows) // group, 1) * group
+            return self._missing_rows - self._waiting_rows
+        whole = self._grouping.end_until(done + min(available, run_rows)) - done
+        return whole if whole > 0 else self._missing_rows
+
+    @property
+    def _missing_rows(self) -> int:
+        """Rows of the next batch."""
+        done = self._batch_offsets[-1]
+        return self._grouping.end_behind(done) - done
 
     def _write_groups(self) -> None:
         """Writes all that waits: groups, of which the last may have fewer rows."""
@@ -170,7 +178,7 @@ class LegacyWriter:
             raise InvalidInputError(
                 f"{first + rows} rows in a legacy file, which has at most {_MAX_ROWS}"
             )
-        cuts = np.append(np.arange(0, rows, self._rows_per_group), rows)
+        cuts = self._grouping.cuts(first, rows)
         runs: list[PageRun] = []
         for index, field in enumerate(self._schema.fields):
             array = _joined(field, [part.column(index) for part in parts])
@@ -249,6 +257,10 @@ class _Buffered:
         self._waiting += data
         if len(self._waiting) >= _BUFFER_BYTES:
             self._flush()
+
+    def expose(self) -> bool:
+        self._flush()
+        return self._sink.expose()
 
     def finish(self) -> None:
         self._flush()

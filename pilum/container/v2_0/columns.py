@@ -12,9 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.container.explain import PageExplanation, explained
 from pilum.container.v2_0.metadata import ColumnEntry
 from pilum.encodings.base import demand
-from pilum.encodings.v2_0.base import ArrayEncoding, Items
+from pilum.encodings.joint import JointRead
+from pilum.encodings.v2_0.base import ArrayEncoding, Direct, Items
+from pilum.encodings.v2_0.describe import describe_array
+from pilum.encodings.v2_0.direct_reads import DirectRead
 from pilum.encodings.v2_0.entries import Entries
 from pilum.encodings.v2_0.list import List
 from pilum.encodings.v2_0.registry import array_encoding_of
@@ -25,6 +29,9 @@ from pilum.storage.base import Plan, gather
 __all__ = ["Column"]
 
 T = TypeVar("T")
+
+_JOINT_ITEMS = 16 * 1024
+"""More values are worth a request of their own, whose bytes need not be copied."""
 
 
 class Column:
@@ -42,6 +49,7 @@ class Column:
         self.index = index
         self.is_blob = entry.is_blob
         self._pages = entry.pages
+        self._known_direct: dict[tuple[int, bool], tuple[pa.DataType, Direct | None]] = {}
         self._encodings: list[ArrayEncoding | None] = [None] * len(entry.pages)
         ends = accumulate((page.num_items for page in entry.pages), initial=0)
         self.bounds: NDArray[np.int64] = np.array(list(ends), dtype=np.int64)
@@ -60,6 +68,19 @@ class Column:
     def first_encoding(self) -> ArrayEncoding | None:
         """That of the first page, which tells some columns from others; None without pages."""
         return self._encoding(0) if self._pages else None
+
+    def explain(self, name: str, kind: pa.DataType) -> Iterator[PageExplanation]:
+        """The pages in words.
+
+        Args:
+            name: Path of the field.
+            kind: Its Arrow type.
+        """
+        for number, page in enumerate(self._pages):
+            description = describe_array(page.encoding, page.num_items)
+            rows = int(self.bounds[number]), page.num_items
+            sizes = tuple(size for _, size in page.buffers.page)
+            yield explained(self.path, name, kind, number, rows, description, sizes)
 
     def read(self, rows: RowRanges, kind: pa.DataType) -> Plan[pa.Array]:
         """Reads items as an array of an Arrow type.
@@ -81,6 +102,38 @@ class Column:
             return pa.concat_arrays(arrays)
         except pa.ArrowInvalid as error:
             raise UnsupportedFormatError(f"{self.path}, column {self.index}: {error}") from None
+
+    def joint_read(self, rows: RowRanges, kind: pa.DataType) -> JointRead | None:
+        """Items of one page, if they can be read together with those of other columns."""
+        if not 0 < rows.num_rows <= _JOINT_ITEMS:
+            return None
+        first, last = int(rows.bounds[0, 0]), int(rows.bounds[-1, 1])
+        number = 0 if len(self._pages) == 1 else self._page_at(first)
+        if number >= len(self._pages) or last > self.bounds[number + 1]:
+            return None
+        if start := int(self.bounds[number]):
+            rows = RowRanges(rows.bounds - start)
+        is_whole = rows.num_rows == self._pages[number].num_items
+        values = self._direct(number, kind, is_whole=is_whole)
+        return values and DirectRead(values, rows, number, self.index, self.path)
+
+    def _direct(self, number: int, kind: pa.DataType, *, is_whole: bool) -> Direct | None:
+        """How values of a page are read together with others; found once, as many ask for it."""
+        known = self._known_direct.get((number, is_whole))
+        if known is not None and known[0] == kind:
+            return known[1]
+        page = self._pages[number]
+        try:
+            encoding = self._encoding(number)
+            find = encoding.direct_whole if is_whole else encoding.direct
+            found = find(page.buffers, page.num_items, kind)
+        except (CorruptFileError, UnsupportedFormatError):
+            found = None  # `read` says where
+        self._known_direct[number, is_whole] = kind, found
+        return found
+
+    def _page_at(self, item: int) -> int:
+        return int(self.bounds.searchsorted(item, side="right")) - 1
 
     def lists(self, rows: RowRanges, offset_bits: int) -> Plan[list[tuple[Entries, int]]]:
         """Reads lists: for each page that holds some, these, and the first item of the page.
@@ -116,7 +169,7 @@ class Column:
                 f"column {self.index}",
                 self.path,
             )
-        first = int(np.searchsorted(self.bounds, rows.starts[0], side="right")) - 1
+        first = self._page_at(int(rows.bounds[0, 0]))
         last = int(np.searchsorted(self.bounds, rows.stops[-1], side="left"))
         for number in range(first, last):
             wanted = rows.within(int(self.bounds[number]), int(self.bounds[number + 1]))

@@ -13,13 +13,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum.blocks import validity_mask
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffers, Encoded
 from pilum.encodings.v2_0.blob_places import encode_places
@@ -28,8 +29,11 @@ from pilum.encodings.v2_0.list import List
 from pilum.encodings.v2_0.struct import Struct
 from pilum.errors import InvalidInputError
 from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
+from pilum.levels import shown_items
 
 __all__ = ["ColumnPages", "EncoderMaker", "FieldEncoder", "PageJob"]
+
+T = TypeVar("T", bound=np.generic)
 
 _OFFSET_BYTES = 8
 _NARROW_BITS = 16
@@ -137,9 +141,10 @@ class ListsEncoder(FieldEncoder):
         self._page_lists = max(make.page_bytes // _OFFSET_BYTES, 1)
         self._column = column
         self._items = items
-        self._lengths: list[NDArray[np.int64]] = []
+        self._ends: list[NDArray[np.int64]] = []
         self._valid: list[NDArray[np.bool_]] = []
         self._count = 0
+        self._num_items = 0
 
     @property
     def waiting_bytes(self) -> int:
@@ -151,22 +156,23 @@ class ListsEncoder(FieldEncoder):
         while len(array):
             room = self._page_lists - self._count
             piece, array = array.slice(0, room), array.slice(room)
-            lengths = pc.fill_null(pc.list_value_length(piece), 0).to_numpy(zero_copy_only=False)
-            self._lengths.append(lengths.astype(np.int64))
-            self._valid.append(piece.is_valid().to_numpy(zero_copy_only=False))
+            valid = validity_mask(piece)
+            offsets, _, items = shown_items(piece, valid if piece.null_count else None)
+            self._ends.append(offsets[1:] + self._num_items if self._num_items else offsets[1:])
+            self._num_items += len(items)
+            self._valid.append(valid)
             self._count += len(piece)
-            yield from self._items.add(piece.flatten())
+            yield from self._items.add(items)
             if self._count >= self._page_lists:
                 yield from self.flush()
 
     def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
         """Hands out one page, and what there is of its items."""
-        count, self._count = self._count, 0
+        count, self._count, self._num_items = self._count, 0, 0
         if not count and not empty:
             return
-        ends = np.cumsum(np.concatenate([np.empty(0, np.int64), *self._lengths]))
-        valid = np.concatenate([np.empty(0, bool), *self._valid])
-        self._lengths, self._valid = [], []
+        ends, valid = _together(self._ends, np.int64), _together(self._valid, np.bool_)
+        self._ends, self._valid = [], []
         yield PageJob(
             self._column, count, partial(List.encode, ends, None if valid.all() else valid)
         )
@@ -240,6 +246,11 @@ class EncoderMaker:
             members = [self.encoder_of(child, f"{path}.") for child in field.children]
             return StructsEncoder(path, column, members)
         return ValuesEncoder(field, path, self, column)
+
+
+def _together(pieces: list[NDArray[T]], kind: type[T]) -> NDArray[T]:
+    """All pieces as one; nearly always there is one."""
+    return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, kind), *pieces])
 
 
 def _joined(pieces: list[pa.Array]) -> pa.Array:

@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.container.explain import PageExplanation
 from pilum.container.segments import FieldReader, FilePart, Segment
 from pilum.container.v2_0.columns import Column
 from pilum.container.v2_0.nodes import Node, node_of, struct_array
 from pilum.container.v2_0.reader import PagedFileReader
+from pilum.encodings.joint import JointRead
 from pilum.encodings.v2_0.packed_struct import PackedStruct
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.rows import RowRanges
@@ -52,6 +54,13 @@ class _Shape:
         for member in self.members or ():
             yield from member.pieces()
 
+    def explain(self, name: str) -> Iterator[PageExplanation]:
+        """The pages of all pieces."""
+        if self.piece is not None:
+            yield from self.piece.node.explain(name)
+        for member in self.members or ():
+            yield from member.explain(f"{name}.{member.field.name}")
+
     def build(self, arrays: Iterator[pa.Array], num_rows: int) -> pa.Array:
         """The array, taking those of the pieces in order."""
         if self.piece is not None:
@@ -62,7 +71,7 @@ class _Shape:
         return struct_array(self.field, members, num_rows)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PagedSegment(Segment):
     """Some rows of a field that lie within one page of each column above the first list."""
 
@@ -70,10 +79,13 @@ class PagedSegment(Segment):
     start: int
     rows: RowRanges
 
-    def plans(self) -> list[tuple[Source, Plan[Any]]]:
+    def plans(self) -> list[tuple[Source, Plan[Any] | JointRead]]:
         """One plan per piece."""
         rows = RowRanges(self.rows.bounds + self.start) if self.start else self.rows
-        return [(piece.source, piece.node.read(rows)) for piece in self.field.pieces]
+        return [
+            (piece.source, piece.node.joint_read(rows) or piece.node.read(rows))
+            for piece in self.field.pieces
+        ]
 
     def build(self, results: Sequence[Any]) -> pa.Array:
         """The array of the rows."""
@@ -114,9 +126,16 @@ class PagedFieldReader(FieldReader):
         nodes = (node for piece in self.pieces for node in piece.node.walk())
         return sum(node.memory_bytes() for node in nodes) / max(self.num_rows, 1)
 
+    def explain(self) -> Iterator[PageExplanation]:
+        """The pages of all columns but those of structs, in words."""
+        yield from self.shape.explain(self.field.name)
+
     def segments(self, rows: RowRanges) -> Iterator[PagedSegment]:
         """Cuts rows of the fragment at page borders."""
         if len(rows.bounds) == 0:
+            return
+        if len(self._cuts) == 2:
+            yield PagedSegment(self, 0, rows)
             return
         first = int(np.searchsorted(self._cuts, rows.starts[0], side="right")) - 1
         last = int(np.searchsorted(self._cuts, rows.stops[-1], side="left"))

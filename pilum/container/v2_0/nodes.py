@@ -21,9 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pilum.container.explain import PageExplanation
 from pilum.container.v2_0.columns import Column
 from pilum.container.v2_0.reader import PagedFileReader
 from pilum.encodings.base import demand
+from pilum.encodings.joint import JointRead
 from pilum.encodings.v2_0.binary import OFFSET_BITS
 from pilum.encodings.v2_0.entries import Entries
 from pilum.encodings.v2_0.fixed_width import bits_of
@@ -51,9 +53,21 @@ class Node(ABC):
             CorruptFileError: If a column is damaged.
         """
 
+    def joint_read(self, rows: RowRanges) -> JointRead | None:
+        """The same, together with other columns; None where it has to be read alone."""
+        return None
+
     def columns(self) -> tuple[Column, ...]:
         """Those of the node itself, without the nodes below."""
         return ()
+
+    def explain(self, name: str) -> Iterator[PageExplanation]:
+        """The pages of the node and all below it; those of structs have no bytes and are left out.
+
+        Args:
+            name: Path of the field.
+        """
+        yield from ()
 
     def below(self) -> tuple[Node, ...]:
         """The nodes below."""
@@ -93,10 +107,18 @@ class Values(Node):
         """The column."""
         return (self.column,)
 
+    def explain(self, name: str) -> Iterator[PageExplanation]:
+        """Pages of values."""
+        yield from self.column.explain(name, self.kind)
+
     def memory_bytes(self) -> float:
         """Nulls and the items of dictionaries are stored in less than they become."""
         width = packed_bytes(self.kind) or (bits_of(self.kind) or _TEXT_BYTES * 8) / 8
         return max(self.column.stored_bytes, width * self.column.num_items)
+
+    def joint_read(self, rows: RowRanges) -> JointRead | None:
+        """The values, together with other columns."""
+        return self.column.joint_read(rows, self.kind)
 
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
         """The values."""
@@ -114,6 +136,10 @@ class PackedMembers(Node):
     def columns(self) -> tuple[Column, ...]:
         """The column."""
         return (self.column,)
+
+    def explain(self, name: str) -> Iterator[PageExplanation]:
+        """Pages of rows, whatever members are wanted."""
+        yield from self.column.explain(name, self.stored)
 
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
         """The structs with their wanted members."""
@@ -150,6 +176,11 @@ class Structs(Node):
         """The members."""
         return self.members
 
+    def explain(self, name: str) -> Iterator[PageExplanation]:
+        """Pages of the members."""
+        for child, member in zip(self.field.children, self.members, strict=True):
+            yield from member.explain(f"{name}.{child.name}")
+
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
         """The structs, none of them null."""
         if len(rows.bounds) and rows.stops[-1] > self.header.num_items:
@@ -177,6 +208,12 @@ class Lists(Node):
     def below(self) -> tuple[Node, ...]:
         """The items."""
         return (self.items,)
+
+    def explain(self, name: str) -> Iterator[PageExplanation]:
+        """Pages of the offsets, then those of the items."""
+        yield from self.column.explain(name, self.kind)
+        is_text = self.kind.id in OFFSET_BITS
+        yield from self.items.explain(f"{name}.{'bytes' if is_text else self.kind.field(0).name}")
 
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
         """The lists with their items."""

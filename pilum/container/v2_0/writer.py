@@ -30,7 +30,7 @@ from pilum.format.blobs import described
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.parallel import num_threads, submit
-from pilum.storage.base import Sink
+from pilum.storage.base import Sink, finish_new
 
 __all__ = ["PagedFileWriter"]
 
@@ -106,7 +106,7 @@ class PagedFileWriter:
         self._write_pages(keep=0)
         metadata = [pack_column(column.pages, blob=column.is_blob) for column in self._columns]
         self._body.end(self._schema, self._num_rows, metadata, FileVersion.V2_0)
-        self._body.sink.finish()
+        finish_new(self._body.sink)
         return WrittenFile(
             self._num_rows,
             self._body.sink.position,

@@ -55,6 +55,7 @@ from pilum.levels import Levels
 from pilum.storage.base import Fetched, Plan, Ranges
 
 __all__ = [
+    "Lookup",
     "MiniBlockPage",
     "PageDictionary",
     "encode_mini_block",
@@ -81,18 +82,24 @@ _LOOKUP_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Lookup:
-    """What is read once per page: the chunk table and the dictionary."""
+class Lookup:
+    """What is read once per page.
+
+    Attributes:
+        chunks: The table of its chunks.
+        dictionary: What its values are indices into, if they are.
+    """
 
     chunks: ChunkTable
     dictionary: DictionaryBlock | None
 
-    def owned(self) -> _Lookup:
+    def owned(self) -> Lookup:
         """The same in memory of its own."""
-        return _Lookup(self.chunks, self.dictionary and self.dictionary.owned())
+        return Lookup(self.chunks, self.dictionary and self.dictionary.owned())
 
     @property
     def size_bytes(self) -> int:
+        """About the bytes in memory."""
         dictionary = self.dictionary.size_bytes if self.dictionary else 0
         return _LOOKUP_BYTES + self.chunks.size_bytes + dictionary
 
@@ -110,17 +117,11 @@ class MiniBlockPage(Page):
     layers: bytes
     num_items: int
     large: bool
+    kernel_page: kernels.MiniBlock | None
     _plan: kernels.Plan = field(init=False)
-    kernel_page: kernels.MiniBlock | None = field(init=False)
 
     def __post_init__(self) -> None:
         self._plan = self.values.plan()
-        self.kernel_page = None
-        if self.rep is None:
-            buffers = self.values.num_buffers
-            self.kernel_page = kernels.MiniBlock(
-                self._plan, self.def_, self.layers, buffers, self.large
-            )
 
     @classmethod
     def from_proto(
@@ -159,23 +160,31 @@ class MiniBlockPage(Page):
         has_rep = layout.HasField("rep_compression")
         demand(has_rep == has_lists, "mini-block: repetition levels without lists, or the reverse")
         demand(layout.repetition_index_depth == has_lists, "mini-block: no repetition index")
-        has_def = layout.HasField("def_compression")
+        def_ = (
+            compressive_of(layout.def_compression) if layout.HasField("def_compression") else None
+        )
         has_dictionary = layout.HasField("dictionary")
         return cls(
             stored,
             values,
             compressive_of(layout.rep_compression).block() if has_rep else None,
-            compressive_of(layout.def_compression).block() if has_def else None,
+            def_.block() if def_ else None,
             compressive_of(layout.dictionary) if has_dictionary else None,
             layout.num_dictionary_items,
             layers,
             layout.num_items,
             large,
+            None if has_rep else _kernel_page(values, def_, layers, large),
         )
+
+    def known_lookup(self) -> Lookup | None:
+        """What random access needs, if it is at hand."""
+        slot = self.stored.lookup
+        return None if slot is None else slot.get()
 
     def read(self, rows: RowRanges) -> Plan[Decoded]:
         """Reads rows of the page; a whole page with one request."""
-        lookup: _Lookup | None = self.stored.lookup.get() if self.stored.lookup else None
+        lookup = self.known_lookup()
         if lookup is None and rows.covers(self.stored.num_rows):
             fetched, chunks, lookup = yield from self._fetch_all()
         else:
@@ -230,7 +239,7 @@ class MiniBlockPage(Page):
         chunks[:, 0] += np.repeat(fetched.starts - begins, last - first + 1)
         return fetched, chunks
 
-    def _fetch_all(self) -> Plan[tuple[Fetched, NDArray[np.int64], _Lookup]]:
+    def _fetch_all(self) -> Plan[tuple[Fetched, NDArray[np.int64], Lookup]]:
         """Reads the page, without keeping anything for later."""
         fetched = yield Ranges.of(self.stored.buffer(1), *self._lookup_buffers())
         _, *buffers = fetched
@@ -239,7 +248,7 @@ class MiniBlockPage(Page):
         chunks[:, 0] += fetched.starts[0]
         return fetched, chunks, lookup
 
-    def _look_up(self) -> Plan[_Lookup]:
+    def _look_up(self) -> Plan[Lookup]:
         """Reads what random access needs, and keeps it."""
         fetched = yield Ranges.of(*self._lookup_buffers())
         lookup = self._parse(list(fetched))
@@ -258,7 +267,7 @@ class MiniBlockPage(Page):
             wanted.append(len(self.stored.buffers) - 1)
         return [self.stored.buffer(index) for index in wanted]
 
-    def _parse(self, buffers: list[NDArray[np.uint8]]) -> _Lookup:
+    def _parse(self, buffers: list[NDArray[np.uint8]]) -> Lookup:
         words, *others = buffers
         chunks = ChunkTable.parse(
             words,
@@ -271,7 +280,16 @@ class MiniBlockPage(Page):
         dictionary = None
         if self.dictionary is not None:
             dictionary = read_dictionary(self.dictionary, others[0], self.num_dictionary_items)
-        return _Lookup(chunks, dictionary)
+        return Lookup(chunks, dictionary)
+
+
+@lru_cache(maxsize=256)
+def _kernel_page(
+    values: Compressive, def_: Compressive | None, layers: bytes, large: bool
+) -> kernels.MiniBlock:
+    """What pages without lists share that differ in nothing but their length."""
+    levels = def_.block() if def_ else None
+    return kernels.MiniBlock(values.plan(), levels, layers, values.num_buffers, large)
 
 
 @lru_cache(maxsize=256)

@@ -13,9 +13,9 @@ their bytes and ends in an Arrow array. A new encoding is one file here and one 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,17 @@ from pilum.format.pb import encodings20_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Plan
 
-__all__ = ["ArrayEncoding", "Buffer", "Buffers", "Bytes", "Children", "Encoded", "Items"]
+__all__ = [
+    "ArrayEncoding",
+    "Buffer",
+    "Buffers",
+    "Bytes",
+    "Children",
+    "Direct",
+    "Encoded",
+    "Items",
+    "Slots",
+]
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Children: TypeAlias = "Callable[[pb.ArrayEncoding], ArrayEncoding]"
@@ -112,6 +122,34 @@ class Items:
         return Items(self.buffers, total, RowRanges.of((0, total)))
 
 
+class Slots(NamedTuple):
+    """Values of one width that stand side by side.
+
+    Attributes:
+        offset: Where the first of all stands in the file.
+        bits: Of each.
+        rows: Which are read, counted from the first; int64, shape (n, 2), first and behind. None
+            for those that are wanted of the page.
+    """
+
+    offset: int
+    bits: int
+    rows: NDArray[np.int64] | None = None
+
+
+class Direct(NamedTuple):
+    """Values whose bytes can be found without reading anything.
+
+    Attributes:
+        slots: Where they stand.
+        make: From the bytes of each of the slots to an array of so many values; raises
+            CorruptFileError.
+    """
+
+    slots: tuple[Slots, ...]
+    make: Callable[[Sequence[Bytes], int], pa.Array]
+
+
 class ArrayEncoding(ABC):
     """How the values of a page, or of a part of it, are stored.
 
@@ -145,6 +183,40 @@ class ArrayEncoding(ABC):
             CorruptFileError: If the type is not stored like this, or the bytes contradict it.
         """
         raise CorruptFileError(f"values of type {kind} stored as {self.arm}")
+
+    def direct(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
+        """How `read` can be done for many columns at once; None where that needs several steps.
+
+        Args:
+            buffers: Of the page.
+            total: Values in the page.
+            kind: What is made of them.
+
+        Raises:
+            CorruptFileError: As `read`.
+        """
+        return None
+
+    def direct_whole(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
+        """The same for all values of the page, whatever is wanted of others."""
+        found = self.direct(buffers, total, kind)
+        if found is None:
+            return None
+        every = np.array([[0, total]], dtype=np.int64)
+        own = [slots if slots.rows is not None else Slots(*slots[:2], every) for slots in found[0]]
+        return Direct(tuple(own), found.make)
+
+    def slots(self, buffers: Buffers, total: int, bits: int) -> Slots | None:
+        """Where so many numbers of `raw` stand; None where finding them needs several steps.
+
+        Raises:
+            CorruptFileError: As `raw`.
+        """
+        return None
+
+    def all_slots(self, buffers: Buffers, bits: int) -> Slots | None:
+        """Where all numbers stand that a buffer has room for; None as in `slots`."""
+        return None
 
     def raw(self, items: Items, bits: int) -> Plan[Bytes]:
         """Reads numbers of a width, little-endian and side by side.

@@ -10,7 +10,9 @@ Empty and null are distinct. Source: docs/format/encodings-2.0.md, "Binary".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +20,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pilum.encodings.base import demand
-from pilum.encodings.v2_0.base import ArrayEncoding, Buffer, Bytes, Children, Encoded, Items
-from pilum.encodings.v2_0.entries import adjusted, read_entries
+from pilum.encodings.v2_0.base import (
+    ArrayEncoding,
+    Buffer,
+    Buffers,
+    Bytes,
+    Children,
+    Direct,
+    Encoded,
+    Items,
+)
+from pilum.encodings.v2_0.entries import ENTRY_BITS, adjusted, entries_of, read_entries
 from pilum.encodings.v2_0.flat import Compression, Flat
 from pilum.encodings.v2_0.nullable import Nullable
 from pilum.format.pb import encodings20_pb2 as pb
@@ -36,6 +47,7 @@ OFFSET_BITS = {
 """Of the Arrow types that this encoding can hold, by their id."""
 
 _BYTE = 8
+_COPIED_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,36 @@ class Binary(ArrayEncoding):
             data = yield from self.bytes.raw(part, _BYTE)
         return pa.Array.from_buffers(
             kind, items.num_wanted, [*entries.buffers, pa.py_buffer(data)], entries.null_count
+        )
+
+    def direct_whole(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
+        """All values for many columns at once, as then all bytes are wanted."""
+        bits = OFFSET_BITS.get(kind.id)
+        if bits is None:
+            return None
+        ends = self.indices.slots(buffers, total, ENTRY_BITS)
+        data = self.bytes.all_slots(buffers, _BYTE)
+        if ends is None or data is None or data.rows is None:
+            return None
+        if data.rows[0, 1] > _COPIED_BYTES:
+            return None
+        every = np.array([[0, total]], dtype=np.int64)
+        return Direct((ends._replace(rows=every), data), partial(self._whole, every, kind, bits))
+
+    def _whole(
+        self,
+        every: NDArray[np.int64],
+        kind: pa.DataType,
+        bits: int,
+        parts: Sequence[Bytes],
+        count: int,
+    ) -> pa.Array:
+        ends, data = parts
+        entries = entries_of(ends, self.null_adjustment, every, bits)
+        need = int(entries.offsets[-1])
+        demand(need <= len(data), f"binary: {len(data)} bytes, of which {need} are wanted")
+        return pa.Array.from_buffers(
+            kind, count, [*entries.buffers, pa.py_buffer(data)], entries.null_count
         )
 
     @classmethod

@@ -31,7 +31,8 @@ __all__ = ["encode_array", "is_packed"]
 _DEFAULTS = EncodingOptions()
 _MIN_DICTIONARY_ROWS = 100
 _MAX_DISTINCT = 99
-_SAMPLE_ROWS = 4096
+_SAMPLE_ROWS = (128, 4096)
+"""Looked at before all: most columns of many different values show in very few rows."""
 
 
 def is_packed(metadata: Mapping[str, str]) -> bool:
@@ -84,9 +85,8 @@ def _few_distinct(array: pa.Array) -> pa.DictionaryArray | None:
     """The strings by their distinct values if these are few, and the rows are not."""
     if len(array) < _MIN_DICTIONARY_ROWS:
         return None
-    if len(array) > _SAMPLE_ROWS:
-        sample = array.slice(0, _SAMPLE_ROWS).dictionary_encode()
-        if len(sample.dictionary) > _MAX_DISTINCT:
+    for rows in _SAMPLE_ROWS:
+        if len(array) > rows and len(array.slice(0, rows).unique()) > _MAX_DISTINCT:
             return None
     encoded = array.dictionary_encode()
     return encoded if len(encoded.dictionary) <= _MAX_DISTINCT else None

@@ -12,8 +12,10 @@ Source: docs/format/encodings-2.0.md, "Dictionary".
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +24,16 @@ import pyarrow.types as pt
 
 from pilum import kernels
 from pilum.encodings.base import demand
-from pilum.encodings.v2_0.base import ArrayEncoding, Buffer, Children, Encoded, Items
+from pilum.encodings.v2_0.base import (
+    ArrayEncoding,
+    Buffer,
+    Buffers,
+    Bytes,
+    Children,
+    Direct,
+    Encoded,
+    Items,
+)
 from pilum.encodings.v2_0.binary import OFFSET_BITS, Binary, text_buffers
 from pilum.encodings.v2_0.fixed_width import bits_of
 from pilum.encodings.v2_0.flat import Flat
@@ -32,6 +43,8 @@ from pilum.format.pb import encodings20_pb2 as pb
 from pilum.storage.base import Plan, gather
 
 __all__ = ["MAX_STRINGS", "Dictionary"]
+
+_Make: TypeAlias = Callable[[Sequence[Bytes], int], pa.Array]
 
 MAX_STRINGS = 254
 """Items that numbers of one byte can name, besides null."""
@@ -75,6 +88,22 @@ class Dictionary(ArrayEncoding):
         demand(self.index_bits == 8, f"dictionary of strings: numbers of {self.index_bits} bits")
         numbers, values = yield from self._parts(items, kind)
         return _looked_up(numbers, values)
+
+    def direct(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
+        """The same for many columns at once; of strings, as there are most."""
+        if kind.id not in OFFSET_BITS or self.index_bits != 8:
+            return None
+        numbers = self.indices.direct(buffers, total, _KEYS[8])
+        values = self.items.direct_whole(buffers, self.num_items, kind)
+        if numbers is None or values is None:
+            return None
+        make = partial(self._made, numbers.make, values.make, len(numbers.slots))
+        return Direct((*numbers.slots, *values.slots), make)
+
+    def _made(
+        self, numbers: _Make, values: _Make, split: int, parts: Sequence[Bytes], count: int
+    ) -> pa.Array:
+        return _looked_up(numbers(parts[:split], count), values(parts[split:], self.num_items))
 
     def _parts(self, items: Items, kind: pa.DataType) -> Plan[list[pa.Array]]:
         return gather(
@@ -151,19 +180,29 @@ def _looked_up(numbers: pa.Array, values: pa.Array) -> pa.Array:
     """Strings by their number, of which 0 is null."""
     if not len(numbers):
         return values.slice(0, 0)
-    numbers = numbers.fill_null(0)
+    numbers = numbers.fill_null(0) if numbers.null_count else numbers
     places = np.frombuffer(numbers.buffers()[1], np.uint8)[numbers.offset :][: len(numbers)]
-    ends, valid, data = text_buffers(values)
     # Number 0 is an empty string of the dictionary that the kernel gets.
-    offsets = np.concatenate([[0, 0], ends]).astype(f"i{OFFSET_BITS[values.type.id] // 8}")
+    word = f"i{OFFSET_BITS[values.type.id] // 8}"
+    if values.null_count or values.offset:
+        ends, valid, data = text_buffers(values)
+        offsets = np.zeros(len(ends) + 2, word)
+        offsets[2:] = ends
+    else:
+        valid, data = None, np.frombuffer(values.buffers()[2] or b"", np.uint8)
+        own = np.frombuffer(values.buffers()[1], word, len(values) + 1)
+        offsets = np.concatenate((own[:1], own))
     buffers = [
         pa.py_buffer(part) for part in kernels.look_up_strings(places, 1, None, offsets, data)
     ]
-    present = places > 0
+    null_count, validity = len(places) - int(np.count_nonzero(places)), None
     if valid is not None:
-        present &= np.concatenate([[False], valid])[places]
-    null_count = len(places) - int(np.count_nonzero(present))
-    validity = pa.py_buffer(np.packbits(present, bitorder="little")) if null_count else None
+        present = np.concatenate([[False], valid])[places]
+        null_count = len(places) - int(np.count_nonzero(present))
+    elif null_count:
+        present = places > 0
+    if null_count:
+        validity = pa.py_buffer(np.packbits(present, bitorder="little"))
     return pa.Array.from_buffers(values.type, len(places), [validity, *buffers], null_count)
 
 

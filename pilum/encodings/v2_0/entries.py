@@ -22,9 +22,9 @@ from pilum.encodings.v2_0.base import ArrayEncoding, Bytes, Items
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Plan
 
-__all__ = ["Entries", "adjusted", "read_entries"]
+__all__ = ["ENTRY_BITS", "Entries", "adjusted", "entries_of", "read_entries"]
 
-_OFFSET_BITS = 64
+ENTRY_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,19 @@ def read_entries(
     bounds = items.rows.bounds
     with_front = bounds - np.column_stack((bounds[:, 0] > 0, np.zeros(len(bounds), dtype=bool)))
     stored = yield from ends.raw(
-        Items(items.buffers, items.total, RowRanges(with_front)), _OFFSET_BITS
+        Items(items.buffers, items.total, RowRanges(with_front)), ENTRY_BITS
     )
+    return entries_of(stored, adjustment, bounds, offset_bits)
+
+
+def entries_of(
+    stored: Bytes, adjustment: int, bounds: NDArray[np.int64], offset_bits: int
+) -> Entries:
+    """Entries in ranges of rows, given their ends, and for each range the one in front of it.
+
+    Raises:
+        CorruptFileError: As `read_entries`.
+    """
     offsets, spans, validity, null_count = kernels.adjusted_entries(
         np.ascontiguousarray(stored), adjustment, np.ascontiguousarray(bounds), offset_bits
     )
@@ -84,7 +95,6 @@ def adjusted(
 ) -> tuple[NDArray[np.uint64], int]:
     """Ends as they are stored, and their adjustment."""
     adjustment = int(ends[-1]) + 1 if len(ends) else 0
-    stored = ends.astype(np.uint64)
-    if valid is not None:
-        stored[~valid] += np.uint64(adjustment)
-    return stored, adjustment
+    if valid is None:
+        return ends.view(np.uint64), adjustment
+    return ends.view(np.uint64) + np.uint64(adjustment) * ~valid, adjustment

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum.encodings.base import demand
-from pilum.encodings.v2_0.base import ArrayEncoding, Bytes, Items
+from pilum.encodings.v2_0.base import ArrayEncoding, Buffers, Bytes, Direct, Items
+from pilum.errors import CorruptFileError
 from pilum.storage.base import Plan
 
 __all__ = ["FixedWidth", "aligned", "bits_of"]
@@ -37,11 +40,23 @@ class FixedWidth(ArrayEncoding):
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
         """Reads values without nulls."""
-        demand(
-            self.bits == bits_of(kind), f"values of type {kind} stored as {self.arm} {self.bits}"
-        )
+        self._check_width(kind)
         data = yield from self.values(items)
         return pa.Array.from_buffers(kind, items.num_wanted, [None, aligned(data)], 0)
+
+    def direct(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
+        """The same for many columns at once."""
+        self._check_width(kind)
+        slots = self.slots(buffers, total, self.bits)
+        return slots and Direct((slots,), partial(_array, kind))
+
+    def _check_width(self, kind: pa.DataType) -> None:
+        if self.bits != bits_of(kind):
+            raise CorruptFileError(f"values of type {kind} stored as {self.arm} {self.bits}")
+
+
+def _array(kind: pa.DataType, parts: Sequence[Bytes], count: int) -> pa.Array:
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(parts[0])], 0)
 
 
 def bits_of(kind: pa.DataType) -> int | None:

@@ -20,7 +20,7 @@ import pyarrow.types as pt
 
 from pilum import kernels
 from pilum.encodings.base import demand
-from pilum.encodings.v2_0.base import Buffer, Bytes, Children, Encoded, Items
+from pilum.encodings.v2_0.base import Buffer, Buffers, Bytes, Children, Encoded, Items, Slots
 from pilum.encodings.v2_0.fixed_width import FixedWidth, bits_of
 from pilum.format.pb import encodings20_pb2 as pb
 from pilum.storage.base import Fetched, Plan, Ranges
@@ -78,24 +78,39 @@ class Flat(FixedWidth):
             message.compression.CopyFrom(self.compression.to_proto())
         return message
 
+    def slots(self, buffers: Buffers, total: int, bits: int) -> Slots | None:
+        """Where numbers stand."""
+        if self.bits != bits or self.compression is not None:
+            return None
+        offset, size = self.buffer.place(buffers)
+        self._check(total, size)
+        return Slots(offset, bits)
+
+    def all_slots(self, buffers: Buffers, bits: int) -> Slots | None:
+        """Where all numbers stand that the buffer has room for."""
+        if self.bits != bits or self.compression is not None:
+            return None
+        offset, size = self.buffer.place(buffers)
+        return Slots(offset, bits, np.array([[0, 8 * size // bits]], dtype=np.int64))
+
     def values(self, items: Items) -> Plan[Bytes]:
         """The bytes of the wanted values; bits are moved to the front of theirs."""
         offset, size = self.buffer.place(items.buffers)
         bounds = items.rows.bounds
         first, behind = bounds[:, 0] * self.bits // 8, -(bounds[:, 1] * self.bits // -8)
         if self.compression is None:
-            self._check(items, size)
+            self._check(items.total, size)
             fetched = yield Ranges(offset + first, behind - first)
         else:
             stored = yield Ranges.of((offset, size))
             data = self.compression.decompress(stored[0])
-            self._check(items, len(data))
+            self._check(items.total, len(data))
             fetched = Fetched(data, first, behind - first)
         return _bits(fetched, items) if self.bits == 1 else _joined(fetched)
 
-    def _check(self, items: Items, size: int) -> None:
-        need = -(items.total * self.bits // -8)
-        demand(size >= need, f"flat: {size} bytes for {items.total} values of {self.bits} bits")
+    def _check(self, total: int, size: int) -> None:
+        need = -(total * self.bits // -8)
+        demand(size >= need, f"flat: {size} bytes for {total} values of {self.bits} bits")
 
     @classmethod
     def encode(cls, array: pa.Array, first: int) -> Encoded:

@@ -10,8 +10,9 @@ has no nulls; wrappers within wrappers combine. Source: docs/format/encodings-2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,17 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum.encodings.base import demand
-from pilum.encodings.v2_0.base import ArrayEncoding, Buffer, Bytes, Children, Encoded, Items
+from pilum.encodings.v2_0.base import (
+    ArrayEncoding,
+    Buffer,
+    Buffers,
+    Bytes,
+    Children,
+    Direct,
+    Encoded,
+    Items,
+    Slots,
+)
 from pilum.encodings.v2_0.fixed_width import bits_of
 from pilum.encodings.v2_0.flat import Flat, bitmap
 from pilum.format.pb import encodings20_pb2 as pb
@@ -74,6 +85,32 @@ class Nullable(ArrayEncoding):
         valid, array = yield from gather(parts)
         return _masked(array, valid)
 
+    def direct(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
+        """The same for many columns at once."""
+        found = None if self.values is None else self.values.direct(buffers, total, kind)
+        if found is None or self.validity is None:
+            return found
+        valid = self.validity.slots(buffers, total, 1)
+        return valid and Direct((valid, *found.slots), partial(_made_with_nulls, found.make))
+
+    def direct_whole(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
+        """The same for all values."""
+        if self.values is None or self.validity is not None:
+            return super().direct_whole(buffers, total, kind)
+        return self.values.direct_whole(buffers, total, kind)
+
+    def slots(self, buffers: Buffers, total: int, bits: int) -> Slots | None:
+        """Where numbers stand, none of which is null."""
+        if self.values is None or self.validity is not None:
+            return None
+        return self.values.slots(buffers, total, bits)
+
+    def all_slots(self, buffers: Buffers, bits: int) -> Slots | None:
+        """Where all numbers stand, none of which is null."""
+        if self.values is None or self.validity is not None:
+            return None
+        return self.values.all_slots(buffers, bits)
+
     def raw(self, items: Items, bits: int) -> Plan[Bytes]:
         """Reads numbers, none of which is null."""
         demand(self.values is not None and self.validity is None, f"nulls in {bits}-bit numbers")
@@ -94,6 +131,12 @@ class Nullable(ArrayEncoding):
         valid = bitmap(array.buffers()[0], array.offset, len(array))
         validity = Flat(1, Buffer(first))
         return Encoded(cls(values.encoding, validity), (valid, *values.buffers))
+
+
+def _made_with_nulls(
+    make: Callable[[Sequence[Bytes], int], pa.Array], parts: Sequence[Bytes], count: int
+) -> pa.Array:
+    return _masked(make(parts[1:], count), parts[0])
 
 
 def _masked(array: pa.Array, valid: Bytes) -> pa.Array:

@@ -7,6 +7,7 @@ from container.files import MemorySink, MemorySource
 
 from pilum.container.legacy.fields import LegacyFieldReader
 from pilum.container.legacy.file import LegacyFile
+from pilum.container.legacy.grouping import Grouping
 from pilum.container.legacy.writer import LegacyWriter
 from pilum.container.segments import FilePart
 from pilum.format.rows import RowRanges
@@ -18,7 +19,7 @@ __all__ = ["field_reader", "read_legacy", "write_legacy"]
 def write_legacy(table: pa.Table, rows_per_group: int = 1024) -> bytes:
     """Writes a file."""
     sink = MemorySink()
-    writer = LegacyWriter(sink, Schema.from_arrow(table.schema), rows_per_group)
+    writer = LegacyWriter(sink, Schema.from_arrow(table.schema), Grouping(rows_per_group))
     for batch in table.to_batches():
         writer.write_batch(batch)
     written = writer.finish()

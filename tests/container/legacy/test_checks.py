@@ -7,6 +7,7 @@ import pytest
 from container.files import MemorySink
 from container.legacy.files import read_legacy, write_legacy
 
+from pilum.container.legacy.grouping import Grouping
 from pilum.container.legacy.writer import LegacyWriter
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.schema import Schema
@@ -73,6 +74,8 @@ def test_a_file_needs_rows_and_the_announced_columns() -> None:
     with pytest.raises(InvalidInputError, match="at least one row"):
         write_legacy(pa.table({"c": pa.array([], pa.int8())}))
     other = pa.table({"c": [1.5]})
-    writer = LegacyWriter(MemorySink(), Schema.from_arrow(pa.schema({"c": pa.int8()})), 1024)
+    writer = LegacyWriter(
+        MemorySink(), Schema.from_arrow(pa.schema({"c": pa.int8()})), Grouping(1024)
+    )
     with pytest.raises(SchemaMismatchError, match="type double; expected int8"):
         writer.write_batch(other.to_batches()[0])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pilum.container.legacy.fields import LegacyFieldReader
 from pilum.container.legacy.file import LegacyFile
+from pilum.container.legacy.grouping import Grouping
 from pilum.container.legacy.writer import LegacyWriter
 from pilum.container.segments import FilePart, read_segments
 from pilum.errors import UnsupportedFormatError
@@ -39,7 +40,7 @@ def test_any_range(group: int, ends: tuple[int, int]) -> None:
 
 def test_batches_of_several_calls_become_groups_of_one_size() -> None:
     sink = MemorySink()
-    writer = LegacyWriter(sink, Schema.from_arrow(TABLE.schema), 25)
+    writer = LegacyWriter(sink, Schema.from_arrow(TABLE.schema), Grouping(25))
     for batch in TABLE.to_batches(max_chunksize=11):
         writer.write_batch(batch)
     writer.finish()
@@ -93,7 +94,7 @@ def test_large_fields_are_cut_between_batches() -> None:
 
 def written(fields: tuple[Field, ...], table: pa.Table) -> LegacyFile:
     sink = MemorySink()
-    writer = LegacyWriter(sink, Schema(fields), 25)
+    writer = LegacyWriter(sink, Schema(fields), Grouping(25))
     for batch in table.to_batches():
         writer.write_batch(batch)
     writer.finish()

@@ -1,0 +1,233 @@
+"""One column of a file: its pages, and the plans that read rows of them.
+
+Small files of a table often say the same of a column, byte for byte. These share what was parsed
+of it, so that a table of very many of them costs neither the time nor the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.cache import CachePart
+from pilum.container.explain import PageExplanation, explain_page
+from pilum.container.metadata import PageEntry, parse_column
+from pilum.encodings.base import demand
+from pilum.encodings.joint import JointRead
+from pilum.encodings.layouts import page_of
+from pilum.encodings.page import Decoded, Page, StoredPage
+from pilum.encodings.structural.mini_block import MiniBlockPage
+from pilum.encodings.structural.picked_pages import PickedPage
+from pilum.encodings.structural.whole_pages import WholePage, decoded_with_others
+from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.format.pb import encodings21_pb2 as pb
+from pilum.format.rows import RowRanges
+from pilum.format.version import FileVersion
+from pilum.storage.base import Plan
+
+__all__ = ["Column", "ColumnPages"]
+
+_SMALL_BYTES = 512
+_NO_LIMIT = 2**64
+
+
+class ColumnPages:
+    """What the metadata of a column say; nobody changes it, as files share it.
+
+    Attributes:
+        version: Of the files.
+        entries: The pages, in row order.
+        row_bounds: int64, shape (pages + 1,), first row of each page and the end.
+        end: Where in the file the last of their buffers ends, bytes.
+    """
+
+    def __init__(self, entries: list[PageEntry], version: FileVersion) -> None:
+        self.version = version
+        self.entries = entries
+        ends = [stored.first_row + stored.num_rows for stored, _ in entries]
+        self.row_bounds: NDArray[np.int64] = np.array([0, *ends], dtype=np.int64)
+        self.end = max(
+            (offset + size for stored, _ in entries for offset, size in stored.buffers), default=0
+        )
+        self._whole: dict[int, MiniBlockPage | None] = {}
+
+    @classmethod
+    def parse(cls, data: bytes, file_bytes: int, version: FileVersion) -> ColumnPages:
+        """Reads the metadata of a column, unless another file had the same.
+
+        Args:
+            data: A serialised `ColumnMetadata`.
+            file_bytes: Size of the file, which no buffer may exceed.
+            version: Of the file.
+
+        Raises:
+            CorruptFileError: If they do not parse, or a page lies outside of the file.
+        """
+        if len(data) <= _SMALL_BYTES:
+            known = _known_pages(data, version)
+            if known.end <= file_bytes:
+                return known
+        return cls(parse_column(data, file_bytes), version)
+
+    @cached_property
+    def stored_bytes(self) -> int:
+        """Bytes of all pages; a scalar counts for each of its rows."""
+        total = 0
+        for stored, layout in self.entries:  # a generator would cost more than small files do
+            for _, size in stored.buffers:
+                total += size
+            total += _scalar_bytes(stored, layout)
+        return total
+
+    @cached_property
+    def num_values(self) -> int:
+        """Values of all pages, as their descriptions say."""
+        return sum(_num_values(stored, layout) for stored, layout in self.entries)
+
+    def whole(self, number: int) -> MiniBlockPage | None:
+        """A page, to be read as a whole, if it is one that can be decoded with others."""
+        if number not in self._whole:
+            stored, layout = self.entries[number]
+            try:
+                self._whole[number] = decoded_with_others(page_of(layout, stored, self.version))
+            except (CorruptFileError, UnsupportedFormatError):
+                self._whole[number] = None  # `Column.read` says where
+        return self._whole[number]
+
+
+@lru_cache(maxsize=512)
+def _known_pages(data: bytes, version: FileVersion) -> ColumnPages:
+    return ColumnPages(parse_column(data, _NO_LIMIT), version)
+
+
+class Column:
+    """One column of a file.
+
+    Attributes:
+        path: Of the file, for messages.
+        index: Number of the column in the file.
+        row_bounds: int64, shape (pages + 1,), first row of each page and the end.
+        elements: So many elements of the pages are one row.
+    """
+
+    __slots__ = ("_known", "_lookups", "_pages", "elements", "index", "path", "row_bounds")
+
+    def __init__(
+        self, path: str, index: int, known: ColumnPages, lookups: CachePart, elements: int = 1
+    ) -> None:
+        self.path = path
+        self.index = index
+        self.elements = elements
+        self._known = known
+        self._lookups = lookups
+        self._pages: dict[int, Page] | None = None
+        self.row_bounds: NDArray[np.int64] = known.row_bounds
+        if elements > 1:
+            whole = bool((known.row_bounds % elements == 0).all())
+            demand(whole, f"pages: not {elements} elements per row")
+            self.row_bounds = known.row_bounds // elements
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the column."""
+        return int(self.row_bounds[-1])
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all pages; a scalar counts for each of its rows."""
+        return self._known.stored_bytes
+
+    @property
+    def entries(self) -> list[PageEntry]:
+        """The pages with their descriptions, in row order."""
+        return self._known.entries
+
+    @property
+    def num_pages(self) -> int:
+        """Pages of the column."""
+        return len(self._known.entries)
+
+    @property
+    def num_values(self) -> int:
+        """Values of all pages, as their descriptions say."""
+        return self._known.num_values
+
+    def explain(self, name: str, kind: pa.DataType) -> Iterator[PageExplanation]:
+        """The pages in words.
+
+        Args:
+            name: Path of the leaf.
+            kind: Its Arrow type.
+        """
+        for number, (stored, layout) in enumerate(self.entries):
+            yield explain_page(self.path, name, kind, number, stored, layout)
+
+    def page_at(self, row: int) -> int:
+        """Number of the page that holds a row."""
+        return int(np.searchsorted(self.row_bounds, row, side="right")) - 1
+
+    def read(self, number: int, rows: RowRanges) -> Plan[Decoded]:
+        """Reads rows of one page, counted from its first.
+
+        Raises:
+            CorruptFileError: If the page is damaged; the text says where.
+            UnsupportedFormatError: If it is stored in a way that is not supported.
+        """
+        if self.elements > 1:
+            rows = RowRanges(rows.bounds * self.elements)
+        try:
+            return (yield from self._page(number).read(rows))
+        except CorruptFileError as error:
+            raise error.at(f"page {number}").at(f"column {self.index}").at(self.path) from None
+        except UnsupportedFormatError as error:
+            where = f"{self.path}, column {self.index}, page {number}"
+            raise type(error)(f"{error}\n  {where}") from None
+
+    def joint_read(self, number: int, rows: RowRanges) -> JointRead | None:
+        """Rows of one page, if they can be read together with those of others."""
+        if self.elements > 1:
+            return None
+        if rows.covers(self.entries[number][0].num_rows):
+            whole = self._known.whole(number)
+            return None if whole is None else WholePage(whole, number, self.index, self.path)
+        try:
+            page = self._page(number)
+        except (CorruptFileError, UnsupportedFormatError):
+            return None  # `read` says where
+        return PickedPage.of(page, number, self.index, self.path, rows)
+
+    def mini_block(self, number: int, rows: RowRanges) -> MiniBlockPage | None:
+        """A page of which all rows are wanted, if it can be decoded with those of other files."""
+        if self.elements > 1 or not rows.covers(self.entries[number][0].num_rows):
+            return None
+        return self._known.whole(number)
+
+    def _page(self, number: int) -> Page:
+        if self._pages is None:
+            self._pages = {}
+        page = self._pages.get(number)
+        if page is None:
+            stored, layout = self.entries[number]
+            lookup = self._lookups.slot(self.index, number)
+            stored = StoredPage(stored.first_row, stored.num_rows, stored.buffers, lookup)
+            page = self._pages[number] = page_of(layout, stored, self._known.version)
+        return page
+
+
+def _scalar_bytes(stored: StoredPage, layout: pb.PageLayout) -> int:
+    if not layout.HasField("constant_layout"):
+        return 0
+    in_buffer = stored.buffers[0][1] if len(stored.buffers) % 2 else 0
+    return stored.num_rows * (in_buffer + len(layout.constant_layout.inline_value))
+
+
+def _num_values(stored: StoredPage, layout: pb.PageLayout) -> int:
+    if layout.HasField("mini_block_layout"):
+        return layout.mini_block_layout.num_items
+    if layout.HasField("full_zip_layout"):
+        return layout.full_zip_layout.num_visible_items
+    return stored.num_rows
