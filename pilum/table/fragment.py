@@ -13,7 +13,7 @@ Source: docs/format/table.md, "Fragments".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NewType, cast
 
@@ -35,6 +35,7 @@ __all__ = ["DataFile", "Fragment", "FragmentId"]
 FragmentId = NewType("FragmentId", int)
 
 _MAX_FRAGMENT_ID = 2**32 - 1
+_GIVEN_UP = FieldId(-2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,12 @@ class DataFile:
             message.file_minor_version,
             message.file_size_bytes or None,
             message.base_id if message.HasField("base_id") else None,
+        )
+
+    def without(self, fields: Collection[FieldId]) -> DataFile:
+        """The same file, in which the columns of some fields do not count any more."""
+        return replace(
+            self, fields=tuple(_GIVEN_UP if one in fields else one for one in self.fields)
         )
 
     def to_proto(self) -> table_pb2.DataFile:

@@ -40,7 +40,7 @@ def listed_manifests(store: Store, since: int = 0) -> list[ManifestName]:
     names: Iterable[str] = store.names(VERSIONS_FOLDER)
     if store.lists_in_order:
         names = _until(names, since)
-    found = manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}")
+    found = manifest_names(names, f"{store.uri}/{VERSIONS_FOLDER}", since)
     if not found and (latest := latest_file(store)):
         found = [latest]
     return found

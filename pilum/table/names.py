@@ -85,6 +85,7 @@ _DETACHED_NAME = re.compile(r"d[0-9]{1,20}\.manifest")
 _STAGED_NAME = re.compile(r"(.+\.manifest)-[0-9a-fA-F-]{36}")
 _ATTACHED_NAME = re.compile(r"([0-9]{1,20})\.manifest")
 _V2_DIGITS = 20
+_V2_LENGTH = _V2_DIGITS + len(".manifest")
 _OLDEST_NAME = f"{_MAX_VERSION}.manifest"
 
 
@@ -125,15 +126,24 @@ class ManifestName:
         return cls(_MAX_VERSION - number, path, NamingScheme.V2) if number <= _MAX_VERSION else None
 
 
-def manifest_names(file_names: Iterable[str], where: str) -> list[ManifestName]:
+def manifest_names(file_names: Iterable[str], where: str, since: int = 0) -> list[ManifestName]:
     """Picks the manifests out of a listing of `_versions`, oldest version first.
 
     Where names are being migrated the newest versions have the newer names, and one may have both.
 
+    Args:
+        file_names: The listing.
+        where: For messages.
+        since: Versions before this one may be left out, for which nothing is taken apart.
+
     Raises:
         CorruptFileError: If naming schemes are mixed in any other way.
     """
-    names = sorted(filter(None, map(ManifestName.parse, file_names)), key=_by_version_and_scheme)
+    texts = list(file_names)
+    if since > 0 and (alone := _of_v2_alone(texts)):
+        last = f"{_MAX_VERSION - since:0{_V2_DIGITS}d}.manifest"
+        texts = [name for name in alone if name <= last] or alone
+    names = sorted(filter(None, map(ManifestName.parse, texts)), key=_by_version_and_scheme)
     schemes = [name.scheme.value for name in names]
     if schemes != sorted(schemes):
         raise CorruptFileError("manifests of two naming schemes stand side by side", where)
@@ -150,12 +160,24 @@ def newest_manifest_name(file_names: Iterable[str], where: str) -> ManifestName 
     Raises:
         CorruptFileError: If both naming schemes are used.
     """
-    found = [match[0] for match in map(_ATTACHED_NAME.fullmatch, file_names) if match]
-    digits = {len(name) - len(".manifest") for name in found}
-    # Names of the scheme V2 are all of one length, so that the first is that of the newest.
-    names = [min(found)] if digits == {_V2_DIGITS} and min(found) <= _OLDEST_NAME else found
+    names = list(file_names)
+    # The first name of the scheme V2 is that of the newest version.
+    first = min(_of_v2_alone(names), default="")
+    if first <= _OLDEST_NAME and _ATTACHED_NAME.fullmatch(first):
+        return ManifestName.parse(first)
     parsed = manifest_names(names, where)
     return parsed[-1] if parsed else None
+
+
+def _of_v2_alone(names: list[str]) -> list[str]:
+    """Those that are as long as names of the scheme V2, unless there is one of V1 beside.
+
+    There may be very many, so that they are not looked at more closely, and hardly any others.
+    """
+    others = [name for name in names if len(name) != _V2_LENGTH]
+    if any(map(_ATTACHED_NAME.fullmatch, others)):
+        return []
+    return [name for name in names if len(name) == _V2_LENGTH]
 
 
 def final_name(staged: str) -> str | None:

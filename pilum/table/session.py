@@ -17,6 +17,7 @@ from pilum.container.open import open_file
 from pilum.container.segments import DataFileReader
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
+from pilum.table.cache_backend import CacheBackend, backend_bytes
 
 __all__ = ["Session", "default_session"]
 
@@ -35,6 +36,9 @@ class Session:
         self,
         index_cache_size_bytes: int | None = None,
         metadata_cache_size_bytes: int | None = None,
+        *,
+        index_cache_backend: CacheBackend | None = None,
+        metadata_cache_backend: CacheBackend | None = None,
     ) -> None:
         """Makes a session with empty caches.
 
@@ -42,12 +46,18 @@ class Session:
             index_cache_size_bytes: The most bytes of opened indices; 6 GiB if None.
             metadata_cache_size_bytes: The most bytes of open files, and of what random access has
                 learned of their pages; 512 MiB if None.
+            index_cache_backend: Another way to say the first: "moka://?capacity=1048576", or a
+                dict of "kind" and "options".
+            metadata_cache_backend: The same for the second.
 
         Raises:
-            InvalidInputError: If a limit is not a number of bytes.
+            InvalidInputError: If a limit is not a number of bytes, a backend is of another kind,
+                or both are given.
         """
-        index_bytes = _limit("index_cache_size_bytes", index_cache_size_bytes)
-        metadata_bytes = _limit("metadata_cache_size_bytes", metadata_cache_size_bytes)
+        index_bytes = _capacity("index_cache", index_cache_size_bytes, index_cache_backend)
+        metadata_bytes = _capacity(
+            "metadata_cache", metadata_cache_size_bytes, metadata_cache_backend
+        )
         self.indices = Cache(_INDEX_CACHE_BYTES if index_bytes is None else index_bytes)
         self.metadata = Cache(_METADATA_CACHE_BYTES if metadata_bytes is None else metadata_bytes)
         self._files: WeakValueDictionary[str, DataFileReader] = WeakValueDictionary()
@@ -86,6 +96,14 @@ class Session:
             f"Session(index_cache_size_bytes={self.indices.size_bytes}, "
             f"metadata_cache_size_bytes={self.metadata.size_bytes})"
         )
+
+
+def _capacity(name: str, size_bytes: int | None, backend: CacheBackend | None) -> int | None:
+    if backend is None:
+        return _limit(f"{name}_size_bytes", size_bytes)
+    if size_bytes is not None:
+        raise InvalidInputError(f"pass {name}_size_bytes or {name}_backend, not both")
+    return backend_bytes(f"{name}_backend", backend)
 
 
 def _limit(name: str, value: Any) -> int | None:

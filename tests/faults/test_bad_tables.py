@@ -15,6 +15,7 @@ import pytest
 from faults.helpers import refused
 
 import pilum
+from pilum.distributed import Mode, start_job
 from pilum.errors import (
     ColumnNotFoundError,
     CorruptFileError,
@@ -194,7 +195,7 @@ def test_an_unknown_feature_of_writers(path: Path, bit: int, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_table_that_cannot_go_on_is_refused_before_data_is_read(path: Path, mode: str) -> None:
+def test_a_table_that_cannot_go_on_is_refused_before_data_is_read(path: Path, mode: Mode) -> None:
     def change(message: table_pb2.Manifest) -> None:
         message.fragments.append(message.fragments[0])
 
@@ -209,6 +210,8 @@ def test_a_table_that_cannot_go_on_is_refused_before_data_is_read(path: Path, mo
         reader = pa.RecordBatchReader.from_batches(TABLE.schema, batches())
         pilum.write_dataset(reader, path, mode=mode)
     assert not seen
+    with refused(CorruptFileError, "two fragments have one id", within=path):
+        start_job(str(path), TABLE.schema, mode)
 
 
 @pytest.mark.parametrize("columns", [["nope"], ["a", "A "], ["st.y"], ["a.x"], ["l.item"], [""]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import pilum
 from pilum.errors import (
     CommitConflictError,
     CommitContentionError,
+    CommitError,
     DatasetNotFoundError,
     InvalidInputError,
     SchemaMismatchError,
@@ -135,6 +137,18 @@ def test_of_two_overwrites_the_later_has_to_look_again(store: LocalStore, schema
         commit(store, Transaction(2, Overwrite(schema, ())))
     assert caught.value.retryable
     assert files(store) == before
+
+
+def test_a_conflict_is_caught_as_what_the_reference_raises_and_travels_between_processes(
+    store: LocalStore, schema: Schema
+) -> None:
+    commit(store, Transaction(2, Overwrite(schema, ())))
+    for kind in (OSError, RuntimeError, CommitError):
+        with pytest.raises(kind) as caught:
+            commit(store, Transaction(2, Overwrite(schema, ())))
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert vars(again) == vars(caught.value)
+    assert str(again) == str(caught.value)
 
 
 def test_append_to_rows_that_were_replaced_is_final(

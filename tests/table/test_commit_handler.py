@@ -21,6 +21,7 @@ from pilum.errors import (
 )
 from pilum.format.schema import Schema
 from pilum.fragment import write_fragments
+from pilum.storage.held import HeldSource
 from pilum.storage.local import LocalSource, LocalStore
 from pilum.table.commits.commit import commit
 from pilum.table.commits.commit_handler import LockedPut, TableStore
@@ -167,7 +168,7 @@ class NoAnswers(LocalStore):
             LocalStore.put_if_absent(self, path, data)
         raise TimeoutError("no answer")
 
-    def source(self, path: str, size: int | None = None) -> LocalSource:
+    def source(self, path: str, size: int | None = None) -> LocalSource | HeldSource:
         if self.hides and path.endswith("612.manifest"):
             raise ConnectionError("gone")
         return LocalStore.source(self, path, size)

@@ -16,6 +16,7 @@ from pilum.commit import AppCommit, JobKey
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.schema import Schema
 from pilum.fragment import write_fragments
+from pilum.storage.held import HeldSource
 from pilum.storage.local import LocalSource, LocalStore
 from pilum.table.commits.commit import commit
 from pilum.table.commits.jobs import JOB_PROPERTY, Job, last_commit
@@ -142,7 +143,7 @@ def test_a_job_that_gets_in_between_two_looks_is_seen(
             self.look()
             yield from LocalStore.names(self, folder)
 
-        def source(self, path: str, size: int | None = None) -> LocalSource:
+        def source(self, path: str, size: int | None = None) -> LocalSource | HeldSource:
             self.look()
             return LocalStore.source(self, path, size)
 

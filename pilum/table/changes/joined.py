@@ -21,7 +21,7 @@ from pilum.format.schema import FieldId, Schema
 from pilum.table.changes.join import join_keys, require_joinable
 from pilum.table.columns import ROW_ADDRESS
 from pilum.table.evolution.add_columns import new_files, require_addable, with_values
-from pilum.table.fragment import DataFile, Fragment
+from pilum.table.fragment import Fragment
 from pilum.table.scanning.scan import ScanOptions, scan, scan_schema
 from pilum.table.snapshot import Snapshot
 from pilum.table.writing.align import align
@@ -29,7 +29,6 @@ from pilum.table.writing.spool import Spool
 
 __all__ = ["Join", "Updated", "updated_columns"]
 
-_TOMBSTONE = FieldId(-2)
 _ROW_MASK = np.uint64(0xFFFF_FFFF)
 
 
@@ -164,7 +163,6 @@ def updated_columns(join: Join, fragment: Fragment) -> Updated:
         ColumnNotFoundError: If the source has a column that the table does not have.
         SchemaMismatchError: If its values do not fit.
         UnsupportedTypeError: For columns of blobs.
-        UnsupportedVersionError: For tables of version 0.1.
         OSError: If the store failed. Whatever is raised, no file is left.
     """
     schema = join.snapshot.schema
@@ -182,12 +180,6 @@ def updated_columns(join: Join, fragment: Fragment) -> Updated:
     with new_files(join.snapshot.store) as written:
         grown = with_values(join.snapshot, fragment, new, batches(), written)
     fields = tuple(one for one in grown.files[-1].fields) if written else ()
-    old = tuple(_without(file, fields) for file in fragment.files)
+    old = tuple(file.without(fields) for file in fragment.files)
     result = replace(grown, files=(*old, *grown.files[len(fragment.files) :]))
     return Updated(result, fields, np.concatenate(changed))
-
-
-def _without(file: DataFile, fields: tuple[FieldId, ...]) -> DataFile:
-    """A file whose columns of some fields do not count any more."""
-    left = tuple(_TOMBSTONE if one in fields else one for one in file.fields)
-    return replace(file, fields=left)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pilum.errors import SchemaMismatchError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.table.changes.join import require_joinable
@@ -89,7 +89,7 @@ def merged_columns(snapshot: Snapshot, incoming: pa.Schema, clauses: Clauses) ->
     Raises:
         SchemaMismatchError: If the source does not fit the table.
         InvalidInputError: If keys have a type that cannot be looked up.
-        UnsupportedFeatureError: For columns of blobs.
+        UnsupportedFeatureError: For blobs inside of other columns.
     """
     schema, keys = snapshot.schema, list(clauses.keys)
     if missing := [name for name in keys if name not in incoming.names]:
@@ -100,14 +100,18 @@ def merged_columns(snapshot: Snapshot, incoming: pa.Schema, clauses: Clauses) ->
         present = (one for one in schema.fields if one.name in incoming.names)
         schema = Schema(tuple(present), schema.metadata)
     alignment = align(incoming, schema)
-    if blobs := [one.name for one in alignment.schema.fields if has_blobs(one)]:
+    inner = [one for one in alignment.schema.fields if has_blobs(one) and not one.blob_version]
+    if inner and snapshot.manifest.data_version.has_blobs_v2:
         raise UnsupportedFeatureError(
-            f"columns of blobs cannot be merged: {blobs}; leave them out, or delete and insert"
+            f"columns with blobs inside of them cannot be merged: {[one.name for one in inner]}; "
+            "leave them out, or delete and insert"
         )
+    if blobs := [name for name in keys if has_blobs(alignment.schema.by_name[name])]:
+        raise InvalidInputError(f"columns of blobs cannot be keys: {blobs}")
     require_joinable(alignment.schema.project(keys).arrow)
     if clauses.matched is Matched.UPDATED and clauses.values is None:
         for one in alignment.schema.fields:
-            if one.ids != snapshot.schema.by_name[one.name].ids:
+            if not one.blob_version and one.ids != snapshot.schema.by_name[one.name].ids:
                 raise SchemaMismatchError(
                     f"column {one.name!r} of the source lacks members that the table has"
                 )

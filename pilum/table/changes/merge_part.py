@@ -162,7 +162,8 @@ class Merge:
             pairs, addresses = pairs.filter(bit_mask(kept)), addresses[kept]
             self.changed.append(addresses)
             values = self._values(pairs)
-            yield from map(alignment.batch, with_blobs(self.snapshot, addresses, values))
+            found = with_blobs(self.snapshot, addresses, values, self._from_source)
+            yield from map(alignment.batch, found)
 
     def _decided(self, pairs: pa.RecordBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which pairs are deleted, and which of the others are updated."""
@@ -240,6 +241,11 @@ class Merge:
             else:
                 target[name] = None
         return list(source) or self.keys[:1], list(target)
+
+    @cached_property
+    def _from_source(self) -> frozenset[str]:
+        """Columns of updated rows that the source has."""
+        return frozenset(self.aligned.schema.names if self.clauses.values is None else ())
 
     def _values(self, pairs: pa.RecordBatch) -> pa.RecordBatch:
         names = self.snapshot.schema.names

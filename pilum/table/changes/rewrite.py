@@ -9,7 +9,7 @@ Source: docs/format/table.md, "Updates".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -95,7 +95,10 @@ def write_rows(
 
 
 def with_blobs(
-    snapshot: Snapshot, addresses: NDArray[np.uint64], batch: pa.RecordBatch
+    snapshot: Snapshot,
+    addresses: NDArray[np.uint64],
+    batch: pa.RecordBatch,
+    written: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Rows of one fragment with the payloads of their blobs, in the form that is written.
 
@@ -103,13 +106,14 @@ def with_blobs(
         snapshot: The version.
         addresses: Of the rows.
         batch: All columns of the table, as a scan gives them.
+        written: Names of columns that have the form that is written.
     """
     if snapshot.described is snapshot.schema:
         yield batch
         return
     number = int(addresses[0] >> _SHIFT)
     (fragment,) = (one for one in snapshot.manifest.fragments if one.id == number)
-    yield from with_payloads(snapshot.reader(fragment), snapshot.schema, batch)
+    yield from with_payloads(snapshot.reader(fragment), snapshot.schema, batch, written)
 
 
 @contextmanager

@@ -39,8 +39,9 @@ from pilum.errors import (
 from pilum.format.schema import Schema
 from pilum.storage.ahead import in_turn
 from pilum.storage.base import Store, write_object
+from pilum.storage.finishing import finish_left
 from pilum.table.commits.backoff import Backoff
-from pilum.table.commits.commit_handler import handler_of
+from pilum.table.commits.commit_handler import ConditionalPut, handler_of
 from pilum.table.commits.footprint import Verdict, fragment_ids_of, verdict
 from pilum.table.commits.jobs import Job
 from pilum.table.commits.landed import find_job, uuid_at
@@ -223,6 +224,7 @@ class _Committer:
         while True:
             manifest = replace(manifest, version=secrets.randbits(63) | DETACHED_BIT)
             data = encode_manifest_file(manifest, self.data)
+            finish_left()
             if self.store.put_if_absent(detached_manifest_path(manifest.version), data):
                 return manifest
 
@@ -351,8 +353,13 @@ class _Committer:
             self._write_transaction_file()
             self.has_file = True
         data = encode_manifest_file(manifest, self.data)
+        handler = handler_of(self.store)
+        if self.store.is_remote or type(handler) is not ConditionalPut:
+            finish_left()  # else it is done while the manifest becomes durable
         try:
-            won = handler_of(self.store).publish(self.store, name, data)
+            won = handler.publish(self.store, name, data)
+        except CommitError:
+            raise
         except OSError as error:
             return self._settled(name, error)
         return won or self._read_back(name) is True

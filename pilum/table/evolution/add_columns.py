@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.container.open import require_storable
+from pilum.container.options import FileOptions
 from pilum.errors import (
     InvalidInputError,
     SchemaMismatchError,
@@ -67,6 +70,7 @@ def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
     if needy := [schema.path(field.id) for field in added if not field.nullable]:
         raise InvalidInputError(f"columns without values must be nullable: {needy}")
     require_not_legacy(snapshot)
+    require_members_apart(snapshot, new)
     require_storable(new, snapshot.manifest.data_version, has_sidecars=True)
     return Merge(schema, snapshot.manifest.fragments, preserves_nullability=True)
 
@@ -92,7 +96,8 @@ def add_columns(
         SchemaMismatchError: If a name is taken, or the values are not of these columns.
         InvalidInputError: If there are not as many rows as the table has, or a name is not allowed.
         UnsupportedTypeError: If files of the table's version cannot hold a column.
-        UnsupportedVersionError: If the table is of version 0.1.
+        UnsupportedVersionError: If the table is of version 2.0 and there is a member of a column
+            that it has.
         OSError: If the store failed. Whatever is raised, no file is left.
     """
     schema, new = with_new_columns(snapshot.manifest, columns)
@@ -177,19 +182,21 @@ def with_values(
         OSError: If the store failed. Whatever is raised, no file of this call is left that is not
             noted.
     """
-    deletions = FragmentReader.of(snapshot.session, snapshot.store, fragment).deletions
+    reader = FragmentReader.of(snapshot.session, snapshot.store, fragment)
+    deletions, version = reader.deletions, snapshot.manifest.data_version
     if deletions is not None:
         if not fragment.num_rows:
             return fragment  # nobody will ask for values, and null may not be allowed
         deleted = np.zeros(fragment.physical_rows, np.bool_)
         deleted[deletions.offsets] = True
         # Before 2.1 not all nulls can be stored.
-        nulls = snapshot.manifest.data_version.has_mini_blocks
+        nulls = version.has_mini_blocks
         batches = _spread(batches, np.flatnonzero(~deleted), fragment.physical_rows, nulls)
     options = WriteOptions(
         max_rows_per_file=fragment.physical_rows,
         max_bytes_per_file=_NO_LIMIT,
-        version=snapshot.manifest.data_version,
+        version=version,
+        layout=FileOptions(group_bounds=reader.group_bounds),
         file_name_prefix=file_name_prefix,
     )
     made = write_fragments(snapshot.store, new, batches, options)
@@ -199,7 +206,11 @@ def with_values(
         raise SchemaMismatchError(
             f"fragment {fragment.id} has {fragment.physical_rows} rows, not {found}"
         )
-    return fragment.with_file(made[0].files[0])
+    (file,) = made[0].files
+    if version is FileVersion.LEGACY:  # where files list structs, too, and new members are in one
+        older = tuple(old.without(file.fields) for old in fragment.files)
+        fragment = replace(fragment, files=older)
+    return fragment.with_file(file)
 
 
 def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) -> None:
@@ -212,32 +223,48 @@ def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) 
 
     Raises:
         UnsupportedTypeError: If they cannot hold one.
-        UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and there is a member of
-            a column that it has.
+        UnsupportedVersionError: If the table is of version 2.0 and there is a member of a column
+            that it has.
     """
-    require_not_legacy(snapshot)
     version = snapshot.manifest.data_version
-    has_members = not replaces and any(map(snapshot.schema.find, (f.id for f in new.fields)))
-    if has_members and not version.has_mini_blocks:
-        raise UnsupportedVersionError(
-            f"{snapshot.store.uri}: members cannot change alone in a table of version {version}, "
-            "where a column and its members are in one file"
-        )
+    if not replaces:
+        require_members_apart(snapshot, new)
     require_storable(new, version, has_sidecars=True)
+    if version is FileVersion.LEGACY and (
+        keyed := [field.name for field in new.walk() if pt.is_dictionary(field.arrow_type)]
+    ):
+        raise UnsupportedTypeError(
+            f"columns {keyed}: a table of version 0.1 has one dictionary for all of its files; "
+            "give the values themselves"
+        )
     if any(map(has_blobs, new.fields)):
         raise UnsupportedTypeError("columns of blobs cannot be added to a table that has rows")
 
 
+def require_members_apart(snapshot: Snapshot, new: Schema) -> None:
+    """Refuses members of columns that the table has, where they cannot be in files of their own.
+
+    Raises:
+        UnsupportedVersionError: If the table is of version 2.0 and there is one.
+    """
+    version = snapshot.manifest.data_version
+    if version is FileVersion.V2_0 and any(snapshot.schema.find(field.id) for field in new.fields):
+        raise UnsupportedVersionError(
+            f"{snapshot.store.uri}: members cannot change alone in a table of version {version}, "
+            "where a column and its members are in one file"
+        )
+
+
 def require_not_legacy(snapshot: Snapshot) -> None:
-    """Refuses tables whose columns cannot become more.
+    """Refuses tables whose columns cannot be without values.
 
     Raises:
         UnsupportedVersionError: If the table is of version 0.1.
     """
     if snapshot.manifest.data_version is FileVersion.LEGACY:
         raise UnsupportedVersionError(
-            f"{snapshot.store.uri}: columns cannot be added to a table of version 0.1; write it "
-            "anew with data_storage_version='2.1'"
+            f"{snapshot.store.uri}: columns of a table of version 0.1 have a value in every row, "
+            "so that none can be added without values"
         )
 
 

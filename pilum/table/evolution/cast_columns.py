@@ -9,10 +9,13 @@ older versions. Source: docs/format/table.md, "Columns come and go".
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 
 from pilum.errors import InvalidInputError
 from pilum.format.retype import retyped
+from pilum.format.schema import FieldId
 from pilum.table.evolution.add_columns import write_columns
 from pilum.table.evolution.cast import cast_field
 from pilum.table.evolution.evolution import Altered
@@ -22,7 +25,7 @@ from pilum.table.operations.merge import Merge
 from pilum.table.scanning.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["cast_columns"]
+__all__ = ["cast_columns", "require_no_index"]
 
 
 def cast_columns(snapshot: Snapshot, wanted: Altered) -> Merge:
@@ -35,7 +38,7 @@ def cast_columns(snapshot: Snapshot, wanted: Altered) -> Merge:
         UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and a member changes.
         OSError: If the store failed. Whatever is raised, no file is left.
     """
-    _require_no_index(snapshot, wanted)
+    require_no_index(snapshot, [field.id for field in wanted.origins.values()])
     new, old = wanted.new, {field.id: field for field in snapshot.schema.fields}
     sources = [wanted.origins.get(field.id) or old[field.id] for field in new.fields]
 
@@ -50,9 +53,13 @@ def cast_columns(snapshot: Snapshot, wanted: Altered) -> Merge:
     return write_columns(snapshot, wanted.schema, new, map(cast, batches))
 
 
-def _require_no_index(snapshot: Snapshot, wanted: Altered) -> None:
-    """An index of the old values would be of no use, and go; better to say so before."""
-    changed = related_fields(snapshot.schema, [field.id for field in wanted.origins.values()])
+def require_no_index(snapshot: Snapshot, field_ids: Collection[FieldId]) -> None:
+    """Refuses fields that have an index: it would be of no use, and go; better to say so before.
+
+    Raises:
+        InvalidInputError: If there is an index of one, of what is above it, or of what is below.
+    """
+    changed = related_fields(snapshot.schema, field_ids)
     segments = index_segments(snapshot.manifest.index_section)
     names = sorted({one.name for one in segments if not changed.isdisjoint(one.field_ids)})
     if names:

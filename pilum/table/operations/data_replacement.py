@@ -175,5 +175,5 @@ def _with_file(fragment: Fragment, new: DataFile) -> Fragment:
 
 def _without(file: DataFile, fields: tuple[FieldId, ...]) -> DataFile | None:
     """The file, of which some fields do not count any more; None if that are all."""
-    left = tuple(_TOMBSTONE if one in fields else one for one in file.fields)
-    return None if set(left) == {_TOMBSTONE} else replace(file, fields=left)
+    left = file.without(fields)
+    return None if set(left.fields) == {_TOMBSTONE} else left

@@ -169,13 +169,19 @@ def _grown(old: Fragment, new: Fragment, version: int) -> Fragment:
 
 def _require_grown(old: Fragment, new: Fragment, schema: Schema) -> None:
     same = (old.physical_rows, old.deletion_file) == (new.physical_rows, new.deletion_file)
-    if not same or new.files[: len(old.files)] != old.files:
+    kept, added = new.files[: len(old.files)], new.files[len(old.files) :]
+    # Before 2.0 files list structs, too, and only the one with their newest member still has them.
+    moved = {field.id for field in schema.walk() if field.is_struct}.intersection(
+        field for file in added if not file.column_indices for field in file.fields
+    )
+    files = tuple(file.without(moved) for file in old.files)
+    if not same or kept != files:
         raise InvalidInputError(
             f"fragment {old.id}: a merge adds files; it replaces none, and no rows"
         )
     known = {field.id for field in schema.walk()}
-    present = {field for file in old.files for field in file.fields}
-    for file in new.files[len(old.files) :]:
+    present = {field for file in files for field in file.fields}
+    for file in added:
         if extra := {field for field in file.fields if field >= 0} - (known - present):
             raise SchemaMismatchError(
                 f"data file {file.path} has the field ids {sorted(extra)}, which are in another "

@@ -1,7 +1,10 @@
-"""`Transaction.rewrite`: the rows of some fragments are in others now, unchanged and in order.
+"""`Transaction.rewrite`: the rows of some fragments are in others now, unchanged.
 
 group 0    fragments 0 1 2    ──▶    7
 group 1    fragments 5 6      ──▶    8 9
+
+A compaction keeps their order, a clustering does not: then nothing can tell where a row went but
+its id, so that no index of addresses may cover it.
 
 Source: docs/format/table.md, "Compaction".
 """
@@ -23,7 +26,7 @@ from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import data_format_of, data_paths, numbered, require_fits
 from pilum.table.operations.indices import with_rewritten_fragments
 from pilum.table.row_ids.row_id_sequence import RowIdSequence
-from pilum.table.upkeep.reuse_index import Move, with_moves
+from pilum.table.upkeep.reuse_index import Coverage, Move, with_moves
 
 __all__ = ["Rewrite"]
 
@@ -38,6 +41,8 @@ class Rewrite(Operation):
         moves: The groups. New fragments have ids that were reserved, or 0.
         records_moves: Whether the moves are written down even if no index needs it yet; not part
             of the transaction.
+        keeps_order: Whether the rows of a group are in the order that they had; not part of the
+            transaction.
         indices: The `IndexSection` of the new version, once `prepared`; not part of the
             transaction.
         written: Paths of files that were written for `indices`.
@@ -46,6 +51,7 @@ class Rewrite(Operation):
     arm = "rewrite"
     moves: tuple[Move, ...]
     records_moves: bool = field(default=False, compare=False)
+    keeps_order: bool = field(default=True, compare=False)
     indices: bytes | None = field(default=None, compare=False, repr=False)
     written: tuple[str, ...] = field(default=(), compare=False)
 
@@ -100,7 +106,8 @@ class Rewrite(Operation):
         """The operation with the indices as they will be.
 
         Raises:
-            CommitConflictError: If an index covers only some of the fragments of a group.
+            CommitConflictError: If an index covers only some of the fragments of a group; or any of
+                them, if it needs the order and that is not kept.
             UnsupportedFeatureError: If an index does not tell what it covers.
             CorruptFileError: If the indices or deletion files are damaged.
         """
@@ -110,6 +117,8 @@ class Rewrite(Operation):
             return replace(self, indices=self._indices_of_ids(manifest), written=())
         if not self.records_moves and not manifest.index_section:
             return replace(self, indices=b"", written=())
+        if not self.keeps_order:
+            return replace(self, indices=self._untouched_indices(store, manifest), written=())
         indices, written = with_moves(store, manifest, self.moves, always=self.records_moves)
         return replace(self, indices=indices, written=written)
 
@@ -135,6 +144,15 @@ class Rewrite(Operation):
             raise InvalidInputError("new fragments have ids that are taken")
         changed = replace(manifest, fragments=tuple(fragments), index_section=self.indices)
         return _with_formats(changed, new)
+
+    def _untouched_indices(self, store: Store, manifest: Manifest) -> bytes:
+        """The indices as they are, none of which knows the rows."""
+        if Coverage(store, manifest).needs(self.moves):
+            raise CommitConflictError(
+                "rows that an index covers were put in another order; drop the index, cluster, and "
+                "create it anew"
+            )
+        return manifest.index_section
 
     def _indices_of_ids(self, manifest: Manifest) -> bytes:
         """The indices of a table whose rows keep their ids: they need no record of moves."""

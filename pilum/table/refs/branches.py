@@ -23,15 +23,13 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from pilum.errors import (
     BranchAlreadyExistsError,
     BranchNotFoundError,
-    CorruptFileError,
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
     InvalidInputError,
@@ -40,9 +38,10 @@ from pilum.errors import (
 from pilum.storage.base import Store, write_object
 from pilum.table.manifest import Manifest
 from pilum.table.names import BRANCHES_FOLDER, TABLE_FOLDERS, branch_folder
+from pilum.table.refs.branch_records import SUFFIX, Branch, branch_records, read_record
 from pilum.table.refs.clone import begin_referring, reserved, withdraw
 from pilum.table.refs.lines import MAIN, Line
-from pilum.table.refs.ref_files import encode_ref, number_in, object_in, read_ref, texts_in
+from pilum.table.refs.ref_files import encode_ref, read_ref
 from pilum.table.refs.tags import list_tags
 from pilum.table.snapshot import Snapshot
 from pilum.table.versions import latest_manifest, manifest_size
@@ -56,68 +55,7 @@ __all__ = [
     "replace_branch_metadata",
 ]
 
-_SUFFIX = ".json"
 _SEGMENT = re.compile(r"[\w.-]+")
-
-Lineage = tuple[tuple[int, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """What the record of a branch says.
-
-    Attributes:
-        parent: Name of the branch that it began on, None for the main line.
-        parent_version: Number of the version that it began with.
-        lineage: How it came from the main line: for each branch on the way the version where it
-            began, and a random id. Empty in records of old writers.
-        created_at: When it was made, UTC.
-        manifest_size: Bytes of the manifest that it began with.
-        metadata: Notes of its users.
-    """
-
-    parent: str | None
-    parent_version: int
-    lineage: Lineage
-    created_at: datetime
-    manifest_size: int
-    metadata: Mapping[str, str]
-
-    @classmethod
-    def from_json(cls, values: Any, where: str) -> Branch:
-        """Reads the content of a file.
-
-        Raises:
-            CorruptFileError: If it is not that of a branch.
-        """
-        what = "a branch"
-        values = object_in(values, what, where)
-        parent, created = values.get("parentBranch"), number_in(values, "createAt", what, where)
-        if not (parent is None or isinstance(parent, str)):
-            raise CorruptFileError(f"a branch of branch {parent!r:.50}", where)
-        try:
-            moment = datetime.fromtimestamp(created, UTC)
-        except (ValueError, OverflowError, OSError) as error:
-            raise CorruptFileError(f"a branch whose createAt is {created}", where) from error
-        return cls(
-            parent,
-            number_in(values, "parentVersion", what, where),
-            _lineage(values.get("identifier"), where),
-            moment,
-            number_in(values, "manifestSize", what, where),
-            texts_in(values, "metadata", what, where),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """The content of its file."""
-        return {
-            "parentBranch": self.parent,
-            "identifier": {"version_mapping": [list(step) for step in self.lineage]},
-            "parentVersion": self.parent_version,
-            "createAt": int(self.created_at.timestamp()),
-            "manifestSize": self.manifest_size,
-            "metadata": dict(self.metadata),
-        }
 
 
 def list_branches(root: Store) -> dict[str, Branch]:
@@ -129,13 +67,7 @@ def list_branches(root: Store) -> dict[str, Branch]:
     Raises:
         CorruptFileError: If the record of one is damaged.
     """
-    found = {}
-    for entry in root.list(BRANCHES_FOLDER):
-        name = unquote(entry.name.removesuffix(_SUFFIX))
-        if entry.name.endswith(_SUFFIX) and not _fault(name):
-            with suppress(BranchNotFoundError):  # deleted since the folder was read
-                found[name] = load_branch(root, name)
-    return dict(sorted(found.items()))
+    return dict(sorted(branch_records(root, lambda name: not _fault(name))))
 
 
 def load_branch(root: Store, name: str) -> Branch:
@@ -147,9 +79,8 @@ def load_branch(root: Store, name: str) -> Branch:
         DatasetNotFoundError: If there is no table.
         CorruptFileError: If its record is damaged.
     """
-    path = _path(_checked(name))
     try:
-        return Branch.from_json(read_ref(root, path), path)
+        return read_record(root, _path(_checked(name)))
     except NotFoundError:
         raise _not_found(root, name) from None
 
@@ -317,16 +248,4 @@ def _fault(name: Any) -> str:
 
 
 def _path(name: str) -> str:
-    return f"{BRANCHES_FOLDER}/{quote(name, safe='')}{_SUFFIX}"
-
-
-def _lineage(values: Any, where: str) -> Lineage:
-    if values is None:
-        return ()
-    try:
-        steps = [(version, number) for version, number in values["version_mapping"]]
-    except (KeyError, TypeError, ValueError):
-        steps = [(None, None)]
-    if not all(type(version) is int and isinstance(number, str) for version, number in steps):
-        raise CorruptFileError(f"a branch whose identifier is {values!r:.80}", where)
-    return tuple(steps)
+    return f"{BRANCHES_FOLDER}/{quote(name, safe='')}{SUFFIX}"

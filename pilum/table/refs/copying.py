@@ -10,7 +10,7 @@ from functools import partial
 from threading import Event
 
 from pilum.parallel import submit
-from pilum.storage.base import Ranges, Store
+from pilum.storage.base import Ranges, Store, finish_new
 
 __all__ = ["Copy", "CopyProgress", "copy_files"]
 
@@ -99,7 +99,7 @@ def _copy(copy: Copy, target: Store, stop: Event) -> int:
             size = min(_PIECE_BYTES, source.size - start)
             sink.write(source.read(Ranges.of((start, size)))[0])
         if not stop.is_set():
-            sink.finish()
+            finish_new(sink)
     finally:
         sink.abort()
         source.close()

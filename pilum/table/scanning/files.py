@@ -7,8 +7,8 @@ docs/format/table.md, "Fragments".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
 from itertools import repeat
 
 import numpy as np
@@ -93,12 +93,27 @@ class FragmentReader:
     @property
     def held_bytes(self) -> int:
         """About the memory that it takes, with its open files."""
-        files = sum(reader.held_bytes for reader in list(self._files.values()))
+        files = sum([reader.held_bytes for reader in list(self._files.values())])
         deleted = 4 * self.fragment.num_deleted_rows
         fields = _FIELD_BYTES * len(self._fields)
         return _FRAGMENT_BYTES + fields + deleted + self._lineage_bytes + files
 
-    @cached_property
+    @property
+    def group_bounds(self) -> tuple[int, ...] | None:
+        """Where the batches of the files begin, and the end; None if files have no batches.
+
+        Raises:
+            CorruptFileError: If a file contradicts the manifest.
+        """
+        first = self._open(self.fragment.files[0]) if self.fragment.files else None
+        if first is None or first.version is not FileVersion.LEGACY:
+            return None
+        from pilum.container.legacy.file import LegacyFile  # few processes ever meet one
+
+        assert isinstance(first, LegacyFile)
+        return tuple(first.metadata.batch_bounds.tolist())
+
+    @property
     def deletions(self) -> DeletionVector | None:
         """The deleted rows, None if there are none.
 
@@ -106,6 +121,10 @@ class FragmentReader:
             NotFoundError: If the deletion file is missing.
             CorruptFileError: If it is damaged.
         """
+        return self._deletions if self.fragment.deletion_file else None
+
+    @cached_property
+    def _deletions(self) -> DeletionVector | None:
         return load_deletions(self.store, self.fragment)
 
     @cached_property
@@ -193,16 +212,17 @@ class FragmentReader:
     def _make(self, field: Field) -> FieldReader:
         return field_reader(field, self._parts(field), self.num_rows)
 
-    @cached_property
-    def _columns(self) -> list[dict[FieldId, int]]:
+    @property
+    def _columns(self) -> list[Mapping[FieldId, int]]:
         """For each file, the column of each field that it holds."""
-        return [
-            dict(zip(file.fields, file.column_indices or repeat(_NO_COLUMN), strict=False))
-            for file in self.fragment.files
-        ]
+        return [_columns_of(file.fields, file.column_indices) for file in self.fragment.files]
 
     def _parts(self, field: Field) -> list[FilePart]:
         """The files that hold some of a field; of two that hold the same, the first counts."""
+        if len(self.fragment.files) == 1:
+            [file], [column_of] = self.fragment.files, self._columns
+            columns = {number: column_of[number] for number in field.ids if number in column_of}
+            return [FilePart(self._open(file), columns, file.fields)] if columns else []
         missing = set(field.ids)
         parts = []
         for file, column_of in zip(self.fragment.files, self._columns, strict=True):
@@ -225,6 +245,14 @@ class FragmentReader:
                 reader.source.path,
             )
         return reader
+
+
+@lru_cache(maxsize=64)
+def _columns_of(
+    fields: tuple[FieldId, ...], column_indices: tuple[int, ...]
+) -> Mapping[FieldId, int]:
+    """The same of most files of a table."""
+    return dict(zip(fields, column_indices or repeat(_NO_COLUMN), strict=False))
 
 
 def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:

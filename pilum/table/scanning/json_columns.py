@@ -20,6 +20,7 @@ from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.extension import (
     EXTENSION_METADATA,
     EXTENSION_NAME,
+    mentions_extensions,
     restored_batches,
     restored_schema,
     restored_table,
@@ -167,7 +168,7 @@ def _is_json(field: Field) -> bool:
 
 
 def _has_json(schema: pa.Schema) -> bool:
-    return any(map(_is_marked, schema))
+    return mentions_extensions(schema) and any(map(_is_marked, schema))
 
 
 def is_json_field(field: pa.Field) -> bool:

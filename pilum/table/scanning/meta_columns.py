@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from pilum.table.columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET, integers
 from pilum.table.row_ids.stored_sequence import CREATED_AT
 from pilum.table.scanning.files import FragmentReader
-from pilum.table.scanning.windows import MetaValues
+from pilum.table.scanning.windows import MetaValues, Window
 from pilum.table.snapshot import Snapshot
 
 __all__ = ["MetaColumns"]
 
 _SHIFT = np.uint64(32)
 _UNKNOWN_VERSION = 1
+_MAX_SIGNED_ID = (1 << 31) - 1
 
 
 class MetaColumns:
@@ -41,8 +42,14 @@ class MetaColumns:
         self._snapshot = snapshot
 
     def of(self, reader: FragmentReader) -> MetaValues:
-        """What gives the values of a column for physical rows of a fragment."""
-        return partial(self.values, reader)
+        """What gives the values of a column for a window of a fragment."""
+        return partial(self._of_window, reader)
+
+    def _of_window(self, reader: FragmentReader, name: str, window: Window) -> pa.Array:
+        if self._is_address(name) and reader.id <= _MAX_SIGNED_ID:
+            # Numbers of rows that begin elsewhere; added to others they would be copied.
+            return integers(window.wanted(int(reader.id) << 32).view(np.uint64))
+        return self.values(reader, name, window.wanted())
 
     def values(self, reader: FragmentReader, name: str, rows: NDArray[np.int64]) -> pa.Array:
         """The values of the column `name` for some physical rows of a fragment.
@@ -55,16 +62,18 @@ class MetaColumns:
     def _function(
         self, name: str
     ) -> Callable[[FragmentReader, NDArray[np.int64]], NDArray[np.generic]]:
-        is_stable = self._snapshot.has_stable_row_ids
-        if name == ROW_ADDRESS or (name == ROW_ID and not is_stable):
+        if self._is_address(name):
             return _addresses
         if name == ROW_ID:
             return _row_ids
         if name == ROW_OFFSET:
             return self._positions
-        if not is_stable:
+        if not self._snapshot.has_stable_row_ids:
             return _unknown_versions
         return _created_at if name == CREATED_AT.column else _updated_at
+
+    def _is_address(self, name: str) -> bool:
+        return name == ROW_ADDRESS or (name == ROW_ID and not self._snapshot.has_stable_row_ids)
 
     def _positions(self, reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
         deleted = reader.deletions

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +21,11 @@ from pilum.errors import InvalidInputError
 from pilum.format.blobs import materialized
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
-from pilum.parallel import submit
 from pilum.table.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
 from pilum.table.scanning.ahead import opened_ahead
 from pilum.table.scanning.blobs import materialize
 from pilum.table.scanning.files import FragmentReader
+from pilum.table.scanning.matching import matching_windows, rows_where
 from pilum.table.scanning.meta_columns import MetaColumns
 from pilum.table.scanning.windows import (
     Pending,
@@ -41,11 +40,10 @@ from pilum.table.snapshot import Snapshot
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundFilter
 
-__all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table"]
+__all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table", "scan_tables"]
 
 _BATCH_ROWS = 8192
 _FIRST_WINDOW_BATCHES = 4
-_MASK_ROWS = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
         CorruptFileError: If a file is damaged.
         FilterError: If the filter fails on a value.
     """
-    yield from batches(_tables(snapshot, options), options.batch_size or _BATCH_ROWS)
+    yield from batches(scan_tables(snapshot, options), options.batch_size or _BATCH_ROWS)
 
 
 def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
@@ -117,7 +115,7 @@ def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
     Raises:
         As `scan`.
     """
-    tables = list(_tables(snapshot, options))
+    tables = list(scan_tables(snapshot, options))
     return pa.concat_tables(tables) if tables else scan_schema(snapshot, options).empty_table()
 
 
@@ -129,8 +127,10 @@ def count_rows(snapshot: Snapshot, filter: BoundFilter | None = None) -> int:
     """
     if filter is None:
         return snapshot.num_rows
-    options = ScanOptions(columns=(ROW_ID,), filter=filter)
-    return sum(table.num_rows for table in _tables(snapshot, options))
+    tested = scan_columns(snapshot.described, filter.columns or (ROW_ID,))
+    windows = _windows(snapshot, ScanOptions(filter=filter), tested)
+    found = matching_windows(windows, tested, _arrow(snapshot, tested), filter)
+    return sum(int(mask.true_count) for _, _, mask in found)
 
 
 def _columns(snapshot: Snapshot, options: ScanOptions) -> list[ScanColumn]:
@@ -148,8 +148,12 @@ def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
     return pa.schema([column.arrow for column in columns], snapshot.schema.arrow.metadata)
 
 
-def _tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
-    """The rows of a scan, a table per window, none of them empty."""
+def scan_tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
+    """Reads a table per window, none of them empty; a fragment has one or some of them.
+
+    Raises:
+        As `scan`.
+    """
     if not options.with_payloads or snapshot.described is snapshot.schema:
         yield from (table for _, table in _given_rows(snapshot, options))
         return
@@ -192,45 +196,14 @@ def _matching_rows(
     at_hand = {column.name for column in tested}
     others = [column for column in columns if column.name not in at_hand]
     others_schema = _arrow(snapshot, others)
-    for window, pending in read_ahead(_windows(snapshot, options, [*tested, *others]), tested):
-        table = pending.table(tested_schema)
-        mask = _mask(filter, table)
-        if mask.true_count == 0:
-            continue
-        table = _filtered(table, mask)
+    windows = _windows(snapshot, options, [*tested, *others])
+    for window, full, mask in matching_windows(windows, tested, tested_schema, filter):
+        table = rows_where(full, mask)
         if others:
             rest = Pending(window.matching(mask), others)
             table = _side_by_side(table, rest.table(others_schema))
         found = pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
         yield window.source, found
-
-
-def _mask(filter: BoundFilter, table: pa.Table) -> pa.BooleanArray:
-    """Where the filter is true; threads share large tables."""
-    batches = table.to_batches(max_chunksize=_MASK_ROWS)
-    if len(batches) == 1:
-        return filter.mask(batches[0])
-    futures = [submit(partial(filter.mask, batch)) for batch in batches]
-    return pa.concat_arrays([future.result() for future in futures])
-
-
-def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
-    """The rows that match, chunk by chunk.
-
-    `Table.filter` slices the chunks of columns that are cut at different rows, and then takes
-    wrong items out of fixed-size lists of fixed-size lists (Arrow 26).
-    """
-    if mask.true_count == len(mask):
-        return table
-    columns = []
-    for column in table.columns:
-        ends = np.cumsum([0, *map(len, column.chunks)])
-        chunks = [
-            chunk.filter(mask.slice(start, len(chunk)))
-            for start, chunk in zip(ends[:-1], column.chunks, strict=True)
-        ]
-        columns.append(pa.chunked_array(chunks, column.type))
-    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +21,13 @@ from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
 from pilum.storage.ahead import at_once
-from pilum.table.columns import META_COLUMNS, integers
+from pilum.table.columns import META_COLUMNS, integers, scan_columns
 from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment
 from pilum.table.row_ids.row_id_index import row_id_index
 from pilum.table.scanning.files import FragmentReader
 from pilum.table.scanning.meta_columns import MetaColumns
+from pilum.table.scanning.take_small import are_small, rows_of_small
 from pilum.table.snapshot import Snapshot
 
 __all__ = [
@@ -39,8 +41,13 @@ __all__ = [
 
 _SHIFT = np.uint64(32)
 _ROW_MASK = np.uint64(0xFFFF_FFFF)
+_SEVERAL = 4
+"""From this number of small neighbours on, they are read together."""
 _MANY_VALUES = 4096
 """From this number of rows x columns on, decoding is worth more than one thread."""
+
+
+_Part = tuple[FragmentReader, NDArray[np.int64]]
 
 
 def take(
@@ -185,15 +192,8 @@ def _take(
     names, schema = _projection(snapshot, columns)
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
-    meta = MetaColumns(snapshot)
-    tables = at_once(
-        snapshot.store,
-        [
-            partial(_fragment_rows, reader, rows, names, schema, meta)
-            for reader, rows in _by_fragment(snapshot, distinct)
-        ],
-    )
     arrow = _arrow(names, schema)
+    tables = _fragments_rows(snapshot, _by_fragment(snapshot, distinct), names, schema, arrow)
     table = pa.concat_tables(tables) if tables else arrow.empty_table()
     return table if back is None else _reordered(table, integers(back))
 
@@ -223,14 +223,14 @@ def _projection(snapshot: Snapshot, columns: Iterable[str] | None) -> tuple[list
 
 
 def _arrow(names: list[str], schema: Schema) -> pa.Schema:
+    if names == schema.names:
+        return schema.arrow
     stored = {field.name: field.arrow for field in schema.fields}
     fields = [stored.get(name) or pa.field(name, pa.uint64()) for name in names]
     return pa.schema(fields, schema.arrow.metadata)
 
 
-def _by_fragment(
-    snapshot: Snapshot, addresses: NDArray[np.uint64]
-) -> list[tuple[FragmentReader, NDArray[np.int64]]]:
+def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> list[_Part]:
     """Rows of each fragment, both ascending."""
     by_id: dict[int, Fragment] = {f.id: f for f in snapshot.manifest.fragments}
     if len(by_id) < len(snapshot.manifest.fragments):
@@ -241,7 +241,7 @@ def _by_fragment(
     ids = (addresses >> _SHIFT).astype(np.int64)
     rows = (addresses & _ROW_MASK).astype(np.int64)
     cuts = np.flatnonzero(np.diff(ids)) + 1
-    groups: list[tuple[FragmentReader, NDArray[np.int64]]] = []
+    groups: list[_Part] = []
     for part_ids, part in zip(np.split(ids, cuts), np.split(rows, cuts), strict=True):
         if len(part) == 0:
             continue
@@ -253,6 +253,25 @@ def _by_fragment(
             )
         groups.append((FragmentReader.of(snapshot.session, snapshot.store, fragment), part))
     return groups
+
+
+def _fragments_rows(
+    snapshot: Snapshot, parts: list[_Part], names: list[str], schema: Schema, arrow: pa.Schema
+) -> list[pa.Table]:
+    """A table per fragment."""
+    meta = MetaColumns(snapshot)
+    tables: list[pa.Table] = []
+    for small, group in groupby(parts, lambda part: are_small(part[0])):
+        neighbours = list(group)
+        if small and len(neighbours) >= _SEVERAL:
+            columns = scan_columns(schema, names)
+            tables += rows_of_small(neighbours, columns, arrow, meta)
+        else:
+            tables += at_once(
+                snapshot.store,
+                [partial(_fragment_rows, *part, names, schema, meta) for part in neighbours],
+            )
+    return tables
 
 
 def _fragment_rows(

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.blocks import truths
 from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.encodings.dictionary_arrays import join_arrays
 from pilum.format.rows import RowRanges
@@ -45,13 +46,15 @@ _TASK_BYTES = 512 * 1024
 _BYTES_AHEAD = 2 * _TASK_BYTES
 _REMOTE_BYTES_AHEAD = 64 * 1024 * 1024
 """What a network brings while one request waits."""
+_THREAD_BYTES = 16 * 1024
+"""Threads would only wait for each other where segments in memory are on average smaller."""
 _TINY_VALUES = 1024
 _TINY_VALUE_BYTES = 64
 _FEW = 0.05
 """Below this share of wanted rows, single ones are read instead of all chunks of a window."""
 
 
-MetaValues = Callable[[str, NDArray[np.int64]], pa.Array]
+MetaValues = Callable[[str, "Window"], pa.Array]
 """Values of a column that no file has, by its name, for physical rows."""
 
 
@@ -89,20 +92,20 @@ class Window:
         """How many rows are wanted."""
         return self.rows.num_rows if self.kept is None else int(self.kept.true_count)
 
-    def wanted(self) -> NDArray[np.int64]:
-        """The rows that are wanted."""
+    def wanted(self, first: int = 0) -> NDArray[np.int64]:
+        """The rows that are wanted, where row 0 of the fragment is called `first`."""
         if self.kept is None:
-            return self.rows.rows()
-        kept = np.flatnonzero(self.kept.to_numpy(zero_copy_only=False))
+            return self.rows.rows(first)
+        kept = np.flatnonzero(truths(self.kept))
         one_range = len(self.rows.bounds) == 1
-        return kept + self.rows.bounds[0, 0] if one_range else self.rows.rows()[kept]
+        return kept + (self.rows.bounds[0, 0] + first) if one_range else self.rows.rows(first)[kept]
 
     def matching(self, mask: pa.BooleanArray) -> Window:
         """Fewer rows: of those that are wanted the ones for which `mask` is true."""
         if self.kept is None:
             return replace(self, kept=mask).lean()
-        kept = self.kept.to_numpy(zero_copy_only=False).copy()
-        kept[kept] = mask.to_numpy(zero_copy_only=False)
+        kept = truths(self.kept)
+        kept[kept] = truths(mask)
         return replace(self, kept=bit_mask(kept)).lean()
 
     def lean(self) -> Window:
@@ -125,6 +128,12 @@ class _Task:
     @property
     def has_started(self) -> bool:
         return self._future is not None or self._arrays is not None
+
+    @property
+    def is_for_threads(self) -> bool:
+        """Whether there is more to read or decode than one step of Python after the other."""
+        is_much = self.size_bytes >= len(self.segments) * _THREAD_BYTES
+        return is_much or not all(segment.is_in_memory for segment, _ in self.segments)
 
     def start(self) -> Future[list[pa.Array]]:
         """Hands it out, unless it is; no segment may follow."""
@@ -169,12 +178,15 @@ class _Tasks:
         task.segments.append((segment, kept))
         task.size_bytes += size_bytes
         if task.size_bytes >= _TASK_BYTES:
-            task.start()
+            self._has_others = True
+            self._last = _Task(self._is_remote)
+            if task.is_for_threads:
+                task.start()
         return task, len(task.segments) - 1
 
     def flush(self) -> None:
         """Hands out what is left, unless it is all there is and waiting for it would be as long."""
-        is_worth_it = self._has_others or self._is_remote
+        is_worth_it = self._is_remote or (self._has_others and self._last.is_for_threads)
         if self._last.segments and not self._last.has_started and is_worth_it:
             self._last.start()
 
@@ -229,7 +241,7 @@ class Pending:
         for column, places in zip(self._columns, self._places, strict=True):
             if places is None:
                 assert self._window.meta is not None
-                own = [self._window.meta(column.name, self._window.wanted())]
+                own = [self._window.meta(column.name, self._window)]
             else:
                 own = [column.pick(task.arrays()[place]) for task, place in places]
             arrays.append(pa.chunked_array(own, column.arrow.type))

@@ -132,7 +132,13 @@ def rewrite_all(
 
 
 def commit_moves(
-    store: Store, read_version: int, moves: Sequence[Move], *, records_moves: bool
+    store: Store,
+    read_version: int,
+    moves: Sequence[Move],
+    *,
+    records_moves: bool,
+    keeps_order: bool = True,
+    uuid: str | None = None,
 ) -> Manifest:
     """Publishes moves as one version, behind one that reserves ids.
 
@@ -141,9 +147,12 @@ def commit_moves(
         read_version: The version that has the old fragments.
         moves: All that is to be committed.
         records_moves: Whether to record the moves even if no index needs it yet.
+        keeps_order: Whether the rows of a move are in the order that they had.
+        uuid: Of the transaction; a new one if None.
 
     Raises:
-        CommitConflictError: If others changed the fragments, or all columns, meanwhile.
+        CommitConflictError: If others changed the fragments, or all columns, meanwhile; or if an
+            index needs the order of rows and it is not kept.
         CommitContentionError: If every attempt lost against another commit.
     """
     num_new = sum(len(move.new) for move in moves)
@@ -156,7 +165,9 @@ def commit_moves(
             replace(move, new=tuple(replace(one, id=FragmentId(next(ids))) for one in move.new))
             for move in moves
         )
-    return commit(store, Transaction(read_version, Rewrite(numbered, records_moves)))
+    operation = Rewrite(numbered, records_moves, keeps_order)
+    transaction = Transaction(read_version, operation)
+    return commit(store, replace(transaction, uuid=uuid or transaction.uuid))
 
 
 def discard_moves(store: Store, moves: Iterable[Move]) -> None:

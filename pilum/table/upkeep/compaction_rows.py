@@ -9,7 +9,7 @@ hand, or one that is larger.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -25,8 +25,8 @@ from pilum.format.schema import Field, Schema
 from pilum.table.fragment import Fragment
 from pilum.table.scanning.blobs import payloads
 from pilum.table.scanning.files import FragmentReader
-from pilum.table.scanning.scan import ScanOptions, scan
-from pilum.table.scanning.windows import joined_batch
+from pilum.table.scanning.scan import ScanOptions, scan, scan_tables
+from pilum.table.scanning.windows import batches, joined_batch
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 
@@ -67,7 +67,7 @@ def live_rows(
         session=Session(metadata_cache_size_bytes=_SESSION_BYTES),
     )
     if snapshot.described is snapshot.schema:
-        yield from gathered(scan(part, ScanOptions(batch_size=batch_size)))
+        yield from gathered(scan_tables(part, ScanOptions(batch_size=batch_size)), batch_size)
         return
     for fragment in fragments:
         options = ScanOptions(batch_size=batch_size, fragment_ids=(int(fragment.id),))
@@ -76,36 +76,42 @@ def live_rows(
             yield from with_payloads(home, snapshot.schema, batch)
 
 
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches: what is done per batch costs more than copying tiny ones.
+def gathered(tables: Iterable[pa.Table], batch_size: int | None) -> Iterator[pa.RecordBatch]:
+    """Batches of tables: what is done per batch costs more than copying tiny ones.
 
     Args:
-        batches: Of one schema, not empty.
+        tables: Of one schema, not empty.
+        batch_size: Rows of a batch; None for the default. Only batches of small tables have more.
     """
-    waiting: list[pa.RecordBatch] = []
+    size = batch_size or _GATHERED_ROWS
+    waiting: list[pa.Table] = []
     num_rows = num_bytes = 0
-    for batch in batches:
-        waiting.append(batch)
-        num_rows += batch.num_rows
-        num_bytes += batch.nbytes
-        if num_rows >= _GATHERED_ROWS or num_bytes >= _GATHERED_BYTES:
+    for table in tables:
+        is_small = table.num_rows < size
+        if is_small:
+            waiting.append(table)
+            num_rows += table.num_rows
+            num_bytes += table.nbytes
+        if not is_small or num_rows >= _GATHERED_ROWS or num_bytes >= _GATHERED_BYTES:
             yield from _joined(waiting)
             waiting, num_rows, num_bytes = [], 0, 0
+        if not is_small:
+            yield from batches([table], size)
     yield from _joined(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _joined(tables: list[pa.Table]) -> list[pa.RecordBatch]:
     """One batch of all, if there are any and their dictionaries go together."""
-    if len(batches) < 2:
-        return batches
+    if not tables:
+        return []
     try:
-        return [joined_batch(pa.Table.from_batches(batches))]
+        return [joined_batch(pa.concat_tables(tables))]
     except UnsupportedTypeError:
-        return batches
+        return [joined_batch(table) for table in tables]
 
 
 def with_payloads(
-    home: FragmentReader, schema: Schema, batch: pa.RecordBatch
+    home: FragmentReader, schema: Schema, batch: pa.RecordBatch, written: Collection[str] = ()
 ) -> Iterator[pa.RecordBatch]:
     """The rows with payloads in place of descriptors, a part of them at a time.
 
@@ -113,6 +119,7 @@ def with_payloads(
         home: The fragment that they are of.
         schema: Of the table.
         batch: All columns, as a scan gives them.
+        written: Names of columns that have the form that is written.
 
     Yields:
         Batches of `written_schema`.
@@ -121,19 +128,19 @@ def with_payloads(
         CorruptFileError: If a file is damaged.
         UnsupportedFeatureError: If blobs refer to a base path.
     """
-    if batch.num_rows > 1 and _payload_bytes(schema, batch) > _PAYLOAD_BYTES:
+    if batch.num_rows > 1 and _payload_bytes(schema, batch, written) > _PAYLOAD_BYTES:
         half = batch.num_rows // 2
-        yield from with_payloads(home, schema, batch.slice(0, half))
-        yield from with_payloads(home, schema, batch.slice(half))
+        yield from with_payloads(home, schema, batch.slice(0, half), written)
+        yield from with_payloads(home, schema, batch.slice(half), written)
         return
     columns = [
-        map_blobs(field, column, partial(_given, home))
+        column if field.name in written else map_blobs(field, column, partial(_given, home))
         for field, column in zip(schema.fields, batch.columns, strict=True)
     ]
     yield pa.RecordBatch.from_arrays(columns, schema=given(schema).arrow)
 
 
-def _payload_bytes(schema: Schema, batch: pa.RecordBatch) -> int:
+def _payload_bytes(schema: Schema, batch: pa.RecordBatch, written: Collection[str]) -> int:
     total = 0
 
     def add(field: Field, descriptors: pa.Array) -> pa.Array:
@@ -144,7 +151,8 @@ def _payload_bytes(schema: Schema, batch: pa.RecordBatch) -> int:
         return descriptors
 
     for field, column in zip(schema.fields, batch.columns, strict=True):
-        map_blobs(field, column, add)
+        if field.name not in written:
+            map_blobs(field, column, add)
     return total
 
 

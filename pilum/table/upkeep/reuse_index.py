@@ -35,7 +35,7 @@ from pilum.table.manifest_file import decode_message
 from pilum.table.names import index_folder
 from pilum.table.places import index_place
 
-__all__ = ["Coverage", "Move", "with_moves"]
+__all__ = ["Coverage", "Move", "load_moves", "with_moves"]
 
 _NAME = "__lance_frag_reuse"
 _SYSTEM_PREFIX = "__lance_"
@@ -73,7 +73,7 @@ class Coverage:
                 "no rows can be moved; drop the indices first"
             )
         self.section = table_pb2.IndexSection.FromString(manifest.index_section)
-        self.versions = _load_versions(store, self.section)
+        self.versions = load_moves(store, self.section) or []
         moves = [
             (BitMap(one.id for one in group.old_fragments), [one.id for one in group.new_fragments])
             for version in self.versions
@@ -143,7 +143,14 @@ def with_moves(
     return data, written
 
 
-def _load_versions(store: Store, section: table_pb2.IndexSection) -> list[_Details.Version]:
+def load_moves(
+    store: Store, section: table_pb2.IndexSection
+) -> list[reuse_pb2.FragmentReuseIndexDetails.Version] | None:
+    """What compactions wrote down of moved rows, the oldest first; None if there is no such index.
+
+    Raises:
+        CorruptFileError: If it is damaged.
+    """
     for index in section.indices:
         if index.name == _NAME:
             where = f"index {_NAME}"
@@ -157,7 +164,7 @@ def _load_versions(store: Store, section: table_pb2.IndexSection) -> list[_Detai
             if len(data) != place.size:
                 raise CorruptFileError(f"expected {place.size} bytes, found {len(data)}", path)
             return list(decode_message(_Details.Content, data, path).versions)
-    return []
+    return None
 
 
 def _known(index: table_pb2.IndexMetadata) -> BitMap:

@@ -16,88 +16,53 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
+from functools import partial
 
 from pilum.container.open import open_file
-from pilum.errors import CorruptFileError, NotFoundError, PilumError
-from pilum.format.pb import table_pb2
+from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, PilumError
+from pilum.format.pb import table_pb2, transaction_pb2
+from pilum.format.schema import Field
 from pilum.storage.base import Entry, Store
 from pilum.table.counted import with_counted_rows
 from pilum.table.deletions.deletion_bytes import load_deletions
 from pilum.table.features import Feature
 from pilum.table.fragment import DataFile, Fragment
 from pilum.table.manifest import Manifest
-from pilum.table.manifest_file import load_manifest, load_manifest_and_transaction
+from pilum.table.manifest_file import (
+    decode_message,
+    load_manifest,
+    load_manifest_and_transaction,
+)
 from pilum.table.names import (
     DATA_FOLDER,
     VERSIONS_FOLDER,
     ManifestName,
+    branch_folder,
     data_path,
     is_detached_name,
     manifest_names,
     transaction_path,
 )
 from pilum.table.places import data_file_place, own_store, with_bases
-from pilum.table.refs.tags import list_tags
+from pilum.table.refs.lines import Line
 from pilum.table.row_ids.row_id_index import row_id_index
+from pilum.table.scanning.files import FragmentReader
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 from pilum.table.upkeep.compaction_rows import live_rows
+from pilum.table.upkeep.faults import Fault, FaultKind, Findings
 from pilum.table.upkeep.owned_files import index_folder_of, owned_files, references
+from pilum.table.upkeep.verify_refs import branch_names, newest_readable, reference_faults
 from pilum.table.versions import latest_manifest, list_manifests
 
-__all__ = ["Fault", "FaultKind", "Findings", "decode_fragment", "verify"]
+__all__ = ["Fault", "FaultKind", "Findings", "check_fragment", "decode_fragment", "verify"]
 
 _FIRST_SIZED = (0, 3)
 _CACHE_BYTES = 16 * 1024 * 1024
 _NO_BYTES = 0
 
 OnRows = Callable[[int], None]
-
-
-class FaultKind(Enum):
-    """What is wrong with a file."""
-
-    MISSING = "missing"
-    DAMAGED = "damaged"
-    ORPHANED = "orphaned"
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One file that is not as it should be.
-
-    Attributes:
-        kind: What is wrong.
-        path: Below the root of the table.
-        size: Bytes that it has; 0 if it is missing.
-        version: A version that refers to it; None for orphans.
-        what: In words.
-    """
-
-    kind: FaultKind
-    path: str
-    size: int
-    version: int | None
-    what: str
-
-
-@dataclass
-class Findings:
-    """What a check saw.
-
-    Attributes:
-        versions: Number of versions that were looked at.
-        files: Number of files that they refer to.
-        size: Bytes of those that are there.
-        faults: What is wrong.
-    """
-
-    versions: int = 0
-    files: int = 0
-    size: int = 0
-    faults: list[Fault] = field(default_factory=list)
 
 
 def verify(
@@ -143,12 +108,28 @@ def decode_fragment(
     return None
 
 
+def check_fragment(snapshot: Snapshot, fragment: Fragment) -> list[Fault]:
+    """What is wrong with the files of one fragment of a version."""
+    return _Check(snapshot).fragment(fragment)
+
+
 def _path_of(fragment: Fragment) -> str:
     return data_path(fragment.files[0].path) if fragment.files else DATA_FOLDER
 
 
+def _place_of(file: DataFile) -> str:
+    if file.base_id is None:
+        return data_path(file.path)
+    return f"{file.path} of base path {file.base_id}"
+
+
 class _Check:
-    """The state of one check."""
+    """The state of one check.
+
+    Attributes:
+        paths: Files that were looked for.
+        sizes: Bytes of those that are there.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -156,24 +137,30 @@ class _Check:
         self._session = Session(_NO_BYTES, _CACHE_BYTES)  # no index is asked for twice
         self._found = Findings()
         latest_manifest(self._store)  # finishes one that an external store has decided about
-        self._sizes = {file.path: file.size for file in owned_files(self._store)}
+        self.sizes = {file.path: file.size for file in owned_files(self._store)}
         self._listed = {entry.name: entry for entry in self._store.list(VERSIONS_FOLDER)}
         self._seen: set[object] = set()
-        self._paths: set[str] = set()
+        self.paths: set[str] = set()
 
     def run(self, *, deep: bool, all_versions: bool, on_rows: OnRows) -> Findings:
         for name in self._names():
             if all_versions or name.version == self._snapshot.manifest.version:
                 self._check_version(name)
         if all_versions:
-            self._check_tags()
+            self._check_references()
             self._look_for_orphans()
         if deep:
             for fragment in self._snapshot.manifest.fragments:
                 self._decode(fragment, on_rows)
-        self._found.files = len(self._paths)
-        self._found.size = sum(self._sizes.get(path, 0) for path in self._paths)
+        self._found.files = len(self.paths)
+        self._found.size = sum(self.sizes.get(path, 0) for path in self.paths)
         return self._found
+
+    def fragment(self, fragment: Fragment) -> list[Fault]:
+        """What is wrong with one fragment."""
+        snapshot = self._snapshot
+        self._check_fragment(snapshot.store, fragment, snapshot.manifest.version)
+        return self._found.faults
 
     def _names(self) -> list[ManifestName]:
         try:
@@ -185,8 +172,8 @@ class _Check:
 
     def _check_version(self, name: ManifestName) -> None:
         self._found.versions += 1
-        self._paths.add(name.path)
-        self._sizes[name.path] = self._entry(name).size
+        self.paths.add(name.path)
+        self.sizes[name.path] = self._entry(name).size
         try:
             manifest = load_manifest(self._store, name.path)
             _, transaction = load_manifest_and_transaction(self._store, name.path)
@@ -198,16 +185,25 @@ class _Check:
             self._fault(FaultKind.DAMAGED, name.path, name.version, what)
         if contradiction := manifest.contradiction:
             self._fault(FaultKind.DAMAGED, name.path, name.version, contradiction)
-        if manifest.transaction_file and transaction is None:
-            self._require(transaction_path(manifest.transaction_file), None, name.version)
+        self._check_transaction(manifest, transaction is not None)
         self._check_indices(manifest)
         store = with_bases(self._store, manifest.base_paths)
         with suppress(PilumError, OSError):  # files say below what is wrong with them
             manifest = with_counted_rows(store, manifest, self._session)
+        fields = Snapshot(store, manifest, self._session).described.fields
         for fragment in manifest.fragments:
             self._check_fragment(store, fragment, name.version)
+            self._check_columns(store, fragment, fields, name.version)
         if manifest.reader_flags & Feature.STABLE_ROW_IDS:
             self._check_row_ids(Snapshot(store, manifest, self._session), name)
+
+    def _check_transaction(self, manifest: Manifest, is_inside: bool) -> None:
+        """The file of a transaction; who has it inside of the manifest can do without."""
+        if not manifest.transaction_file:
+            return
+        path = transaction_path(manifest.transaction_file)
+        if (path in self.sizes or not is_inside) and self._require(path, None, manifest.version):
+            self._try(path, manifest.version, lambda: _parse_transaction(self._store, path))
 
     def _check_row_ids(self, snapshot: Snapshot, name: ManifestName) -> None:
         try:
@@ -223,7 +219,8 @@ class _Check:
         for index in section.indices:
             for file in () if index.HasField("base_id") else index.files:
                 path = f"{index_folder_of(index)}/{file.path}"
-                self._require(path, file.size_bytes or None, manifest.version)
+                if self._require(path, file.size_bytes or None, manifest.version):
+                    self._try(path, manifest.version, partial(_check_index_file, self._store, path))
 
     def _check_fragment(self, store: Store, fragment: Fragment, version: int) -> None:
         for file in fragment.files:
@@ -243,6 +240,19 @@ class _Check:
         elif self._require(path, None, version):
             self._try(path, version, lambda: load_deletions(store, fragment))
 
+    def _check_columns(
+        self, store: Store, fragment: Fragment, fields: tuple[Field, ...], version: int
+    ) -> None:
+        """What files say of their columns: places in the file, and as many rows as there are."""
+        paths = {_place_of(file) for file in fragment.files}
+        key = (fragment.files, fragment.physical_rows, *(field.ids for field in fields))
+        if key in self._seen or any(fault.path in paths for fault in self._found.faults):
+            return
+        self._seen.add(key)
+        reader = FragmentReader(self._session, store, fragment)
+        place = _place_of(fragment.files[0]) if fragment.files else DATA_FOLDER
+        self._try(place, version, lambda: reader.fields(fields))
+
     def _check_data_file(
         self, store: Store, fragment: Fragment, file: DataFile, version: int
     ) -> None:
@@ -251,7 +261,7 @@ class _Check:
         is_legacy = (file.major, file.minor) < _FIRST_SIZED
         size = None if is_legacy else file.size_bytes
         if file.base_id is not None:
-            place = f"{file.path} of base path {file.base_id}"
+            place = _place_of(file)
             self._try(place, version, lambda: _check_end(store, fragment, file, size))
         elif self._require(path, size, version):
             self._try(path, version, lambda: _check_end(store, fragment, file, None))
@@ -265,17 +275,27 @@ class _Check:
         if fault is not None:
             self._fault(fault.kind, path, fault.version, fault.what)
 
-    def _check_tags(self) -> None:
-        known = {name.version for name in self._names()}
-        try:
-            tags = list_tags(self._store)
-        except CorruptFileError as error:
-            self._fault(FaultKind.DAMAGED, "_refs/tags", None, str(error))
+    def _check_references(self) -> None:
+        """Tags and branches, if this is the main line."""
+        if self._snapshot.manifest.branch is not None:
             return
-        for name, tag in tags.items():
-            if tag.branch is None and tag.version not in known:
-                what = f"tag {name!r} names version {tag.version}, which does not exist"
-                self._fault(FaultKind.MISSING, f"_refs/tags/{name}.json", None, what)
+        line = Line(self._store, None, self._store)
+        self._found.faults.extend(reference_faults(line))
+        for name in branch_names(self._store):
+            with suppress(InvalidInputError):  # no branch can have this name
+                self._check_branch(line.other(name).store, f"{branch_folder(name)}/")
+
+    def _check_branch(self, store: Store, prefix: str) -> None:
+        readable = newest_readable(store)
+        if readable is None:
+            return  # its record was said to name no version, or all manifests are damaged
+        snapshot = Snapshot(store, load_manifest(store, readable.path), self._session)
+        check = _Check(snapshot)
+        found = check.run(deep=False, all_versions=True, on_rows=lambda num_rows: None)
+        self._found.versions += found.versions
+        self._found.faults += [replace(one, path=prefix + one.path) for one in found.faults]
+        self.paths |= {prefix + path for path in check.paths}
+        self.sizes |= {prefix + path: size for path, size in check.sizes.items()}
 
     def _look_for_orphans(self) -> None:
         keys: set[str] = set()
@@ -301,10 +321,10 @@ class _Check:
 
     def _require(self, path: str, size: int | None, version: int) -> bool:
         """Whether a file is there, with its size."""
-        if path in self._paths:
+        if path in self.paths:
             return False  # it was looked at for another version
-        self._paths.add(path)
-        found = self._sizes.get(path)
+        self.paths.add(path)
+        found = self.sizes.get(path)
         if found is None:
             self._fault(FaultKind.MISSING, path, version, "there is no such file")
             return False
@@ -323,13 +343,27 @@ class _Check:
             self._fault(FaultKind.DAMAGED, path, version, str(error))
 
     def _fault(self, kind: FaultKind, path: str, version: int | None, what: str) -> None:
-        size = self._sizes.get(path, 0)
+        size = self.sizes.get(path, 0)
         self._found.faults.append(Fault(kind, path, size, version, what))
 
     def _entry(self, name: ManifestName) -> Entry:
         file_name = name.path.rpartition("/")[2]
         found = self._listed.get(file_name)
         return found or next(one for one in self._store.list("") if one.name == file_name)
+
+
+def _parse_transaction(store: Store, path: str) -> None:
+    decode_message(transaction_pb2.Transaction, store.read(path), path)
+
+
+def _check_index_file(store: Store, path: str) -> None:
+    """Opens a file of an index, if it is a Lance file."""
+    if path.endswith(".lance"):
+        source = store.source(path)
+        try:
+            open_file(source)
+        finally:
+            source.close()
 
 
 def _check_end(store: Store, fragment: Fragment, file: DataFile, size: int | None) -> None:

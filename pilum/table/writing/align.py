@@ -64,7 +64,8 @@ class Alignment:
                 f"expected a batch with the columns {self.schema.names}, found {batch.schema.names}"
             )
         columns = [
-            _conform(column, field) for column, field in zip(batch.columns, fields, strict=True)
+            column if field.takes(column) else _conform(column, field)
+            for column, field in zip(batch.columns, fields, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
 

@@ -17,12 +17,19 @@ import pyarrow.types as pt
 
 from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
-from pilum.errors import SchemaMismatchError
-from pilum.format.blobs import BLOB_V2
+from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.blobs import BLOB_V2, GIVEN_V2
+from pilum.format.extension import EXTENSION_NAME, stored_metadata
 from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
 from pilum.table.scanning.blobs import BlobPlace, object_at, read_places
 
-__all__ = ["blob_field", "ingested_batches", "schema_with_blobs_v2", "with_blobs_v2"]
+__all__ = [
+    "blob_field",
+    "ingested_batches",
+    "schema_with_blobs_v2",
+    "with_all_members",
+    "with_blobs_v2",
+]
 
 _BLOB = b"lance-encoding:blob"
 _EXTENSION_NAME = b"ARROW:extension:name"
@@ -32,6 +39,8 @@ _MEMBERS = {
     "position": pa.uint64(),
     "size": pa.uint64(),
 }
+_WHOLE = pa.struct([member.arrow for member in GIVEN_V2])
+_OTHERS = [member.arrow_type for member in GIVEN_V2[1:]]
 _SHORT = pa.struct({name: _MEMBERS[name] for name in ("data", "uri")})
 
 
@@ -65,6 +74,46 @@ def with_blobs_v2(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     if schema.equals(reader.schema, check_metadata=True):
         return reader
     return pa.RecordBatchReader.from_batches(schema, _batches(reader, schema))
+
+
+def with_all_members(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Brings blobs of version 2 on top of rows to the form with all four members.
+
+    Raises:
+        InvalidInputError: While it is read, if a blob is given by a URI.
+    """
+    schema = pa.schema([_whole(field) for field in reader.schema], reader.schema.metadata)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            columns = [
+                _with_members(column, field.name) if _is_blob_v2(field) else column
+                for field, column in zip(reader.schema, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _is_blob_v2(field: pa.Field) -> bool:
+    return bool(stored_metadata(field).get(EXTENSION_NAME) == BLOB_V2)
+
+
+def _whole(field: pa.Field) -> pa.Field:
+    if not _is_blob_v2(field):
+        return field
+    metadata = {**(field.metadata or {}), _EXTENSION_NAME: BLOB_V2}
+    return pa.field(field.name, _WHOLE, field.nullable, metadata)
+
+
+def _with_members(blobs: pa.Array, name: str) -> pa.Array:
+    if isinstance(blobs, pa.ExtensionArray):
+        blobs = blobs.storage
+    if blobs.field("uri").null_count < len(blobs):
+        raise InvalidInputError(f"column {name!r}: blobs of a merge are given as bytes, not by URI")
+    children = [blobs.field("data"), *(pa.nulls(len(blobs), kind) for kind in _OTHERS)]
+    mask = blobs.is_null() if blobs.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(_WHOLE), mask=mask)
 
 
 def ingested_batches(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

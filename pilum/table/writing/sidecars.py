@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
-from pilum.storage.base import Sink, Store
+from pilum.storage.base import Sink, Store, finish_new
 from pilum.table.names import DATA_FOLDER, data_path, sidecar_beside
 
 __all__ = ["SidecarFiles", "delete_data_file", "delete_with_sidecars", "discard_file"]
@@ -78,7 +78,7 @@ class SidecarFiles:
         number, sink = self._new()
         try:
             sink.write(data)
-            sink.finish()
+            finish_new(sink)
         except BaseException:
             sink.abort()
             raise
@@ -101,7 +101,7 @@ class SidecarFiles:
     def finish(self) -> None:
         """Finishes the packed file that is open, if one is."""
         if self._pack:
-            self._pack[1].finish()
+            finish_new(self._pack[1])
             self._pack = None
 
     def abort(self) -> None:

@@ -26,7 +26,7 @@ from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
-from pilum.storage.finishing import Finishing
+from pilum.storage.finishing import MOST_BYTES, Finishing
 from pilum.table.fragment import DataFile, Fragment, FragmentId
 from pilum.table.names import new_data_file_name
 from pilum.table.writing.sidecars import SidecarFiles, delete_with_sidecars
@@ -52,6 +52,7 @@ class WriteOptions:
             when it has grown to this size.
         allow_uris: Whether blobs may refer to places outside of the table.
         targets: Where the files go, in turn; the table's own folder if there are none.
+        unfinished_bytes: What full files may still have in memory, on the way to an object store.
     """
 
     max_rows_per_file: int = 1024 * 1024
@@ -62,6 +63,7 @@ class WriteOptions:
     pack_bytes: int = 1 << 30
     allow_uris: bool = False
     targets: tuple[Target, ...] = ()
+    unfinished_bytes: int = MOST_BYTES
 
     def __post_init__(self) -> None:
         for name in ("max_rows_per_file", "max_bytes_per_file", "pack_bytes"):
@@ -115,7 +117,7 @@ class _RollingWriter:
         self._schema = schema
         self._options = options
         self._targets = cycle(options.targets or (Target(store),))
-        self._finishing = Finishing()
+        self._finishing = Finishing(options.unfinished_bytes)
         self._written: list[tuple[Target, str]] = []
         self._fragments: list[Fragment] = []
         self._file: DataFileWriter | None = None

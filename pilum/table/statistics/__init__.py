@@ -1,0 +1,1 @@
+"""What the columns of a table hold: counts, bounds, how many values differ."""

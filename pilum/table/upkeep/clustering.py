@@ -1,0 +1,46 @@
+"""What a clustering asks of a table: its rows are written again in another order.
+
+    rows with ids that last    ids and versions go along; indices of ids know the rows as before
+    other rows                 nothing tells where they went, so no index may know them
+
+Source: docs/format/table.md, "Compaction".
+"""
+
+from __future__ import annotations
+
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.format.blobs import has_blobs
+from pilum.table.operations.indices import with_rewritten_fragments
+from pilum.table.snapshot import Snapshot
+from pilum.table.upkeep.reuse_index import Coverage, Move
+
+__all__ = ["require_clusterable"]
+
+
+def require_clusterable(snapshot: Snapshot) -> None:
+    """Refuses what would only fail at the commit, before any work is done.
+
+    Raises:
+        UnsupportedFeatureError: If the table has columns of blobs, an index of rows without stable
+            ids, one that covers only some of the fragments, or what this library cannot write.
+        CorruptFileError: If the indices are damaged.
+    """
+    manifest, store = snapshot.manifest, snapshot.store
+    where = f"{store.uri}, version {manifest.version}"
+    manifest.require_continuable(where)
+    if blobs := [field.name for field in manifest.schema.fields if has_blobs(field)]:
+        raise UnsupportedFeatureError(f"{where}: columns of blobs cannot be clustered: {blobs}")
+    if not snapshot.has_stable_row_ids:
+        if Coverage(store, manifest).needs([Move(manifest.fragments, ())]):
+            raise UnsupportedFeatureError(
+                f"{where}: an index knows rows by where they are, and they would be elsewhere; "
+                "drop the indices and create them anew afterwards, or use stable row ids"
+            )
+        return
+    ids = [int(fragment.id) for fragment in manifest.fragments]
+    try:
+        with_rewritten_fragments(manifest.index_section, [(ids, [])], stable_row_ids=True)
+    except InvalidInputError as error:
+        raise UnsupportedFeatureError(
+            f"{where}: {error}; complete the index first, or drop it"
+        ) from error

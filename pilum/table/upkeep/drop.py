@@ -1,0 +1,48 @@
+"""Dropping a table: its newest manifests go first, so that no reader sees half of one version."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+from pilum.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
+from pilum.storage.around import StoreAround
+from pilum.storage.base import Store
+from pilum.storage.local import LocalStore
+from pilum.table.commits.commit_handler import ConditionalPut, handler_of
+from pilum.table.refs.lines import Line
+from pilum.table.versions import latest_manifest, list_manifests
+
+__all__ = ["drop_table", "paths_below"]
+
+
+def drop_table(store: Store) -> None:
+    """Deletes a table and whatever else is in its folder; files in base paths stay.
+
+    Raises:
+        DatasetNotFoundError: If there is no table; other folders are never touched.
+        InvalidInputError: If this is a branch of a table.
+        UnsupportedFeatureError: If an external store holds its versions.
+    """
+    if latest_manifest(store) is None:
+        raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+    if Line.at(store).branch is not None:
+        raise InvalidInputError(f"{store.uri} is a branch: use `branches.delete` of the table")
+    if not isinstance(handler_of(store), ConditionalPut):
+        raise UnsupportedFeatureError(f"{store.uri}: an external store holds its versions")
+    for name in reversed(list_manifests(store)):
+        store.delete(name.path)
+    for path in list(paths_below(store, "")):
+        store.delete(path)
+    while isinstance(store, StoreAround):
+        store = store.own
+    if isinstance(store, LocalStore):  # only file systems have folders without files
+        shutil.rmtree(store.root, ignore_errors=True)
+
+
+def paths_below(store: Store, folder: str) -> Iterator[str]:
+    """All objects below a folder, at any depth."""
+    prefix = f"{folder}/" if folder else ""
+    yield from [f"{prefix}{entry.name}" for entry in store.list(folder)]
+    for name in list(store.folders(folder)):
+        yield from paths_below(store, f"{prefix}{name}")

@@ -1,0 +1,84 @@
+"""Addresses of rows after compactions that wrote down which rows went where.
+
+    compaction of version 4     fragments 0 and 1 ──▶ 7     rows that were alive, in order
+    address 0:3 ──▶ its rank among these ──▶ 7:2            a row that was deleted has none
+
+Source: docs/format/table.md, "The fragment-reuse index".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from pilum.encodings.base import demand
+from pilum.errors import CorruptFileError
+from pilum.format.pb import reuse_pb2, table_pb2
+from pilum.table.snapshot import Snapshot
+from pilum.table.upkeep.reuse_index import load_moves
+
+__all__ = ["moved_addresses"]
+
+_SHIFT = np.uint64(32)
+_Addresses = NDArray[np.uint64]
+
+
+def moved_addresses(
+    snapshot: Snapshot, addresses: _Addresses
+) -> tuple[_Addresses, NDArray[np.bool_]] | None:
+    """Where rows are now.
+
+    Args:
+        snapshot: The version.
+        addresses: uint64, shape (n,): where they were.
+
+    Returns:
+        Their addresses, and which of them are gone; None if nothing was written down.
+
+    Raises:
+        CorruptFileError: If what was written down is damaged.
+    """
+    section = table_pb2.IndexSection.FromString(snapshot.manifest.index_section)
+    versions = load_moves(snapshot.store, section)
+    if versions is None:
+        return None
+    found = addresses.copy()
+    gone = np.zeros(len(found), np.bool_)
+    for version in versions:
+        before = found.copy()
+        for group in version.groups:
+            _follow(group, before, found, gone)
+    return found, gone
+
+
+def _follow(
+    group: reuse_pb2.FragmentReuseIndexDetails.Group,
+    before: _Addresses,
+    found: _Addresses,
+    gone: NDArray[np.bool_],
+) -> None:
+    """Moves those addresses that one group of fragments had."""
+    old = np.array([fragment.id for fragment in group.old_fragments], np.uint64)
+    here = np.flatnonzero(np.isin(before >> _SHIFT, old) & ~gone)
+    if not len(here):
+        return
+    alive = _alive(group.changed_row_addrs)
+    ranks = np.searchsorted(alive, before[here])
+    kept = ranks < len(alive)
+    kept[kept] = alive[ranks[kept]] == before[here][kept]
+    gone[here[~kept]] = True
+    bounds = np.cumsum([0, *(fragment.physical_rows for fragment in group.new_fragments)])
+    demand(int(bounds[-1]) >= len(alive), "moved rows: the new fragments have fewer rows")
+    numbers = np.array([fragment.id for fragment in group.new_fragments], np.uint64)
+    part = np.searchsorted(bounds, ranks[kept], side="right") - 1
+    rows = (ranks[kept] - bounds[part]).astype(np.uint64)
+    found[here[kept]] = (numbers[part] << _SHIFT) | rows
+
+
+def _alive(data: bytes) -> _Addresses:
+    """Addresses of a 64-bit Roaring bitmap, ascending."""
+    try:
+        return np.array(BitMap64.deserialize(data).to_array(), np.uint64)
+    except ValueError as error:
+        raise CorruptFileError(f"moved rows: {error}") from error
