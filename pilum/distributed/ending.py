@@ -1,0 +1,111 @@
+"""How a write ends: one commit publishes what the tasks wrote, or their files are deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pilum.distributed.job import PartMessage, WriteJob
+from pilum.distributed.sweeping import sweep
+from pilum.storage.base import Store
+from pilum.table.commits.commit import commit
+from pilum.table.commits.jobs import JOB_PROPERTY, Job, JobKey
+from pilum.table.commits.landed import find_commit
+from pilum.table.commits.tombstones import leave_tombstone
+from pilum.table.commits.transaction import Transaction
+from pilum.table.fragment import Fragment
+from pilum.table.open import open_table
+from pilum.table.operations.append import Append
+from pilum.table.operations.base import Operation
+from pilum.table.operations.merge import Merge, appended_to
+from pilum.table.operations.overwrite import Overwrite
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["abort_parts", "commit_parts"]
+
+
+def commit_parts(
+    job: WriteJob, messages: Sequence[PartMessage], *, idempotency_key: JobKey | None = None
+) -> int:
+    """Publishes what the tasks wrote, all or nothing. Repeating it does no harm.
+
+    If a task was tried more than once, what its other attempts wrote is deleted before. Those that
+    are still running then, or that lost against a first attempt, leave files for the next cleanup.
+
+    Args:
+        job: The job of the messages.
+        messages: One of each task.
+        idempotency_key: As in `pilum.write_dataset`, for jobs that are started again from the
+            beginning, such as `(query_id, batch_id)` of a stream. If the table has it already, the
+            files of this job are deleted.
+
+    Returns:
+        The version that holds the rows. An append without rows makes no version.
+
+    Raises:
+        CommitConflictError: If another commit made the job meaningless.
+        CommitContentionError: If others were faster every time.
+    """
+    store = open_table(job.uri, job.storage_options)
+    if (landed := find_commit(store, job.uuid, job.read_version)) is not None:
+        return landed
+    fragments = tuple(
+        Fragment.from_json(json.loads(text))
+        for message in sorted(messages, key=lambda message: message.partition)
+        for text in message.fragments
+    )
+    if job.mode == "append" and not fragments:
+        return job.read_version
+    key = {} if idempotency_key is None else {JOB_PROPERTY: Job(idempotency_key).property()}
+    if any(message.attempt for message in messages):
+        # Not behind the commit: a failure there would be that of rows which are in the table.
+        known = {file.path for one in fragments for file in one.files}
+        sweep(store, job.uuid, known.__contains__)
+    operation = _operation(store, job, fragments)
+    transaction = Transaction(job.read_version, operation, job.uuid, key)
+    manifest = commit(store, transaction)
+    if job.uuid not in manifest.transaction_file:
+        sweep(store, job.uuid)
+    return manifest.version
+
+
+def _operation(store: Store, job: WriteJob, fragments: tuple[Fragment, ...]) -> Operation:
+    if job.mode != "append":
+        return Overwrite(
+            job.schema,
+            fragments,
+            empty_format=str(job.options.version),
+            stable_row_ids=job.stable_row_ids,
+        )
+    if job.read_schema is None:
+        return Append(fragments)
+    return Merge(
+        job.schema,
+        appended_to(Snapshot.at(store, job.read_version).manifest, fragments),
+        preserves_nullability=True,
+        appended=fragments,
+        read_schema=job.read_schema,
+    )
+
+
+def abort_parts(job: WriteJob) -> int:
+    """Deletes the files of a job, unless its commit went through.
+
+    Also those of attempts that nobody reported: the names of all of them begin with the uuid. Tasks
+    that are still running delete theirs by themselves: an empty file tells them, which stays until
+    a cleanup removes it.
+
+    Args:
+        job: The job that is given up; no commit of it may be under way.
+
+    Returns:
+        The number of files deleted.
+
+    Raises:
+        CorruptFileError: If the versions since cannot be read; then nothing is deleted.
+    """
+    store = open_table(job.uri, job.storage_options)
+    if find_commit(store, job.uuid, job.read_version) is not None:
+        return 0
+    leave_tombstone(store, job.uuid)
+    return sweep(store, job.uuid)

@@ -1,0 +1,73 @@
+"""What one task writes: data files that belong to no version yet, under names of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+
+import pyarrow as pa
+
+from pilum.distributed.job import PartMessage, WriteJob
+from pilum.errors import CommitError
+from pilum.format.blobs import has_blobs
+from pilum.format.schema import Schema
+from pilum.table.commits.tombstones import was_given_up
+from pilum.table.open import open_table
+from pilum.table.writing.align import align
+from pilum.table.writing.blob_inputs import with_blobs_v2
+from pilum.table.writing.sidecars import delete_data_file
+from pilum.table.writing.write import write_fragments
+
+__all__ = ["write_part"]
+
+
+def write_part(
+    job: WriteJob, batches: Iterable[pa.RecordBatch], *, partition: int, attempt: int = 0
+) -> PartMessage:
+    """Writes the rows of one task as data files; nothing of the table changes.
+
+    Args:
+        job: What the driver fixed.
+        batches: All of one schema. Columns are matched by name, as in `pilum.write_dataset`, and
+            nullable ones may be missing.
+        partition: Number of the task.
+        attempt: Which try of it; another try must have another number.
+
+    Returns:
+        What `commit_parts` needs. If this fails, the files of the attempt are gone again.
+
+    Raises:
+        SchemaMismatchError: If the columns do not fit those of the job.
+        CommitError: If the job was given up meanwhile.
+    """
+    options = replace(job.options, file_name_prefix=f"{job.uuid}-{partition:05d}-{attempt}")
+    store = open_table(job.uri, job.storage_options)
+    schema, aligned = _aligned(job, iter(batches))
+    fragments = write_fragments(store, schema, aligned, options)
+    if was_given_up(store, job.uuid):
+        for file in (file for fragment in fragments for file in fragment.files):
+            delete_data_file(store, file.path)
+        raise CommitError(
+            f"{job.uri}: the job {job.uuid} was given up while its task {partition} was still "
+            "writing; what that wrote is deleted"
+        )
+    num_rows = sum(fragment.physical_rows for fragment in fragments)
+    texts = tuple(json.dumps(fragment.to_json()) for fragment in fragments)
+    return PartMessage(partition, attempt, num_rows, texts)
+
+
+def _aligned(
+    job: WriteJob, batches: Iterator[pa.RecordBatch]
+) -> tuple[Schema, Iterator[pa.RecordBatch]]:
+    """What the files of a task hold, and its batches in that form."""
+    first = next(batches, None)
+    if first is None:
+        return job.schema, batches
+    incoming, batches = first.schema, chain([first], batches)
+    if job.options.version.has_blobs_v2 and any(map(has_blobs, job.schema.fields)):
+        reader = with_blobs_v2(pa.RecordBatchReader.from_batches(incoming, batches))
+        incoming, batches = reader.schema, iter(reader)
+    alignment = align(incoming, job.schema)
+    return alignment.schema, map(alignment.batch, batches)

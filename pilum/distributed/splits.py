@@ -1,0 +1,178 @@
+"""The rows of one version, in pieces for many processes: planned by one, read by each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from pilum.errors import InvalidInputError
+from pilum.expressions import BoundFilter
+from pilum.format.version import FileVersion
+from pilum.table.fragment import Fragment
+from pilum.table.open import open_table
+from pilum.table.scanning.scan import ScanOptions, scan
+from pilum.table.scanning.skip import rows_to_test
+from pilum.table.snapshot import Snapshot
+
+__all__ = [
+    "DEFAULT_SPLIT_BYTES",
+    "Split",
+    "group_splits",
+    "plan_splits",
+    "read_split",
+    "split_fragment",
+]
+
+DEFAULT_SPLIT_BYTES = 32 << 20
+# Rows of the largest mini-block chunk: a range that ends between chunks decodes none twice.
+_ROW_STEP = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Some rows of one fragment of one version.
+
+    Attributes:
+        uri: Location of the table.
+        version: The pinned version.
+        fragment_id: The fragment.
+        start: First physical row within the fragment.
+        stop: The row after the last.
+        size_bytes: Share of the fragment's files; an estimate, for balancing.
+    """
+
+    uri: str
+    version: int
+    fragment_id: int
+    start: int
+    stop: int
+    size_bytes: int
+
+
+def plan_splits(
+    snapshot: Snapshot,
+    target_bytes: int = DEFAULT_SPLIT_BYTES,
+    filter: BoundFilter | None = None,
+) -> list[Split]:
+    """Cuts a version into ranges of rows, in scan order.
+
+    Args:
+        snapshot: The version.
+        target_bytes: Files larger than this are cut, at multiples of 4,096 rows.
+        filter: Ranges that it cannot match are left out, where that is known without reading
+            rows: by statistics of legacy files, and by row ids, addresses and versions.
+
+    Raises:
+        InvalidInputError: If `target_bytes` is not positive.
+        UnsupportedFormatError: If the writer was too old to record numbers of rows, and the data
+            files cannot be asked.
+    """
+    if target_bytes < 1:
+        raise InvalidInputError(f"target_bytes: expected a positive number, found {target_bytes}")
+    return [
+        split
+        for fragment in snapshot.manifest.fragments
+        for split in _matching(
+            snapshot, fragment, filter, split_fragment(snapshot, fragment, target_bytes)
+        )
+    ]
+
+
+def _matching(
+    snapshot: Snapshot, fragment: Fragment, filter: BoundFilter | None, splits: Iterator[Split]
+) -> Iterator[Split]:
+    if filter is None or not _knows(snapshot, filter):
+        return splits
+    reader, rows = snapshot.reader(fragment), fragment.physical_rows
+    tested = rows_to_test(reader, snapshot.described, filter, 0, rows)
+    if not len(tested.bounds):
+        return iter(())
+    return (split for split in splits if len(tested.within(split.start, split.stop).bounds))
+
+
+def _knows(snapshot: Snapshot, filter: BoundFilter) -> bool:
+    """Whether something is known about a column of the filter; files since 2.0 say nothing."""
+    is_legacy = snapshot.manifest.data_version is FileVersion.LEGACY
+    return is_legacy or not set(filter.columns).issubset(snapshot.described.names)
+
+
+def split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) -> Iterator[Split]:
+    """Cuts one fragment of a version into ranges of rows, as `plan_splits`."""
+    rows = fragment.physical_rows
+    # A file of unknown size is not cut, and shares its task with no other.
+    size_bytes = sum(file.size_bytes or target_bytes for file in fragment.files)
+    pieces = max(1, -(-size_bytes // target_bytes))
+    step = -(-rows // pieces)
+    step = max(_ROW_STEP, -(-step // _ROW_STEP) * _ROW_STEP)
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        share = size_bytes * (stop - start) // rows
+        yield Split(snapshot.store.uri, snapshot.manifest.version, fragment.id, start, stop, share)
+
+
+class _HasSize(Protocol):
+    """What can be grouped by its share of the files, bytes."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+_S = TypeVar("_S", bound=_HasSize)
+
+
+def group_splits(
+    splits: Iterable[_S], target_bytes: int = DEFAULT_SPLIT_BYTES
+) -> list[tuple[_S, ...]]:
+    """Joins neighbouring splits until a group holds about `target_bytes`; keeps the order."""
+    groups: list[list[_S]] = []
+    size_bytes = 0
+    for split in splits:
+        size_bytes += split.size_bytes
+        if not groups or size_bytes > target_bytes:
+            groups.append([])
+            size_bytes = split.size_bytes
+        groups[-1].append(split)
+    return [tuple(group) for group in groups]
+
+
+def read_split(
+    split: Split,
+    *,
+    columns: tuple[str, ...] | None = None,
+    filter: BoundFilter | None = None,
+    batch_size: int | None = None,
+    with_payloads: bool = False,
+    window_bytes: int | None = None,
+    snapshot: Snapshot | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Scans the rows of a split.
+
+    Args:
+        split: What to read.
+        columns: Names or dotted paths, in the wanted order; all if None.
+        filter: Keeps the rows for which it is true.
+        batch_size: Rows per batch.
+        with_payloads: Whether blobs give their bytes instead of descriptors.
+        window_bytes: Bytes of rows that are read together; see `ScanOptions`.
+        snapshot: The version of the split, where the caller has it open already.
+        storage_options: Settings of the store.
+
+    Raises:
+        VersionNotFoundError: If the version is gone.
+    """
+    if snapshot is None:
+        snapshot = Snapshot.at(open_table(split.uri, storage_options), split.version)
+    options = ScanOptions(
+        columns=columns,
+        filter=filter,
+        batch_size=batch_size,
+        fragment_ids=(split.fragment_id,),
+        row_range=(split.start, split.stop),
+        with_payloads=with_payloads,
+        window_bytes=window_bytes,
+    )
+    return scan(snapshot, options)

@@ -1,0 +1,133 @@
+"""How a write begins: a look at the table fixes what all of its tasks go by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+from uuid import uuid4
+
+import pyarrow as pa
+
+from pilum.container.open import default_version
+from pilum.distributed.job import Mode, WriteJob
+from pilum.errors import DatasetAlreadyExistsError, DatasetNotFoundError, InvalidInputError
+from pilum.format.version import FileVersion
+from pilum.table.commits.commit_handler import TableStore
+from pilum.table.evolution.add_columns import require_not_legacy
+from pilum.table.evolution.evolution import with_missing_columns
+from pilum.table.manifest import Manifest
+from pilum.table.open import open_table
+from pilum.table.snapshot import Snapshot
+from pilum.table.writing.align import new_schema
+from pilum.table.writing.blob_inputs import schema_with_blobs_v2
+from pilum.table.writing.write import WriteOptions
+
+__all__ = ["start_job"]
+
+
+def start_job(
+    uri: str,
+    schema: pa.Schema,
+    mode: Mode,
+    options: WriteOptions | None = None,
+    *,
+    version: FileVersion | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    schema_mode: Literal["merge"] | None = None,
+    stable_row_ids: bool = False,
+) -> WriteJob:
+    """Looks at the table and fixes what a write goes by. Writes nothing.
+
+    Args:
+        uri: Location of the table.
+        schema: Columns of the data; a table that is appended to keeps its own.
+        mode: "create" demands that there is no table; the others create it where there is none.
+        options: How files are cut.
+        version: Of the files; that of the table, or the default of a new one, if None.
+        storage_options: Settings of the store.
+        schema_mode: "merge" adds the columns that a table lacks which is appended to.
+        stable_row_ids: Whether rows of a new table keep their ids when they move; a table that
+            exists stays as it is.
+
+    Raises:
+        DatasetAlreadyExistsError: If mode is "create" and there is a table.
+        InvalidInputError: If a table cannot have such columns, or files of another version were
+            to be appended.
+        UnsupportedVersionError: If the table has files of a version that we do not write, or
+            that can have no more columns.
+        UnsupportedFeatureError: If a next version of the table would lose something.
+        CorruptFileError: If the table contradicts itself.
+    """
+    access = dict(storage_options or {})
+    store = open_table(uri, access)
+    location = uri if isinstance(store, TableStore) else store.uri
+    draft = _Draft(location, str(uuid4()), options or WriteOptions(), access)
+    try:
+        latest = Snapshot.latest(store)
+    except DatasetNotFoundError:
+        return draft.new("create", schema, version, stable_row_ids=stable_row_ids)
+    if mode == "create":
+        raise DatasetAlreadyExistsError(
+            f"{store.uri}: there is a table already; use mode append or overwrite"
+        )
+    # The commit would refuse it too, but only when all tasks have written.
+    latest.manifest.require_continuable(f"{store.uri}, version {latest.manifest.version}")
+    if mode == "overwrite":
+        return draft.new(mode, schema, version, latest.manifest)
+    return draft.append(latest, schema, version, merges=schema_mode == "merge")
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What all jobs have, however the table is."""
+
+    uri: str
+    uuid: str
+    options: WriteOptions
+    access: Mapping[str, str]
+
+    def new(
+        self,
+        mode: Mode,
+        schema: pa.Schema,
+        version: FileVersion | None,
+        latest: Manifest | None = None,
+        *,
+        stable_row_ids: bool = False,
+    ) -> WriteJob:
+        """A job whose columns are those of the data."""
+        if version is None and latest is not None:
+            version = latest.data_version
+        version = version or default_version(new_schema(schema), has_sidecars=True)
+        if version.has_blobs_v2:
+            schema = schema_with_blobs_v2(schema)
+        created = new_schema(schema, latest.first_new_field_id if latest else 0)
+        read_version = latest.version if latest else 0
+        options = replace(self.options, version=version)
+        job = WriteJob(self.uri, self.uuid, mode, read_version, created, options, self.access)
+        return replace(job, stable_row_ids=stable_row_ids)
+
+    def append(
+        self, latest: Snapshot, schema: pa.Schema, version: FileVersion | None, *, merges: bool
+    ) -> WriteJob:
+        """A job whose columns are those of the table, and perhaps more."""
+        manifest = latest.manifest
+        if version not in {None, manifest.data_version}:
+            raise InvalidInputError(
+                f"{self.uri}: the table has files of version {manifest.data_version}; "
+                f"{version} cannot be appended"
+            )
+        options = replace(self.options, version=manifest.data_version)
+        job = WriteJob(
+            self.uri, self.uuid, "append", manifest.version, manifest.schema, options, self.access
+        )
+        if not merges:
+            return job
+        if manifest.data_version.has_blobs_v2:
+            schema = schema_with_blobs_v2(schema)
+        grown = with_missing_columns(manifest, schema)
+        if grown == manifest.schema:
+            return job
+        require_not_legacy(latest)
+        return replace(job, schema=grown, read_schema=manifest.schema)

@@ -1,0 +1,31 @@
+"""Files of one write: the names of all of them begin with its uuid, whoever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pilum.storage.base import Store
+from pilum.table.commits.tombstones import is_tombstone
+from pilum.table.names import DATA_FOLDER
+from pilum.table.writing.sidecars import delete_data_file
+
+__all__ = ["sweep"]
+
+
+def sweep(store: Store, uuid: str, is_kept: Callable[[str], bool] | None = None) -> int:
+    """Deletes the data files of attempts that came to nothing, reported or not.
+
+    Args:
+        store: Of the table.
+        uuid: Of the job: the names of its files begin with it.
+        is_kept: Tells names of files that are, or may become, part of the table; none if None.
+
+    Returns:
+        The number of files deleted.
+    """
+    names = [entry.name for entry in store.list(DATA_FOLDER) if entry.name.startswith(uuid)]
+    own = (name for name in names if not is_tombstone(name, uuid))
+    lost = [name for name in own if is_kept is None or not is_kept(name)]
+    for name in lost:
+        delete_data_file(store, name)
+    return len(lost)

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from distributed.helpers import SCHEMA, files, latest, read, rows, write
+
+import pilum
+from pilum.distributed import (
+    Mode,
+    abort_parts,
+    commit_parts,
+    start_job,
+    write_part,
+)
+from pilum.errors import (
+    CommitConflictError,
+)
+
+
+def test_parts_are_committed_in_the_order_of_their_partitions(uri: str) -> None:
+    job = start_job(uri, SCHEMA, "create")
+    messages = [write_part(job, rows(number), partition=number) for number in (2, 0, 1)]
+    assert commit_parts(job, messages) == 1
+    assert read(uri) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+def test_a_repeated_commit_applies_once(uri: str, mode: Mode) -> None:
+    if mode != "create":
+        write(uri, "create", range(3))
+    job = start_job(uri, SCHEMA, mode)
+    messages = [write_part(job, rows(7, 8), partition=0)]
+    version = commit_parts(job, messages)
+    write(uri, "append", range(9, 10))
+    assert commit_parts(job, messages) == version
+    assert latest(uri).manifest.version == version + 1
+    assert sorted(read(uri)) == sorted([*([0, 1, 2] if mode == "append" else []), 7, 8, 9])
+
+
+def test_a_batch_of_a_stream_that_is_written_again_applies_once(uri: str) -> None:
+    versions = []
+    for batch, value in ((0, 1), (1, 2), (1, 2), (0, 1)):
+        job = start_job(uri, SCHEMA, "append")
+        message = write_part(job, rows(value), partition=0)
+        versions.append(commit_parts(job, [message], idempotency_key=("query", batch)))
+    assert versions == [1, 2, 2, 2]
+    assert read(uri) == [1, 2]
+    assert len(files(uri)) == 2
+
+
+def test_an_abort_after_the_commit_deletes_nothing(uri: str) -> None:
+    job = start_job(uri, SCHEMA, "create")
+    commit_parts(job, [write_part(job, rows(1), partition=0)])
+    write(uri, "append", range(2, 3))
+    assert abort_parts(job) == 0
+    assert read(uri) == [1, 2]
+
+
+def test_an_abort_deletes_the_files_of_its_job_only(uri: str) -> None:
+    write(uri, "create", range(3))
+    given_up, going_on = start_job(uri, SCHEMA, "append"), start_job(uri, SCHEMA, "append")
+    write_part(given_up, rows(1), partition=0)
+    write_part(given_up, rows(1), partition=0, attempt=1)
+    message = write_part(going_on, rows(3), partition=0)
+    assert abort_parts(given_up) == 2
+    commit_parts(going_on, [message])
+    assert read(uri) == [0, 1, 2, 3]
+
+
+def test_nothing_appended_is_no_version_but_nothing_created_is_a_table(uri: str) -> None:
+    assert write(uri, "append") == 1
+    assert write(uri, "append", range(0)) == 1
+    assert latest(uri).schema.arrow.names == ["id", "text"]
+
+
+def test_two_jobs_cannot_both_create_a_table(uri: str) -> None:
+    jobs = [start_job(uri, SCHEMA, "append") for _ in range(2)]
+    messages = [write_part(job, rows(number), partition=0) for number, job in enumerate(jobs)]
+    assert commit_parts(jobs[0], messages[:1]) == 1
+    with pytest.raises(CommitConflictError):
+        commit_parts(jobs[1], messages[1:])
+    assert abort_parts(jobs[1]) == 1
+    assert read(uri) == [0]
+
+
+def test_files_of_lost_attempts_go_with_the_commit(uri: str) -> None:
+    """A killed attempt, or one of speculation, is not reported: the winner's number tells of it."""
+    write(uri, "create", range(3))
+    before = files(uri)
+    job = start_job(uri, SCHEMA, "append")
+    write_part(job, rows(3), partition=0)
+    messages = [write_part(job, rows(n), partition=n - 3, attempt=4 - n) for n in (3, 4)]
+    assert len(files(uri)) == len(before) + 3
+    commit_parts(job, messages)
+    assert len(files(uri)) == len(before) + 2
+    assert read(uri) == [0, 1, 2, 3, 4]
+
+
+def test_blobs_of_the_winner_stay_when_lost_attempts_go(uri: str) -> None:
+    """They are files beside the data file, in a folder of its name."""
+    schema = pa.schema([pilum.blob_field("blob")])
+    payloads = [bytes([number]) * size for number, size in enumerate((9, 200_000, 5_000_000))]
+    job = start_job(uri, schema, "create")
+    batch = pa.record_batch([pilum.blob_array(payloads)], schema)
+    _, won = (write_part(job, [batch], partition=0, attempt=number) for number in range(2))
+    commit_parts(job, [won])
+    dataset = pilum.dataset(uri)
+    found = [blob and blob.readall() for blob in dataset.take_blobs("blob", indices=[0, 1, 2])]
+    assert found == payloads
+    assert dataset.verify(deep=True).is_valid
