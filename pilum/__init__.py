@@ -5,8 +5,10 @@ from pilum.dataset.base_paths import DatasetBasePath
 from pilum.dataset.explain import Explanation, explain
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
+from pilum.dataset.merging import MergeInsertBuilder
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation, Transaction
+from pilum.dataset.scan_arguments import ScanStatistics
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.udf import batch_udf
 from pilum.encodings.options import EncodingOptions
@@ -25,6 +27,8 @@ __all__ = [
     "LanceFragment",
     "LanceOperation",
     "LanceScanner",
+    "MergeInsertBuilder",
+    "ScanStatistics",
     "Session",
     "Transaction",
     "batch_udf",

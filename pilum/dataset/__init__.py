@@ -1,14 +1,51 @@
 """Datasets: `LanceDataset` in chapters, and the functions that open and write them."""
 
+from pilum.dataset.branches import Branch, Branches
+from pilum.dataset.deleting import DeleteResult
+from pilum.dataset.delta import DatasetDelta
+from pilum.dataset.evolving import AlterColumn
+from pilum.dataset.indexing import IndexInformation
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
+from pilum.dataset.merging import MergeResult
+from pilum.dataset.metadata import DataFile
 from pilum.dataset.operations import LanceOperation, Transaction
+from pilum.dataset.optimizing import AutoCleanupConfig, DatasetOptimizer
+from pilum.dataset.scan_arguments import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner
+from pilum.dataset.scanner_builder import ScannerBuilder
+from pilum.dataset.statistics import DataStatistics, FieldStatistics, LanceStats
+from pilum.dataset.tags import Tag, Tags
+from pilum.dataset.updating import UpdateResult
+from pilum.dataset.versions import Version, VersionRef
+from pilum.dataset.writing import BulkCommitResult
 
 __all__ = [
+    "AlterColumn",
+    "AutoCleanupConfig",
+    "Branch",
+    "Branches",
+    "BulkCommitResult",
+    "ColumnOrdering",
+    "DataFile",
+    "DataStatistics",
+    "DatasetDelta",
+    "DatasetOptimizer",
+    "DeleteResult",
+    "FieldStatistics",
+    "IndexInformation",
     "LanceDataset",
     "LanceOperation",
     "LanceScanner",
+    "LanceStats",
+    "MergeResult",
+    "ScanStatistics",
+    "ScannerBuilder",
+    "Tag",
+    "Tags",
     "Transaction",
+    "UpdateResult",
+    "Version",
+    "VersionRef",
     "dataset",
     "write_dataset",
 ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Self
 
 import pyarrow as pa
 
+from pilum.dataset.statistics import LanceStats
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.storage.io_stats import IOStats
@@ -25,13 +27,16 @@ from pilum.table.scanning.json_columns import given_schema
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["DatasetBase", "LanceStats", "Location", "options_of", "store_of"]
+__all__ = ["DatasetBase", "Location", "options_of", "store_of"]
 
 Location = str | os.PathLike[str]
 
 
 class DatasetBase:
     """A pinned version of a table. See `pilum.LanceDataset`."""
+
+    _scan_defaults: Mapping[str, Any] = MappingProxyType({})
+    """Arguments of scans that are not given."""
 
     def __init__(
         self,
@@ -91,7 +96,9 @@ class DatasetBase:
     def _on_line(self, snapshot: Snapshot) -> Self:
         """A dataset at another version of the table, perhaps on another line of history."""
         uri = uri_of_line(self._uri, self._snapshot.line.branch, snapshot.line.branch)
-        return self.pinned(uri, self._storage_options, snapshot)
+        found = self.pinned(uri, self._storage_options, snapshot)
+        found._scan_defaults = self._scan_defaults
+        return found
 
     @property
     def snapshot(self) -> Snapshot:
@@ -152,7 +159,7 @@ class DatasetBase:
 
     @property
     def stats(self) -> LanceStats:
-        """Counts that need no data."""
+        """Counts and sizes, from metadata alone."""
         return LanceStats(self._snapshot)
 
     def session(self) -> Session:
@@ -180,8 +187,8 @@ class DatasetBase:
 
     def __reduce__(self) -> tuple[Any, ...]:
         version = self._snapshot.manifest.version
-        given = self.given_handler
-        return _reopen, (type(self), self._uri, version, self._storage_options, given)
+        given, defaults = self.given_handler, dict(self._scan_defaults)
+        return _reopen, (type(self), self._uri, version, self._storage_options, given, defaults)
 
 
 def store_of(
@@ -219,35 +226,14 @@ def options_of(
     return storage_options
 
 
-class LanceStats:
-    """Statistics of one version, from its manifest."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-
-    def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
-        """Counts fragments.
-
-        Args:
-            max_rows_per_group: A fragment with fewer rows, deleted ones included, counts as small.
-
-        Returns:
-            `num_deleted_rows`, `num_fragments` and `num_small_files`.
-        """
-        fragments = self._snapshot.manifest.fragments
-        small = sum(fragment.physical_rows < max_rows_per_group for fragment in fragments)
-        return {
-            "num_deleted_rows": sum(fragment.num_deleted_rows for fragment in fragments),
-            "num_fragments": len(fragments),
-            "num_small_files": small,
-        }
-
-
 def _reopen(
     cls: type[DatasetBase],
     uri: str,
     version: int,
     storage_options: dict[str, str],
     handler: CommitHandler | None,
+    scan_defaults: dict[str, Any],
 ) -> DatasetBase:
-    return cls(uri, version, storage_options=storage_options, commit_handler=handler)
+    found = cls(uri, version, storage_options=storage_options, commit_handler=handler)
+    found._scan_defaults = scan_defaults
+    return found

@@ -57,7 +57,14 @@ class Blobs(DatasetBase):
         return [None if place is None else BlobFile(place, buffer_size) for place in places]
 
     def read_blobs(
-        self, blob_column: str, ids: Any = None, addresses: Any = None, indices: Any = None
+        self,
+        blob_column: str,
+        ids: Any = None,
+        addresses: Any = None,
+        indices: Any = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
         """Reads blobs whole, with one request per file that they stand in.
 
@@ -66,6 +73,8 @@ class Blobs(DatasetBase):
             ids: Rows by id; exactly one of the three must be given.
             addresses: Rows by address.
             indices: Rows by position.
+            io_buffer_size: A hint that changes nothing.
+            preserve_order: The same: the order is kept in any case.
 
         Returns:
             Address and bytes of each row, in the order asked for; None for null.
@@ -73,6 +82,7 @@ class Blobs(DatasetBase):
         Raises:
             As `take_blobs`.
         """
+        del io_buffer_size, preserve_order
         rows = self._addresses(ids=ids, addresses=addresses, indices=indices)
         found = read_places(blob_places(self._snapshot, blob_column, rows))
         return list(zip(rows.tolist(), found, strict=True))
@@ -83,6 +93,8 @@ class Blobs(DatasetBase):
         requests: Sequence[tuple[int, int, int]],
         *,
         selector: Literal["ids", "addresses", "indices"],
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
     ) -> list[tuple[int, int, bytes | None]]:
         """Reads parts of blobs, with one request per file that they stand in.
 
@@ -90,6 +102,8 @@ class Blobs(DatasetBase):
             blob_column: Name of the column, or dotted path to a member of structs.
             requests: Row, offset in its blob and number of bytes of each part.
             selector: What a row is named by.
+            io_buffer_size: A hint that changes nothing.
+            preserve_order: The same: the order is kept in any case.
 
         Returns:
             Number of the request, address of the row and bytes; None for parts of null.
@@ -97,6 +111,7 @@ class Blobs(DatasetBase):
         Raises:
             As `take_blobs`; InvalidInputError also if a part leaves its blob.
         """
+        del io_buffer_size, preserve_order
         if selector not in _SELECTORS:
             raise InvalidInputError(
                 f"selector: expected one of {', '.join(_SELECTORS)}, found {selector!r}"

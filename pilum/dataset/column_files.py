@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,7 +25,8 @@ from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError
 from pilum.expressions import bind_projection
 from pilum.format.schema import Schema
 from pilum.table.evolution.add_columns import new_files, require_addable, with_values
-from pilum.table.evolution.evolution import with_new_columns
+from pilum.table.evolution.cast_columns import require_no_index
+from pilum.table.evolution.evolution import first_free_id, with_new_columns
 from pilum.table.evolution.new_members import in_structs
 from pilum.table.fragment import DataFile, Fragment
 from pilum.table.scanning.scan import ScanOptions, scan
@@ -35,7 +36,14 @@ from pilum.table.writing.align import align
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundProjection
 
-__all__ = ["ColumnFile", "ColumnValues", "added_columns", "replaced_columns", "write_column_file"]
+__all__ = [
+    "ColumnFile",
+    "ColumnValues",
+    "added_columns",
+    "replaced_columns",
+    "swapped_columns",
+    "write_column_file",
+]
 
 
 @dataclass(frozen=True)
@@ -125,8 +133,8 @@ def added_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Sch
         SchemaMismatchError: If a name is taken.
         FilterError: If an expression does not parse or bind.
         UnsupportedTypeError: If files of the table cannot hold a type.
-        UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and there is a member of
-            a column that it has.
+        UnsupportedVersionError: If the table is of version 2.0 and there is a member of a column
+            that it has.
         InvalidInputError: If something else is wrong with the arguments.
     """
     if values.where is not None:
@@ -134,6 +142,35 @@ def added_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Sch
     schema, new = with_new_columns(snapshot.manifest, _announced(snapshot, values))
     require_addable(snapshot, new)
     return schema, new
+
+
+def swapped_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Schema]:
+    """All columns that there will be, and the new ones in the places of those with their names.
+
+    Raises:
+        ColumnNotFoundError: If the table lacks one.
+        InvalidInputError: If one has an index or is part of the primary key.
+        FilterError: If an expression does not parse or bind.
+        UnsupportedTypeError: If files of the table cannot hold a type.
+        UnsupportedVersionError: If the table is of version 0.1.
+    """
+    announced, manifest = _announced(snapshot, values), snapshot.manifest
+    old = manifest.schema
+    if unknown := [name for name in announced.names if name not in old.by_name]:
+        raise ColumnNotFoundError(f"no columns {unknown}; the columns are {old.names}")
+    if keys := set(old.primary_key).intersection(announced.names):
+        raise InvalidInputError(f"the columns {sorted(keys)} are part of the primary key")
+    require_no_index(snapshot, [old.field(name).id for name in announced.names])
+    # Ids of the old ones stay taken, for their values may be in files, and in older versions.
+    left = replace(
+        manifest,
+        schema=Schema(tuple(one for one in old.fields if one.name not in announced.names)),
+        max_allocated_field_id=first_free_id(manifest) - 1,
+    )
+    _, new = with_new_columns(left, announced)
+    require_addable(snapshot, new)
+    fields = (new.by_name.get(one.name, one) for one in old.fields)
+    return Schema(tuple(fields), old.metadata), new
 
 
 def replaced_columns(snapshot: Snapshot, values: ColumnValues) -> Schema:
@@ -144,7 +181,6 @@ def replaced_columns(snapshot: Snapshot, values: ColumnValues) -> Schema:
         FilterError: If an expression or the condition does not parse or bind.
         SchemaMismatchError: If the results of a function do not fit.
         UnsupportedTypeError: For columns of blobs.
-        UnsupportedVersionError: If the table is of version 0.1.
         InvalidInputError: If something else is wrong with the arguments.
     """
     names = list(values.texts or values.schema.names if values.schema else values.texts or ())

@@ -13,6 +13,7 @@ from pilum.dataset.options import Filter
 from pilum.dataset.retrying import Retries
 from pilum.dataset.transactions import publish
 from pilum.expressions import bind
+from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.delete import delete_rows, matching_rows
 from pilum.table.commits.jobs import JobKey
 from pilum.table.commits.transaction import Transaction
@@ -79,6 +80,7 @@ def _delete(
     snapshot: Snapshot, predicate: Filter, properties: Mapping[str, str]
 ) -> tuple[Snapshot, int]:
     rows = matching_rows(snapshot, bind(predicate, snapshot.schema.arrow))
-    operation = delete_rows(snapshot, rows, str(predicate))
-    transaction = Transaction(snapshot.manifest.version, operation, properties=properties)
-    return publish(snapshot.store, transaction), sum(map(len, rows.values()))
+    with left_to_commit():
+        operation = delete_rows(snapshot, rows, str(predicate))
+        transaction = Transaction(snapshot.manifest.version, operation, properties=properties)
+        return publish(snapshot.store, transaction), sum(map(len, rows.values()))

@@ -16,6 +16,7 @@ from pilum.dataset.transactions import publish
 from pilum.dataset.udf import BatchUDF, Computation
 from pilum.dataset.values import computed
 from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.joined import Join
 from pilum.table.commits.transaction import Transaction
 from pilum.table.evolution.add_columns import add_columns, add_null_columns
@@ -76,8 +77,7 @@ class Evolving(DatasetBase):
             CommitConflictError: If others changed columns meanwhile, or wrote rows and these
                 must not have nulls any more.
             UnsupportedFeatureError: For what has no name of its own.
-            UnsupportedVersionError: For types in tables of version 0.1, and for types of members
-                in tables of version 2.0.
+            UnsupportedVersionError: For types of members in tables of version 2.0.
             SchemaMismatchError: If a column has nulls that it must not have, or cannot have the
                 type, or a value does not fit it.
             InvalidInputError: If a type is asked for in a column that has an index, or together
@@ -95,7 +95,8 @@ class Evolving(DatasetBase):
                     f"columns {tightened} must not be null: ask for that in a call of its own, "
                     "after the one that changes types"
                 )
-            self._evolve(cast_columns(self._snapshot, wanted))
+            with left_to_commit():
+                self._evolve(cast_columns(self._snapshot, wanted))
             return
         for path in tightened:
             _require_no_nulls(self._snapshot, path)
@@ -132,8 +133,8 @@ class Evolving(DatasetBase):
             ColumnNotFoundError: If it names a column that does not exist.
             CommitConflictError: If others changed rows or columns meanwhile.
             UnsupportedTypeError: If the table's files cannot hold a type.
-            UnsupportedVersionError: For tables of version 0.1, in which files of one fragment would
-                have to agree on groups of rows, and for values of members in tables of version 2.0.
+            UnsupportedVersionError: For columns without values in tables of version 0.1, and for
+                members in tables of version 2.0.
             InvalidInputError: If there are not as many values as rows, a column without values must
                 not be null, a function gives no batch, or for other arguments that make no sense.
         """
@@ -150,10 +151,10 @@ class Evolving(DatasetBase):
             return
         if isinstance(transforms, Mapping):
             schema, batches = computed(snapshot, transforms, batch_size)
-            self._evolve(add_columns(snapshot, schema, batches))
+            self._add(schema, batches)
             return
         reader = to_reader(transforms, reader_schema)
-        self._evolve(add_columns(snapshot, reader.schema, reader))
+        self._add(reader.schema, reader)
 
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
@@ -177,13 +178,12 @@ class Evolving(DatasetBase):
             ColumnNotFoundError: If the table does not have the key column.
             CommitConflictError: If others changed rows or columns meanwhile.
             UnsupportedTypeError: If the table's files cannot hold a type.
-            UnsupportedVersionError: For tables of version 0.1.
             InvalidInputError: For keys that cannot be compared.
         """
         snapshot = self._snapshot
         with Spool(to_reader(data_obj, schema)) as spool:
             join = Join(snapshot, spool, left_on, left_on if right_on is None else right_on)
-            self._evolve(add_columns(snapshot, join.schema, join.values()))
+            self._add(join.schema, join.values())
 
     def _compute(
         self, function: Any, read_columns: list[str] | None, batch_size: int | None
@@ -198,6 +198,10 @@ class Evolving(DatasetBase):
         return (
             change.nullable is False and find_path(self._snapshot.schema, change.path)[-1].nullable
         )
+
+    def _add(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        with left_to_commit():
+            self._evolve(add_columns(self._snapshot, schema, batches))
 
     def _evolve(self, operation: Operation) -> None:
         snapshot = self._snapshot

@@ -16,14 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from pilum.container.dry_run import explain_batches
+from pilum.container.dry_run import explain_batches, explain_written
 from pilum.container.explain import PageExplanation
 from pilum.container.open import default_version, field_reader, open_file
 from pilum.container.options import FileOptions
 from pilum.container.segments import FilePart
 from pilum.dataset.base import DatasetBase, Location
 from pilum.encodings.options import EncodingOptions
-from pilum.errors import InvalidInputError, UnsupportedVersionError
+from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.open import open_store
@@ -74,8 +74,9 @@ def explain(
     """Says for each column and page which layout and encodings it has, and how large it is.
 
     Args:
-        source: A table, or the path of one or of a data file: what is stored, from metadata alone.
-            Rows in memory: what a writer would make of them, and what it would compare.
+        source: A table, or the path of one or of a data file: what is stored, from metadata alone
+            (and in files of version 0.1, two offsets of each page of strings). Rows in memory:
+            what a writer would make of them, and since version 2.1, what it would compare.
         columns: Names or dotted paths; all if None.
         data_storage_version: File version that rows in memory are encoded for.
         encoding_options: What is asked of their encodings.
@@ -84,7 +85,6 @@ def explain(
         ColumnNotFoundError: If a column does not exist.
         DatasetNotFoundError: If there is nothing at the path.
         InvalidInputError: For any other argument that makes no sense.
-        UnsupportedFormatError: If files have a version other than 2.1 and 2.2.
     """
     if isinstance(source, pa.Table | pa.RecordBatch):
         asked = None if data_storage_version is None else FileVersion.parse(data_storage_version)
@@ -114,8 +114,7 @@ def _of_table(snapshot: Snapshot, columns: Sequence[str] | None) -> Iterator[Pag
 
 def _of_file(path: Path, columns: Sequence[str] | None) -> Iterator[PageExplanation]:
     reader = open_file(open_store(path.parent).source(path.name))
-    column_of = {leaf.id: number for number, leaf in enumerate(reader.schema.leaves())}
-    part = FilePart(reader, column_of)
+    part = FilePart(reader, reader.field_columns())
     for field in _chosen(reader.schema, columns).fields:
         yield from field_reader(field, [part], reader.num_rows).explain()
 
@@ -126,17 +125,20 @@ def _of_rows(
     version: FileVersion,
     options: EncodingOptions,
 ) -> Iterable[PageExplanation]:
-    if not version.has_mini_blocks:
-        raise UnsupportedVersionError(f"encodings of file version {version} are not explained")
     schema = new_schema(rows.schema)
     alignment = align(rows.schema, schema)
     batches = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
     chosen = _chosen(alignment.schema, columns)
     aligned = (alignment.batch(batch).select(chosen.names) for batch in batches)
     layout = FileOptions(encoding=options)
-    pages = explain_batches(schema.project(chosen.names), aligned, version, layout)
+    run = explain_batches if version.has_mini_blocks else explain_written
+    pages = run(schema.project(chosen.names), aligned, version, layout)
     paths = (path for field in chosen.fields for path in field.leaf_paths())
-    wanted = {".".join(field.name for field in path) for path in paths}
+    wanted = {
+        ".".join(field.name for field in path[:depth])
+        for path in paths
+        for depth in range(1, len(path) + 1)  # lists have pages of their own before 2.1
+    }
     return (page for page in pages if page.column in wanted)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +12,17 @@ from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location, store_of
 from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.fragment_columns import FragmentColumns
+from pilum.dataset.fragment_files import FragmentFiles, FragmentSession
 from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.operations import Transaction
 from pilum.dataset.options import BlobHandling, Columns, Filter, positions, project, request
+from pilum.dataset.scan_arguments import ScanArguments
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transaction
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
+from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.delete import delete_rows, matching_rows
 from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment, FragmentId
@@ -33,7 +36,7 @@ _DEFAULTS = WriteOptions()
 _ADDRESS_SHIFT = 32
 
 
-class LanceFragment(FragmentColumns):
+class LanceFragment(FragmentColumns, FragmentFiles):
     """One fragment of a version of a table; made by `LanceDataset.get_fragments`."""
 
     def __init__(self, dataset: DatasetBase, fragment_id: int) -> None:
@@ -60,6 +63,11 @@ class LanceFragment(FragmentColumns):
     def schema(self) -> pa.Schema:
         """The columns, which are those of the table."""
         return given_schema(self._snapshot.schema.arrow)
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The same as `schema`."""
+        return self.schema
 
     @property
     def physical_rows(self) -> int:
@@ -91,6 +99,7 @@ class LanceFragment(FragmentColumns):
         with_row_id: bool = False,
         with_row_address: bool = False,
         blob_handling: BlobHandling | None = None,
+        **more: Unpack[ScanArguments],
     ) -> LanceScanner:
         """Describes a scan of the fragment. The arguments are those of `LanceDataset.scanner`."""
         wanted = request(
@@ -103,6 +112,7 @@ class LanceFragment(FragmentColumns):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             blob_handling=blob_handling,
+            more=more,
             fragment_ids=[self.fragment_id],
         )
         return LanceScanner(self._snapshot, wanted)
@@ -116,6 +126,7 @@ class LanceFragment(FragmentColumns):
         with_row_id: bool = False,
         with_row_address: bool = False,
         blob_handling: BlobHandling | None = None,
+        **more: Unpack[ScanArguments],
     ) -> pa.Table:
         """Reads rows into memory. The arguments are those of `LanceDataset.scanner`."""
         return self.scanner(
@@ -126,6 +137,7 @@ class LanceFragment(FragmentColumns):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             blob_handling=blob_handling,
+            **more,
         ).to_table()
 
     def to_batches(
@@ -139,6 +151,7 @@ class LanceFragment(FragmentColumns):
         with_row_id: bool = False,
         with_row_address: bool = False,
         blob_handling: BlobHandling | None = None,
+        **more: Unpack[ScanArguments],
     ) -> Iterator[pa.RecordBatch]:
         """Reads rows batch by batch. The arguments are those of `LanceDataset.scanner`."""
         return self.scanner(
@@ -150,7 +163,26 @@ class LanceFragment(FragmentColumns):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             blob_handling=blob_handling,
+            **more,
         ).to_batches()
+
+    def to_pandas(self, columns: Columns | None = None, **kwargs: Any) -> Any:
+        """Reads rows into a pandas.DataFrame, as `LanceDataset.to_pandas`."""
+        known = {"filter", "limit", "offset", "batch_size", "with_row_id", "with_row_address"}
+        known |= {"blob_handling", *ScanArguments.__annotations__}
+        scan: Any = {name: kwargs.pop(name) for name in known & kwargs.keys()}
+        return self.scanner(columns=columns, **scan).to_table().to_pandas(**kwargs)
+
+    def open_session(
+        self, columns: Columns | None = None, with_row_address: bool | None = None
+    ) -> FragmentSession:
+        """Prepares many takes of the same columns.
+
+        Args:
+            columns: As in `LanceDataset.scanner`.
+            with_row_address: Adds the column `_rowaddr`.
+        """
+        return FragmentSession(self, columns, bool(with_row_address))
 
     def take(self, indices: Any, columns: Columns | None = None) -> pa.Table:
         """Reads rows by position among those of the fragment that are not deleted.
@@ -342,6 +374,7 @@ def write_fragments(
         bases=BaseRequest.of(initial_bases, target_bases, target_all_bases),
     )
     store = store_of(dataset_uri, storage_options)
-    written = write_transaction(store, data, schema, wanted)
+    with left_to_commit():  # a block of its own: durable before anybody hears of it
+        written = write_transaction(store, data, schema, wanted)
     transaction = Transaction.from_table(written)
     return transaction if return_transaction else transaction.fragments

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NoReturn, TypedDict
 
+import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import publish
-from pilum.errors import IndexNotFoundError, UnsupportedFeatureError
+from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.schema import FieldId
 from pilum.table.commits.transaction import Transaction
 from pilum.table.index_segments import IndexSegment, index_segments
@@ -132,21 +133,74 @@ class Indexing(DatasetBase):
         transaction = Transaction(snapshot.manifest.version, CreateIndex(removed=dropped))
         self._snapshot = replace(publish(snapshot.store, transaction), session=snapshot.session)
 
+    def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
+        """Where rows are now that had some addresses before compactions.
+
+        Only moves that a compaction wrote down for the sake of indices are known.
+
+        Args:
+            addrs: uint64: values of `_rowaddr` in an older version.
+
+        Returns:
+            uint64: addresses in this version, null for rows that are gone; addresses that never
+            moved stay. None if no move was written down.
+
+        Raises:
+            InvalidInputError: For anything but such an array.
+            CorruptFileError: If what was written down is damaged.
+        """
+        if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64():
+            raise InvalidInputError(f"addrs: expected an array of uint64, found {addrs!r:.80}")
+        from pilum.table.upkeep.moved_rows import moved_addresses
+
+        given = addrs.fill_null(0).to_numpy()
+        moved = moved_addresses(self._snapshot, given)
+        if moved is None:
+            return None
+        found, gone = moved
+        return pa.array(found, mask=gone | addrs.is_null().to_numpy(zero_copy_only=False))
+
     def create_index(self, *_: Any, **__: Any) -> NoReturn:
-        """Indices cannot be made yet.
+        """Indices cannot be made yet, and their contents are not looked at.
+
+        Raises:
+            UnsupportedFeatureError: Always, as by the methods below.
+        """
+        raise UnsupportedFeatureError(
+            "indices cannot be made yet, nor searched or read; those that exist are kept"
+        )
+
+    create_scalar_index = create_index
+    create_index_uncommitted = create_index
+    commit_existing_index_segments = create_index
+    merge_existing_index_segments = create_index
+    merge_index_metadata = create_index
+    prewarm_index = create_index
+    index_statistics = create_index
+    get_ivf_model = create_index
+    centroids = create_index
+
+    def initialize_mem_wal(self, *_: Any, **__: Any) -> NoReturn:
+        """Rows cannot be written by way of a log in memory.
+
+        Raises:
+            UnsupportedFeatureError: Always, as by the methods below.
+        """
+        raise UnsupportedFeatureError("a log in memory (MemWAL) is not supported; use insert")
+
+    mem_wal_writer = initialize_mem_wal
+    mem_wal_index_details = initialize_mem_wal
+
+    def sql(self, sql: str) -> NoReturn:
+        """There is no engine for whole queries here.
 
         Raises:
             UnsupportedFeatureError: Always.
         """
-        raise UnsupportedFeatureError("indices cannot be made yet; those that exist are kept")
-
-    def create_scalar_index(self, *_: Any, **__: Any) -> NoReturn:
-        """Indices cannot be made yet.
-
-        Raises:
-            UnsupportedFeatureError: Always.
-        """
-        self.create_index()
+        raise UnsupportedFeatureError(
+            f"{sql!r:.80}: hand the dataset to an engine, such as DuckDB "
+            "(duckdb.from_arrow(dataset)) or Spark (pilum.spark.sql)"
+        )
 
 
 def _segments(snapshot: Snapshot) -> list[IndexSegment]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.delta import Deltas
 from pilum.dataset.evolving import Evolving
+from pilum.dataset.filing import Filing
 from pilum.dataset.indexing import Indexing
 from pilum.dataset.merging import Merging
 from pilum.dataset.optimizing import AutoCleanupConfig, Optimizing, auto_cleanup_settings
@@ -40,6 +42,7 @@ from pilum.dataset.versions import Versions, moment
 from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
+from pilum.storage.finishing import left_to_commit
 from pilum.table.commits.commit_handler import CommitHandler, CommitLock
 from pilum.table.commits.jobs import JobKey
 from pilum.table.names import NamingScheme
@@ -74,6 +77,7 @@ class LanceDataset(
     Optimizing,
     Cleaning,
     Verifying,
+    Filing,
 ):
     """One version of a table.
 
@@ -94,6 +98,10 @@ def dataset(
     session: Session | None = None,
     commit_lock: CommitLock | None = None,
     commit_handler: CommitHandler | None = None,
+    default_scan_options: Mapping[str, Any] | None = None,
+    block_size: int | None = None,
+    index_cache_size: int | None = None,
+    read_params: Mapping[str, Any] | None = None,
 ) -> LanceDataset:
     """Opens a table.
 
@@ -109,6 +117,10 @@ def dataset(
         session: Whose caches to use; None for those of the process.
         commit_lock: As in `write_dataset`, for what this dataset commits.
         commit_handler: The same.
+        default_scan_options: Arguments of `scanner` for all scans that do not give them.
+        block_size: A hint that changes nothing, as the next ones.
+        index_cache_size: A hint.
+        read_params: Hints.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -118,10 +130,42 @@ def dataset(
         UnsupportedFormatError: If the location or the table needs what is not there yet.
         InvalidInputError: For arguments that make no sense.
     """
+    del block_size, index_cache_size, read_params
+    found = _opened(
+        uri,
+        version,
+        asof,
+        storage_options,
+        _session(metadata_cache_size_bytes, index_cache_size_bytes, session),
+        commit_lock,
+        commit_handler,
+    )
+    if default_scan_options:
+        found._scan_defaults = dict(default_scan_options)
+    return found
+
+
+def _session(
+    metadata_cache_size_bytes: int | None,
+    index_cache_size_bytes: int | None,
+    session: Session | None,
+) -> Session | None:
     if metadata_cache_size_bytes is not None or index_cache_size_bytes is not None:
         if session is not None:
             raise InvalidInputError("pass a session or the sizes of its caches, not both")
-        session = Session(index_cache_size_bytes, metadata_cache_size_bytes)
+        return Session(index_cache_size_bytes, metadata_cache_size_bytes)
+    return session
+
+
+def _opened(
+    uri: Location,
+    version: Reference | None,
+    asof: datetime | date | str | None,
+    storage_options: Mapping[str, str] | None,
+    session: Session | None,
+    commit_lock: CommitLock | None,
+    commit_handler: CommitHandler | None,
+) -> LanceDataset:
     if asof is None:
         return LanceDataset(
             uri,
@@ -168,6 +212,8 @@ def write_dataset(
     commit_lock: CommitLock | None = None,
     commit_handler: CommitHandler | None = None,
     idempotency_key: JobKey | None = None,
+    use_legacy_format: bool | None = None,
+    session: Session | None = None,
 ) -> LanceDataset:
     """Writes rows as one new version of a table.
 
@@ -217,6 +263,8 @@ def write_dataset(
         idempotency_key: Names the job that this write is: if the table has it already, nothing is
             read or written. A text is remembered for 100 such jobs; of a pair `(app_id, number)`
             the highest number is remembered, for streams that number their batches.
+        use_legacy_format: The same as `data_storage_version="0.1"` if True.
+        session: Whose caches the dataset uses; None for those of the process.
 
     Returns:
         The dataset at the new version, or at that which took the job in.
@@ -229,13 +277,15 @@ def write_dataset(
         CommitError: If others wrote at the same time and this write cannot stand beside.
         InvalidInputError: For any other argument that makes no sense.
     """
+    if use_legacy_format and data_storage_version is not None:
+        raise InvalidInputError("pass data_storage_version or use_legacy_format, not both")
     location = uri.uri if isinstance(uri, DatasetBase) else uri
     store = store_of(uri, storage_options, commit_lock, commit_handler)
     wanted = WriteRequest(
         mode,
         max_rows_per_file,
         max_bytes_per_file,
-        data_storage_version,
+        "0.1" if use_legacy_format else data_storage_version,
         properties_of(commit_message, transaction_properties, idempotency_key),
         FileOptions(
             data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
@@ -251,6 +301,9 @@ def write_dataset(
     snapshot = snapshot_of_job(store, idempotency_key)
     if snapshot is None:
         scheme = NamingScheme.V2 if enable_v2_manifest_paths else NamingScheme.V1
-        written = write_transaction(store, data_obj, schema, wanted)
-        snapshot = publish(store, written, scheme=scheme)
+        with left_to_commit():
+            written = write_transaction(store, data_obj, schema, wanted)
+            snapshot = publish(store, written, scheme=scheme)
+    if session is not None:
+        snapshot = replace(snapshot, session=session)
     return LanceDataset.pinned(location, options_of(uri, storage_options), snapshot)

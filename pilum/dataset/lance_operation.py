@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from pilum.dataset.base_paths import DatasetBasePath
 from pilum.dataset.index_metadata import Index
 from pilum.dataset.metadata import DataFile, FragmentMetadata
+from pilum.errors import UnsupportedFeatureError
 from pilum.format.schema import Schema
 
 __all__ = ["LanceOperation"]
@@ -21,6 +23,22 @@ class LanceOperation:
     @dataclass
     class BaseOperation:
         """Base of the operations."""
+
+    class DataOverlay(BaseOperation):
+        """Values that lie over those of data files are not supported.
+
+        Raises:
+            UnsupportedFeatureError: Always, as by the next ones.
+        """
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            raise UnsupportedFeatureError(
+                "overlays of data files are not supported; `LanceFragment.update_columns` writes "
+                "other values"
+            )
+
+    DataOverlayFile = DataOverlay
+    DataOverlayGroup = DataOverlay
 
     @dataclass
     class Append(BaseOperation):

@@ -12,8 +12,14 @@ import pyarrow as pa
 from pilum.dataset.options import Filter
 from pilum.dataset.retrying import Retries
 from pilum.dataset.updating import bind_values
-from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError
+from pilum.errors import (
+    ColumnNotFoundError,
+    FilterError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from pilum.expressions import bind
+from pilum.format.blobs import has_blobs
 from pilum.format.extension import storage_type
 from pilum.format.schema import Schema
 from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched
@@ -88,10 +94,11 @@ class MergePlan:
     def _source_fields(self, snapshot: Snapshot, source: pa.Schema) -> list[pa.Field]:
         """Columns of the source: as the table has them, if they become columns of it."""
         known = snapshot.described.arrow
+        blobs = {field.name for field in snapshot.schema.fields if has_blobs(field)}
         becomes = self.inserts or (self.matched is Matched.UPDATED and self.values is None)
         return [
             known.field(field.name)
-            if becomes and field.name in known.names
+            if becomes and field.name in known.names and field.name not in blobs
             else pa.field(field.name, storage_type(field.type))
             for field in source
         ]
@@ -224,6 +231,8 @@ def _key(schema: Schema, name: Any) -> str:
     alike = [known for known in schema.names if known.lower() == str(name).lower()]
     if len(alike) == 1:
         return alike[0]
+    if str(name).partition(".")[0] in schema.by_name:
+        raise UnsupportedFeatureError(f"on: {name!r} is a member; keys are whole columns")
     raise ColumnNotFoundError(f"on: no column {name!r}; the columns are {schema.names}")
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NoReturn, TypedDict
 
 import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.inputs import to_reader
+from pilum.dataset.merge_explain import explained_merge
 from pilum.dataset.merge_plan import MergeClauses
 from pilum.dataset.once import once
 from pilum.dataset.operations import Transaction
@@ -18,9 +20,12 @@ from pilum.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
+from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.merge_rows import MergeCounts, merge_rows
 from pilum.table.commits import transaction
 from pilum.table.snapshot import Snapshot
+from pilum.table.writing.blob_inputs import with_all_members, with_blobs_v2
+from pilum.table.writing.sidecars import discard_file
 from pilum.table.writing.spool import Spool
 
 __all__ = ["MergeInsertBuilder", "MergeResult", "Merging", "merge_result"]
@@ -92,7 +97,7 @@ class MergeInsertBuilder(MergeClauses):
             FilterError: If one does not parse or bind, or fails on a value.
             CommitConflictError: If another commit made the merge meaningless.
             CommitContentionError: If others interfered every time.
-            UnsupportedFeatureError: If the source has columns of blobs that would be merged.
+            UnsupportedFeatureError: If the source has columns with blobs inside of them.
             InvalidInputError: If several rows of the source match one row that they are to change,
                 a match is refused, nothing is to be done, or for other arguments that make no
                 sense.
@@ -100,8 +105,9 @@ class MergeInsertBuilder(MergeClauses):
 
         def change(properties: Mapping[str, str]) -> tuple[Snapshot, MergeCounts]:
             def merge(snapshot: Snapshot) -> tuple[Snapshot, MergeCounts]:
-                found, counts = self._merge(snapshot, spool)
-                return publish(snapshot.store, replace(found, properties=properties)), counts
+                with left_to_commit():
+                    found, counts = self._merge(snapshot, spool)
+                    return publish(snapshot.store, replace(found, properties=properties)), counts
 
             with self._opened(data_obj, schema) as spool:
                 return self._retries.run(self._dataset.snapshot, merge)
@@ -123,10 +129,89 @@ class MergeInsertBuilder(MergeClauses):
             found, counts = self._merge(self._dataset.snapshot, spool)
         return Transaction.from_table(found), merge_result(counts)
 
-    def _opened(self, data_obj: Any, schema: pa.Schema | None) -> Spool:
+    execute_batches = execute
+    execute_uncommitted_batches = execute_uncommitted
+
+    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
+        """What `execute` would do, a line for each step, the last one first.
+
+        Args:
+            schema: Of the source; None for that of the table.
+            verbose: Whether the data files of the table are listed, too.
+
+        Raises:
+            As `execute` does for sources that do not fit.
+        """
+        snapshot = self._dataset.snapshot
+        source = snapshot.schema.arrow if schema is None else schema
+        self._require_something()
+        self._plan.bound(snapshot, source)
+        return explained_merge(snapshot, self._plan, source, verbose)
+
+    def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
+        """Merges without a commit, removes what was written, and tells what it took.
+
+        Args:
+            data_obj: The source.
+            schema: What the data is brought to.
+
+        Returns:
+            A line with counts, time and files, above the steps of `explain_plan`.
+        """
+        snapshot = self._dataset.snapshot
+        start = time.perf_counter()
+        with self._opened(data_obj, schema) as spool:
+            found, counts = self._merge(snapshot, spool)
+        elapsed_ms = (time.perf_counter() - start) * 1000
+        files = found.operation.new_files()
+        for path in files:
+            discard_file(snapshot.store, path)
+        steps = explained_merge(snapshot, self._plan, spool.schema, verbose=False).splitlines()
+        head = (
+            f"Analyzed: num_inserted_rows={counts.inserted}, num_updated_rows={counts.updated}, "
+            f"num_deleted_rows={counts.deleted}, num_files_written={len(files)}, "
+            f"elapsed={elapsed_ms:.3f}ms"
+        )
+        return "\n".join([head, *(f"  {step}" for step in steps)])
+
+    analyze_plan_batches = analyze_plan
+
+    def target_bases(self, bases: Iterable[str]) -> NoReturn:
+        """Merges write to the table's own folder.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise UnsupportedFeatureError(
+            f"target_bases={bases!r}: merges write to the table's own folder; "
+            "write_dataset and insert write to base paths"
+        )
+
+    def target_all_bases(self, include_primary: bool = True) -> NoReturn:
+        """Merges write to the table's own folder.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        self.target_bases(["all", *(["primary"] if include_primary else [])])
+
+    def mark_sstables_as_compacted(self, sstables: Any) -> NoReturn:
+        """There is no log in memory here.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise UnsupportedFeatureError(f"MemWAL is not supported: {sstables!r:.80}")
+
+    def _require_something(self) -> None:
         if not self._plan.does_something:
             raise InvalidInputError("nothing to merge: call one of the when_ methods first")
+
+    def _opened(self, data_obj: Any, schema: pa.Schema | None) -> Spool:
+        self._require_something()
         reader = to_reader(data_obj, schema)
+        if self._dataset.snapshot.manifest.data_version.has_blobs_v2:
+            reader = with_all_members(with_blobs_v2(reader))
         self._plan.bound(self._dataset.snapshot, reader.schema)  # before it is read
         return Spool(reader)
 

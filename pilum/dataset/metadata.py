@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pilum.dataset.row_metadata import RowDatasetVersionMeta, RowIdMeta, stored_sequence
 from pilum.errors import InvalidInputError
 from pilum.table import fragment as table
 from pilum.table.deletions import deletion_file as table_files
+
+if TYPE_CHECKING:
+    from pilum.dataset.base import DatasetBase
 
 __all__ = ["DataFile", "DeletionFile", "FragmentMetadata"]
 
@@ -39,6 +42,26 @@ class DataFile:
     def field_ids(self) -> list[int]:
         """The same as `fields`."""
         return self.fields
+
+    @classmethod
+    def create(cls, dataset: DatasetBase, path: str, *, base_id: int | None = None) -> DataFile:
+        """Describes a file that was written by hand, for operations such as `DataReplacement`.
+
+        Args:
+            dataset: The table. Each column of the file must have the name and the type of one of
+                its columns.
+            path: Below the folder `data/` of the table.
+            base_id: The base path that it lies in; None for the table's own folder.
+
+        Raises:
+            SchemaMismatchError: If a column does not fit.
+            UnsupportedVersionError: If the file has version 0.1.
+            NotFoundError: If there is no such file.
+            CorruptFileError: If it is damaged.
+        """
+        from pilum.table.writing.adopted import adopted_file
+
+        return cls.from_table(adopted_file(dataset.snapshot, path, base_id)[0])
 
     @classmethod
     def from_table(cls, file: table.DataFile) -> DataFile:

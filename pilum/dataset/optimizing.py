@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.options import require_count
 from pilum.dataset.transactions import publish
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.table.commits.transaction import Transaction
 from pilum.table.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
@@ -37,6 +37,14 @@ class DatasetOptimizer:
 
     def __init__(self, dataset: DatasetBase) -> None:
         self._dataset = dataset
+
+    def optimize_indices(self, **_: Any) -> NoReturn:
+        """Indices cannot be made or changed yet.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise UnsupportedFeatureError("indices cannot be changed yet; those that exist are kept")
 
     def compact_files(
         self,

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pilum.dataset.scan_arguments import ScanShape, shape_of
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind, bind_projection
 from pilum.format.blobs import materialized
@@ -53,6 +54,7 @@ _BLOB_HANDLING: dict[str | None, bool] = {
     "blobs_descriptions": False,
     "all_descriptions": False,
 }
+_PLAIN = ScanShape()
 _ROW_ID = "_rowid"
 _ROW_ADDRESS = "_rowaddr"
 
@@ -101,10 +103,12 @@ class ScanRequest:
     Attributes:
         options: What is read.
         projection: What is computed from it, None to give what is read.
+        shape: How the rows are handed out.
     """
 
     options: ScanOptions
     projection: Projection | None = None
+    shape: ScanShape = _PLAIN
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
         """Of the batches that the scan gives."""
@@ -130,16 +134,19 @@ def request(
     with_row_address: bool | None,
     fragment_ids: Iterable[int] | None = None,
     blob_handling: BlobHandling | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> ScanRequest:
     """Checks keywords and binds them to a version.
 
-    Filters see descriptors of blobs, whatever the scan gives.
+    Filters see descriptors of blobs, whatever the scan gives. `more` are those of `ScanArguments`.
 
     Raises:
         ColumnNotFoundError: If a column is named that does not exist.
         FilterError: If the filter or a computed column does not parse or bind.
+        UnsupportedFeatureError: For searches with indices.
         InvalidInputError: For any other argument that makes no sense.
     """
+    shape = shape_of(more, with_row_id=bool(with_row_id)) if more else _PLAIN
     options = ScanOptions(
         filter=None if filter is None else bind(filter, snapshot.described.arrow),
         limit=None if limit is None else require_count("limit", limit),
@@ -156,7 +163,7 @@ def request(
         meta = {_ROW_ID: options.with_row_id, _ROW_ADDRESS: options.with_row_address}
         kept = tuple(name for name, wanted in meta.items() if wanted)
         projection = replace(projection, kept=kept)
-    return ScanRequest(replace(options, columns=names), projection)
+    return ScanRequest(replace(options, columns=names), projection, shape)
 
 
 def _wants_payloads(blob_handling: str | None) -> bool:

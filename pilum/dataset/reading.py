@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from pilum.dataset.options import (
     require_count,
 )
 from pilum.dataset.options import row_ids as checked_row_ids
+from pilum.dataset.scan_arguments import ScanArguments
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
@@ -46,6 +47,7 @@ class Reading(DatasetBase):
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
         blob_handling: BlobHandling | None = None,
+        **more: Unpack[ScanArguments],
     ) -> LanceScanner:
         """Describes a scan; nothing is read yet.
 
@@ -65,12 +67,30 @@ class Reading(DatasetBase):
             with_row_address: Adds the column `_rowaddr`, uint64.
             blob_handling: "all_binary" gives blobs as their bytes; by default ("blobs_descriptions"
                 or "all_descriptions") they are structs that say where the bytes are.
+            **more: `order_by`, `strict_batch_size`, `batch_size_bytes`, `include_deleted_rows`,
+                `scan_stats_callback`, and hints that change nothing; see
+                `pilum.dataset.scan_arguments.ScanArguments`.
 
         Raises:
             ColumnNotFoundError: If a column is named that does not exist.
             FilterError: If the filter or a computed column does not parse or bind.
+            UnsupportedFeatureError: For searches with indices.
             InvalidInputError: For any other argument that makes no sense.
         """
+        if self._scan_defaults:
+            return self._scanner_with_defaults(
+                columns=columns,
+                filter=filter,
+                limit=limit,
+                offset=offset,
+                batch_size=batch_size,
+                scan_in_order=scan_in_order,
+                fragments=fragments,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                blob_handling=blob_handling,
+                **more,
+            )
         wanted = request(
             self._snapshot,
             columns=columns,
@@ -81,9 +101,19 @@ class Reading(DatasetBase):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             blob_handling=blob_handling,
+            more=more,
             fragment_ids=None if fragments is None else [item.fragment_id for item in fragments],
         )
         return LanceScanner(self._snapshot, wanted)
+
+    def _scanner_with_defaults(self, **given: Any) -> LanceScanner:
+        """A scan whose arguments are those of the dataset where they are not given."""
+        known = given.keys() | ScanArguments.__annotations__.keys()
+        if unknown := self._scan_defaults.keys() - known:
+            raise InvalidInputError(f"default_scan_options: scans have no {sorted(unknown)}")
+        wanted = {name: value for name, value in given.items() if value is not None}
+        without = self.pinned(self._uri, self._storage_options, self._snapshot)
+        return without.scanner(**{**self._scan_defaults, **wanted})
 
     def to_table(
         self,
@@ -97,6 +127,7 @@ class Reading(DatasetBase):
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
         blob_handling: BlobHandling | None = None,
+        **more: Unpack[ScanArguments],
     ) -> pa.Table:
         """Reads rows into memory. The arguments are those of `scanner`."""
         return self.scanner(
@@ -109,6 +140,7 @@ class Reading(DatasetBase):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             blob_handling=blob_handling,
+            **more,
         ).to_table()
 
     def to_batches(
@@ -123,6 +155,7 @@ class Reading(DatasetBase):
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
         blob_handling: BlobHandling | None = None,
+        **more: Unpack[ScanArguments],
     ) -> Iterator[pa.RecordBatch]:
         """Reads rows batch by batch, with bounded memory. The arguments are those of `scanner`."""
         return self.scanner(
@@ -135,6 +168,7 @@ class Reading(DatasetBase):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             blob_handling=blob_handling,
+            **more,
         ).to_batches()
 
     def to_pandas(
@@ -155,6 +189,8 @@ class Reading(DatasetBase):
 
         The arguments are those of `scanner`; others go to `pyarrow.Table.to_pandas`.
         """
+        known = ScanArguments.__annotations__.keys()
+        more: Any = {name: kwargs.pop(name) for name in known & kwargs.keys()}
         table = self.to_table(
             columns,
             filter,
@@ -165,6 +201,7 @@ class Reading(DatasetBase):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             blob_handling=blob_handling,
+            **more,
         )
         return table.to_pandas(**kwargs)
 

@@ -128,8 +128,8 @@ class Computation:
             SchemaMismatchError: If a name is taken, or results are not of these columns.
             InvalidInputError: If the function gives something else.
             UnsupportedTypeError: If the table's files cannot hold a type.
-            UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and there is a member
-                of a column that it has.
+            UnsupportedVersionError: If the table is of version 2.0 and there is a member of a
+                column that it has.
             OSError: If the store failed. Whatever is raised, also by the function, no file is left
                 but those that the checkpoint refers to.
         """

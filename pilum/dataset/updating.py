@@ -18,6 +18,7 @@ from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeat
 from pilum.expressions import bind, bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Field, Schema
+from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.update import update_rows
 from pilum.table.commits.jobs import JobKey
 from pilum.table.commits.transaction import Transaction
@@ -140,6 +141,7 @@ def _update(
     schema = snapshot.schema
     values = bind_values(updates, schema, snapshot.described.arrow)
     filter = None if where is None else bind(where, schema.arrow)
-    operation, num_rows = update_rows(snapshot, filter, values)
-    transaction = Transaction(snapshot.manifest.version, operation, properties=properties)
-    return publish(snapshot.store, transaction), num_rows
+    with left_to_commit():
+        operation, num_rows = update_rows(snapshot, filter, values)
+        transaction = Transaction(snapshot.manifest.version, operation, properties=properties)
+        return publish(snapshot.store, transaction), num_rows

@@ -79,9 +79,9 @@ class Verifying(DatasetBase):
     def verify(self, *, deep: bool = False) -> VerifyReport:
         """Checks the structure of the table; nothing is changed, and damage raises no error.
 
-        All versions are looked at: manifests, the ends of data files, deletion files, sizes and
-        numbers of rows as far as they are recorded, files of indices, and tags. Each file is
-        opened once.
+        All versions are looked at, also those of branches: manifests, transactions, the ends of
+        data files and what they say of their columns, deletion files, sizes and numbers of rows as
+        far as they are recorded, files of indices, tags and branches.
 
         Args:
             deep: Whether to decode all pages of the pinned version, too, and to read all payloads

@@ -24,6 +24,7 @@ from pilum.dataset.transactions import (
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
+from pilum.storage.finishing import left_to_commit
 from pilum.table.commits.commit import commit, commit_detached
 from pilum.table.commits.commit_handler import CommitHandler, CommitLock
 from pilum.table.commits.jobs import JobKey
@@ -96,7 +97,8 @@ class Writing(DatasetBase):
         store = self._snapshot.store
         snapshot = snapshot_of_job(store, idempotency_key)
         if snapshot is None:
-            snapshot = publish(store, write_transaction(store, data, None, wanted))
+            with left_to_commit():
+                snapshot = publish(store, write_transaction(store, data, None, wanted))
         self.advance(snapshot)
 
     @classmethod

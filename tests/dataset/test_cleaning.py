@@ -121,6 +121,16 @@ def test_nothing_goes_if_something_cannot_be_read(uri: str) -> None:
     assert files(uri) == before
 
 
+def test_records_of_branches_count_whatever_their_name(uri: str) -> None:
+    dataset = pilum.dataset(uri, version=2)
+    dataset.create_branch("kept", 2)
+    record = Path(uri) / "_refs" / "branches" / "kept.json"
+    record.rename(record.with_name("no%20branch%20has%20this%20name.json"))
+    assert dataset.branches.list() == {}
+    pilum.dataset(uri).cleanup_old_versions(retain_versions=1, error_if_tagged_old_versions=False)
+    assert 2 in numbers(uri)
+
+
 def test_files_of_writers_at_work_stay(uri: str) -> None:
     strays = ["data/a.lance", "data/.tmpabc", "_transactions/1-x.txn", "_deletions/0-1-2.bin"]
     foreign = ["data/notes.txt", "_deletions/x.csv", "_indices/mine/x.idx", "data/a/b.blob"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 import pilum
 from pilum.errors import (
     ColumnNotFoundError,
+    CorruptFileError,
     DatasetNotFoundError,
     InvalidInputError,
-    UnsupportedVersionError,
 )
 
 ROWS = 20_000
@@ -88,6 +89,98 @@ def test_rows_in_memory_are_explained_as_they_would_be_written(
         )
 
 
+def test_files_of_version_2_0(tmp_path: Path) -> None:
+    dataset = pilum.write_dataset(_table(), tmp_path / "t", data_storage_version="2.0")
+    found = pilum.explain(dataset)
+    assert [replace(page, file="") for page in found.pages] == list(
+        pilum.explain(_table(), data_storage_version="2.0").pages
+    )
+    pages = _by_column(found)
+    assert list(pages) == [
+        "id",
+        "noise",
+        "city",
+        "nested.items",
+        "nested.items.item",
+        "nested.number",
+        "wide",
+        "nothing",
+    ]
+    assert {page.layout for page in found.pages} == {"array"}
+    assert (pages["id"].encoding, pages["id"].stored_bytes) == ("flat(32)", 4 * ROWS)
+    assert pages["city"].encoding == "nullable(flat(8))"
+    assert pages["city"].dictionary == "2 values as binary(nullable(flat(64)), flat(8))"
+    assert pages["nested.items"].encoding == "list(nullable(flat(64)))"
+    number = pages["nested.number"]
+    assert (number.encoding, number.levels) == ("flat(64)", "validity flat(1)")
+    assert number.buffer_bytes == (ROWS // 8, 8 * ROWS)
+    assert pages["wide"].encoding == "fixed_size_list(64, nullable(flat(32)))"
+    assert (pages["nothing"].encoding, pages["nothing"].stored_bytes) == ("no value", 0)
+    [file] = (tmp_path / "t" / "data").iterdir()
+    assert pilum.explain(file, ["nested.number"]).pages[0].stored_bytes == number.stored_bytes
+
+
+def test_files_of_version_0_1(tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "a": pa.array([1, 2, 3], pa.int16()),
+            "t": ["x", "", "yz"],
+            "s": [{"l": [["p"], []]}, {"l": []}, {"l": [["qq", "r"]]}],
+            "b": [True, False, True],
+            "d": pa.array(["u", "v", "u"]).dictionary_encode(),
+        },
+        pa.schema(
+            [
+                pa.field("a", pa.int16()),
+                pa.field("t", pa.string(), nullable=False),
+                pa.field("s", pa.struct([("l", pa.list_(pa.list_(pa.string())))])),
+                pa.field("b", pa.bool_()),
+                pa.field("d", pa.dictionary(pa.int32(), pa.string())),
+            ]
+        ),
+    )
+    dataset = pilum.write_dataset(
+        rows, tmp_path / "t", data_storage_version="0.1", max_rows_per_group=2
+    )
+    found = pilum.explain(dataset)
+    assert [
+        (page.column, page.first_row, page.num_rows, page.encoding, page.buffer_bytes)
+        for page in found.pages
+    ] == [
+        ("a", 0, 2, "plain(16)", (4,)),
+        ("a", 2, 1, "plain(16)", (2,)),
+        ("t", 0, 2, "var_binary", (1, 24)),
+        ("t", 2, 1, "var_binary", (2, 16)),
+        ("s.l", 0, 2, "offsets(32)", (12,)),
+        ("s.l", 2, 1, "offsets(32)", (8,)),
+        ("s.l.item", 0, 2, "offsets(32)", (12,)),
+        ("s.l.item", 2, 1, "offsets(32)", (8,)),
+        ("s.l.item.item", 0, 1, "var_binary", (1, 16)),
+        ("s.l.item.item", 1, 2, "var_binary", (3, 24)),
+        ("b", 0, 2, "plain(1)", (1,)),
+        ("b", 2, 1, "plain(1)", (1,)),
+        ("d", 0, 2, "plain(32)", (8,)),
+        ("d", 2, 1, "plain(32)", (4,)),
+    ]
+    assert found.pages[-1].dictionary == "2 values of type string"
+    assert {page.layout for page in found.pages} == {"batch"}
+    assert "var_binary" in str(found)
+    in_memory = pilum.explain(rows, ["t", "s"], data_storage_version="0.1")
+    columns = [page.column for page in in_memory.pages]
+    assert columns == ["t", "s.l", "s.l.item", "s.l.item.item"]  # of one batch
+
+
+def test_damaged_offsets_of_strings_are_named(tmp_path: Path) -> None:
+    pilum.write_dataset(pa.table({"t": ["abc"]}), tmp_path / "t", data_storage_version="0.1")
+    [file] = (tmp_path / "t" / "data").iterdir()
+    data = bytearray(file.read_bytes())
+    data[11:19] = (-1).to_bytes(8, "little", signed=True)
+    file.write_bytes(data)
+    with pytest.raises(CorruptFileError, match="offsets decrease") as caught:
+        pilum.explain(file)
+    assert "column 't'" in str(caught.value)
+
+
 def test_reasons() -> None:
     pages = _by_column(pilum.explain(_table(), ["id", "city", "wide"]))
     sizes = {other.encoding: other.size_bytes for other in pages["id"].candidates}
@@ -144,5 +237,5 @@ def test_what_cannot_be_explained(tmp_path: Path) -> None:
         pilum.explain(7)
     with pytest.raises(InvalidInputError, match="for rows in memory"):
         pilum.explain(tmp_path, data_storage_version="2.2")
-    with pytest.raises(UnsupportedVersionError):
-        pilum.explain(_table(), data_storage_version="2.0")
+    with pytest.raises(InvalidInputError, match="null"):
+        pilum.explain(_table(), data_storage_version="0.1")

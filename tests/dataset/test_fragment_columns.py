@@ -17,7 +17,6 @@ from pilum.errors import (
     InvalidInputError,
     PilumError,
     SchemaMismatchError,
-    UnsupportedVersionError,
 )
 
 VERSIONS = ("2.0", "2.1", "2.2")
@@ -179,12 +178,3 @@ def test_values_that_do_not_fit_leave_no_file(
     with pytest.raises(error):
         dataset.get_fragments()[0].update_columns(data, "k")
     assert state(dataset) == before
-
-
-def test_tables_of_version_0_1_get_no_new_files(tmp_path: Path) -> None:
-    table = pa.table({"k": [1], "v": ["a"]})
-    dataset = pilum.write_dataset(table, tmp_path / "t", data_storage_version="0.1")
-    with pytest.raises(UnsupportedVersionError):
-        dataset.merge({"k": [1], "w": [2]}, "k")
-    with pytest.raises(UnsupportedVersionError):
-        dataset.get_fragments()[0].update_columns({"k": [1], "v": ["b"]}, "k")

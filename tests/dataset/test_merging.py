@@ -494,3 +494,62 @@ def test_columns_of_the_source_may_be_there_for_conditions_only(
     assert sorted(row[1:] for row in rows(dataset) if row[0] in {2, 7}) == [(21, "b"), (70, None)]
     with pytest.raises(InvalidInputError, match="the keys"):
         dataset.merge_insert("k").source_columns(["v"])
+
+
+def test_plans_tell_what_a_merge_would_do(tmp_path: Path) -> None:
+    dataset = pilum.write_dataset(pa.table({"a": [1, 2, 3], "v": [1, 2, 3]}), tmp_path / "t")
+    builder = dataset.merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+    head, write, join, scan, source = builder.explain_plan().splitlines()
+    assert head == (
+        "MergeInsert: on=[a], when_matched=UpdateAll, when_not_matched=InsertAll, "
+        "when_not_matched_by_source=Keep"
+    )
+    assert (write[:8], join[:16]) == ("  Write:", "    Join: a of s")
+    assert scan.endswith("columns a, 1 of 1 fragments, 3 rows")
+    assert source == "      Source: a, v"
+    assert "        File: " in builder.explain_plan(verbose=True)
+    builder = (
+        dataset.merge_insert("a")
+        .when_matched_update_all("source.v > 3")
+        .when_matched_delete("source.v = 0")
+        .when_not_matched_insert_all("source.v > 1")
+        .when_not_matched_by_source_delete("v > 1")
+    )
+    plan = builder.explain_plan(pa.schema({"a": pa.int64(), "v": pa.int64()}))
+    assert plan.splitlines()[0] == (
+        "MergeInsert: on=[a], when_matched=DeleteIf(source.v = 0), UpdateIf(source.v > 3), "
+        "when_not_matched=InsertIf(source.v > 1), when_not_matched_by_source=DeleteIf(v > 1)"
+    )
+
+
+def test_analyzing_a_merge_changes_nothing(tmp_path: Path) -> None:
+    dataset = pilum.write_dataset(pa.table({"a": [1, 2, 3], "v": [1, 2, 3]}), tmp_path / "t")
+    before = sorted(path for path in (tmp_path / "t").rglob("*") if path.is_file())
+    builder = dataset.merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+    source = pa.table({"a": [2, 9], "v": [7, 8]})
+    head, *steps = builder.analyze_plan(source).splitlines()
+    counts = "num_inserted_rows=1, num_updated_rows=1, num_deleted_rows=0, num_files_written=2"
+    assert head.startswith(f"Analyzed: {counts}, elapsed=")
+    assert [step[2:] for step in steps] == builder.explain_plan().splitlines()
+    assert sorted(path for path in (tmp_path / "t").rglob("*") if path.is_file()) == before
+    assert pilum.dataset(dataset.uri).version == 1
+    assert builder.execute_batches(source)["num_updated_rows"] == 1
+
+
+def test_what_builders_of_merges_refuse(tmp_path: Path) -> None:
+    table = pa.table({"a": [1], "s": [{"x": 1}]})
+    dataset = pilum.write_dataset(table, tmp_path / "t")
+    with pytest.raises(UnsupportedFeatureError, match=r"'s\.x' is a member"):
+        dataset.merge_insert("s.x")
+    builder = dataset.merge_insert("a")
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: builder.target_bases(["b"]),
+        lambda: builder.target_all_bases(),
+        lambda: builder.mark_sstables_as_compacted([]),
+        lambda: builder.write_mode("rewrite_columns"),
+    )
+    for call in calls:
+        with pytest.raises(UnsupportedFeatureError):
+            call()
+    with pytest.raises(InvalidInputError, match="nothing to merge"):
+        builder.explain_plan()

@@ -162,9 +162,6 @@ def test_tables_of_old_versions_refuse_what_their_files_cannot(tmp_path: Path) -
     dataset = written(tmp_path / "2.0", table, "2.0")
     with pytest.raises(UnsupportedVersionError, match=r"alone in a table of version 2\.0"):
         dataset.alter_columns({"path": "s.x", "data_type": pa.int8()})
-    dataset = written(tmp_path / "0.1", table, "0.1")
-    with pytest.raises(UnsupportedVersionError, match=r"version 0\.1"):
-        dataset.alter_columns({"path": "a", "data_type": pa.int8()})
 
 
 def test_members_of_maps_and_packed_structs_keep_their_types(tmp_path: Path) -> None:

@@ -116,3 +116,23 @@ def test_limits_are_bytes(limit: Any) -> None:
 def test_a_session_or_sizes(location: str) -> None:
     with pytest.raises(InvalidInputError, match="not both"):
         pilum.dataset(location, session=pilum.Session(), index_cache_size_bytes=1)
+
+
+@pytest.mark.parametrize(
+    "backend", ["moka://?capacity=2000", {"kind": "moka", "options": {"capacity": "2000"}}]
+)
+def test_limits_as_backends(location: str, backend: Any) -> None:
+    session = pilum.Session(metadata_cache_backend=backend, index_cache_backend=backend)
+    assert session.metadata.limit_bytes == session.indices.limit_bytes == 2000
+    assert pilum.dataset(location, session=session).count_rows() > 0
+
+
+@pytest.mark.parametrize(
+    "backend",
+    ["moka://", "moka://?capacity=x", "moka://?capacity=1&more=2", "redis://host", {}, 7, "moka"],
+)
+def test_backends_without_sense(backend: Any) -> None:
+    with pytest.raises(InvalidInputError, match="index_cache_backend"):
+        pilum.Session(index_cache_backend=backend)
+    with pytest.raises(InvalidInputError, match="not both"):
+        pilum.Session(5, index_cache_backend="moka://?capacity=1")

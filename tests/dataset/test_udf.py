@@ -23,7 +23,6 @@ from pilum.errors import (
     InvalidInputError,
     PilumError,
     SchemaMismatchError,
-    UnsupportedVersionError,
 )
 
 OUTPUT = pa.schema([("double", pa.int64())])
@@ -207,9 +206,6 @@ def test_what_cannot_be_computed_is_said_before(tmp_path: Path) -> None:
         empty.add_columns(double)
     empty.add_columns(BatchUDF(double, OUTPUT))
     assert empty.schema.names == ["a", "double"]
-    legacy = pilum.write_dataset(pa.table({"a": [1]}), tmp_path / "l", data_storage_version="0.1")
-    with pytest.raises(UnsupportedVersionError, match="0\\.1"):
-        legacy.add_columns(BatchUDF(double, OUTPUT))
     with pytest.raises(InvalidInputError, match="read_columns"):
         empty.add_columns({"c": "a"}, read_columns=["a"])
 

@@ -230,12 +230,52 @@ def test_blobs_move_with_their_rows(tmp_path: Path, version: str) -> None:
     before = files(dataset)
     with pytest.raises(UnsupportedFeatureError, match="blobs cannot be set"):
         dataset.update({"b": "NULL"})
-    is_new = version == "2.2"
-    other = pilum.blob_array([b"other"]) if is_new else pa.array([b"other"], pa.large_binary())
-    with pytest.raises(UnsupportedFeatureError, match="blobs cannot be merged"):
-        dataset.merge_insert("a").when_matched_update_all().execute(
-            pa.table({"a": [1], "b": other})
-        )
+    assert files(dataset) == before
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_merges_set_and_insert_blobs(tmp_path: Path, version: str) -> None:
+    old = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([("a", pa.int64()), old, ("s", pa.string())])
+    table = pa.table({"a": range(4), "b": [b"x", None, b"y" * 70_000, b""], "s": ["x"] * 4}, schema)
+    dataset = pilum.write_dataset(
+        table, tmp_path / "t", data_storage_version=version, max_rows_per_file=3
+    )
+    new = [b"new" * 40_000, None, b"nine"]
+    made = [
+        pa.array(new, pa.large_binary()),
+        *([pilum.blob_array(new)] if version == "2.2" else []),
+    ]
+    for blobs in made:
+        source = pa.table({"b": blobs, "a": [1, 2, 9]})
+        if not isinstance(blobs.type, pa.BaseExtensionType):
+            source = source.cast(pa.schema([old, ("a", pa.int64())]))
+        builder = dataset.merge_insert("a").when_matched_update_all("target.a < 3")
+        result = builder.when_not_matched_insert_all().execute(source)
+        assert result["num_updated_rows"] == 2
+        found = dataset.to_table(blob_handling="all_binary").sort_by("a")
+        assert found["b"].to_pylist() == [b"x", new[0], None, b"", b"nine"]
+        assert found["s"].to_pylist() == ["x", "x", "x", "x", None]
+    dataset.merge_insert("a").when_matched_update({"s": "'z'"}).execute(pa.table({"a": [1]}))
+    found = dataset.to_table(blob_handling="all_binary", filter="a = 1")
+    assert found.select(["b", "s"]).to_pylist() == [{"b": new[0], "s": "z"}]
+    assert dataset.verify(deep=True).is_valid
+    with pytest.raises(InvalidInputError, match=r"be keys|cannot be a key"):
+        dataset.merge_insert("b").when_matched_update_all().execute(source)
+
+
+def test_what_merges_cannot_do_with_blobs(tmp_path: Path) -> None:
+    inner = pa.struct([pilum.blob_field("b")])
+    blobs = pa.StructArray.from_arrays([pilum.blob_array([b"x"])], fields=list(inner))
+    table = pa.table({"a": [1], "s": blobs, "b": pilum.blob_array([b"y"])})
+    dataset = pilum.write_dataset(table, tmp_path / "t", data_storage_version="2.2")
+    before = files(dataset)
+    builder = dataset.merge_insert("a").when_matched_update_all()
+    with pytest.raises(UnsupportedFeatureError, match="blobs inside"):
+        builder.execute(table.select(["a", "s"]))
+    uri = pilum.blob_array([pilum.Blob.from_uri("file:///etc/hostname")])
+    with pytest.raises(InvalidInputError, match="not by URI"):
+        builder.execute(pa.table({"a": [1], "b": uri}))
     assert files(dataset) == before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -58,9 +59,9 @@ def test_a_whole_table_has_no_faults(root: Path) -> None:
     report = dataset.verify(deep=True)
     assert report.is_valid
     assert not report.orphaned
-    assert (report.num_versions, report.num_files) == (4, 4 + 4 + 1)
+    assert (report.num_versions, report.num_files) == (4, 4 + 4 + 4 + 1)
     assert report.size_bytes > 1000
-    assert "4 versions, 9 files" in str(report)
+    assert "4 versions, 13 files" in str(report)
     dataset.validate()
 
 
@@ -91,6 +92,75 @@ def test_damage_is_named(
     else:
         with pytest.raises(CorruptFileError, match=kind):
             dataset.validate()
+
+
+def flip(path: Path, *places: int) -> None:
+    data = bytearray(path.read_bytes())
+    for place in places:
+        data[place] ^= 0xFF
+    path.write_bytes(data)
+
+
+def write(text: str) -> Callable[[Path], Any]:
+    return lambda path: path.write_text(text)
+
+
+def rewritten(old: str, new: str) -> Callable[[Path], Any]:
+    def harm(path: Path) -> None:
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    return harm
+
+
+@pytest.fixture
+def branched(root: Path) -> Path:
+    """The same table with a branch that has a version of its own."""
+    dataset = pilum.dataset(str(root), storage_options={"sync": "false"})
+    dataset.create_branch("dev").delete("a = 20")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("pattern", "harm", "kind", "what"),
+    [
+        ("_transactions/*.txn", write("\xff" * 30), "damaged", "not a Transaction"),
+        ("_versions/*.manifest", write(""), "damaged", "0 bytes"),
+        ("data/*.lance", lambda path: flip(path, -40, -39), "damaged", ""),
+        ("data/*.lance", lambda path: flip(path, *range(-260, -180)), "damaged", ""),
+        ("data/*.lance", lambda path: path.write_bytes(path.read_bytes() + b"x"), "damaged", ""),
+        ("_deletions/*", write("ARROW1" * 9), "damaged", "Arrow"),
+        ("_refs/tags/*.json", write("{"), "damaged", "not JSON"),
+        ("_refs/tags/*.json", rewritten('"version": 1', '"version": 9'), "missing", "version 9"),
+        ("_refs/branches/*.json", write("{"), "damaged", "not JSON"),
+        (
+            "_refs/branches/*.json",
+            rewritten('"parentVersion": 4', '"parentVersion": 9'),
+            "missing",
+            "branch 'dev' names version 9",
+        ),
+        ("tree/dev/_versions/*.manifest", cut, "damaged", ""),
+        ("tree/dev/_deletions/*", Path.unlink, "missing", ""),
+    ],
+)
+def test_every_kind_of_file_is_looked_at(
+    branched: Path, pattern: str, harm: Callable[[Path], Any], kind: str, what: str
+) -> None:
+    dataset = pilum.dataset(str(branched))
+    assert dataset.verify().is_valid
+    path = max(branched.glob(pattern))
+    harm(path)
+    report = dataset.verify()
+    found = [fault for fault in getattr(report, kind) if branched / fault.path == path]
+    assert found, str(report)
+    assert what in found[0].what
+
+
+def test_a_branch_without_its_folder(branched: Path) -> None:
+    shutil.rmtree(branched / "tree")
+    report = pilum.dataset(str(branched)).verify()
+    assert [fault.path for fault in report.missing] == ["_refs/branches/dev.json"]
 
 
 def test_damaged_pages_are_found_by_decoding(root: Path) -> None:

@@ -219,3 +219,33 @@ def test_legacy_tables_keep_blobs_as_they_are(tmp_path: Path) -> None:
     assert_same(found.take([2, 0]), table.take([2, 0]))
     with pytest.raises(UnsupportedFormatError, match=r"0\.1"):
         found.read_blobs("b", indices=[0])
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_merged_blobs_are_those_of_the_reference(tmp_path: Path, version: str) -> None:
+    marked = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([("a", pa.int64()), marked])
+    found = []
+    for library in (pilum, lance):
+        made: Any = library
+
+        def rows(keys: list[int], blobs: list[bytes | None], made: Any = made) -> pa.Table:
+            if version != "2.2":
+                return pa.table({"a": keys, "b": blobs}, schema)
+            return pa.table(
+                {"a": keys, "b": made.blob_array(blobs)},
+                pa.schema([("a", pa.int64()), made.blob_field("b")]),
+            )
+
+        uri = str(tmp_path / made.__name__)
+        made.write_dataset(
+            rows([1, 2, 3], [b"x", None, b"y" * 70_000]), uri, data_storage_version=version
+        )
+        builder = made.dataset(uri).merge_insert("a").when_matched_update_all()
+        source = rows([2, 3, 9], [b"new" * 30_000, None, b"n"])
+        builder.when_not_matched_insert_all().execute(source)
+        for reader in (pilum, lance):
+            opened: Any = reader
+            table = opened.dataset(uri).to_table(blob_handling="all_binary").sort_by("a")
+            found.append(table["b"].to_pylist())
+    assert found == [[b"x", b"new" * 30_000, None, b"n"]] * 4

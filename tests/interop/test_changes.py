@@ -231,7 +231,7 @@ def test_the_builder_is_called_like_that_of_the_reference(tmp_path: Path) -> Non
     names = {name for name in dir(ours) if not name.startswith("_")}
     own = {"idempotency_key", "source_columns", "when_matched_update"}
     assert names - set(dir(theirs)) == own
-    for name in names & set(dir(theirs)):
+    for name in names & set(vars(theirs)):  # what it inherits is compiled, and says no names
         mine, other = (inspect.signature(getattr(one, name)).parameters for one in (ours, theirs))
         # Conditions of deletes and inserts are ours.
         shared = [one for one in mine.values() if one.name in other or one.name != "condition"]

@@ -15,7 +15,7 @@ from interop.comparison import assert_same
 import pilum
 from pilum.errors import CorruptFileError, SchemaMismatchError
 from pilum.file import LanceFileReader, LanceFileWriter
-from pilum.format.extension import restored_schema
+from pilum.format.extension import restored_schema, restored_table
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 bfloat16_array = pytest.importorskip("lance.arrow").bfloat16_array
@@ -196,6 +196,11 @@ def test_a_type_that_contradicts_its_storage() -> None:
     schema = pa.schema([pa.field("a", pa.int32(), metadata=metadata)])
     with pytest.raises(CorruptFileError, match=r"column 'a'.*Uuid"):
         restored_schema(schema)
+
+
+def test_a_table_without_such_types_is_given_as_it_is() -> None:
+    table = pa.table({"n": pa.chunked_array([[1], [2]])})
+    assert restored_table(table) is table
 
 
 @LIBRARIES

@@ -1,0 +1,191 @@
+"""The files of a table: which there are, and which of them its versions need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pilum.dataset.base import DatasetBase, Location
+from pilum.dataset.options import require_count
+from pilum.errors import DatasetNotFoundError
+from pilum.format.pb import table_pb2
+from pilum.storage.base import Store
+from pilum.table.manifest import Manifest
+from pilum.table.manifest_file import load_manifest
+from pilum.table.names import data_path, transaction_path
+from pilum.table.open import open_table
+from pilum.table.places import index_place, own_store, with_bases
+from pilum.table.upkeep.drop import drop_table, paths_below
+from pilum.table.versions import list_manifests
+
+if TYPE_CHECKING:
+    from pilum.file.session import LanceFileSession
+
+__all__ = ["Filing"]
+
+_URI = pa.field("base_uri", pa.dictionary(pa.int32(), pa.string()), nullable=False)
+_PATH = pa.field("path", pa.string(), nullable=False)
+_FILES = pa.schema(
+    [
+        _URI,
+        _PATH,
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("last_modified", pa.timestamp("us", "UTC"), nullable=False),
+    ]
+)
+_TRACKED = pa.schema(
+    [
+        pa.field("version", pa.int64(), nullable=False),
+        _URI,
+        _PATH,
+        pa.field("type", pa.dictionary(pa.int8(), pa.string()), nullable=False),
+    ]
+)
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_Place = tuple[str, str, str]
+
+
+class Filing(DatasetBase):
+    """Chapter of `LanceDataset`: the files of the table."""
+
+    def fragment_ids(self) -> set[int]:
+        """The ids of all fragments."""
+        return {int(fragment.id) for fragment in self._snapshot.manifest.fragments}
+
+    def all_files(self) -> pa.RecordBatchReader:
+        """All files below the root of the table, whoever wrote them; base paths are left out.
+
+        Returns:
+            A stream of `base_uri`, `path` below it, `size_bytes` and `last_modified`.
+        """
+        store = own_store(self._snapshot.store)
+        return pa.RecordBatchReader.from_batches(_FILES, _listed(store, self._uri, ""))
+
+    def tracked_files(
+        self,
+        *,
+        min_version: int | None = None,
+        progress: Callable[[int, int | None], object] | None = None,
+    ) -> pa.RecordBatchReader:
+        """The files that versions of the table need, version by version, the newest first.
+
+        Args:
+            min_version: Leaves out older versions.
+            progress: Called behind each version with how many are done, and how many there are.
+
+        Returns:
+            A stream of `version`, `base_uri`, `path` below it, and `type`: "manifest", "data file",
+            "deletion file", "transaction file" or "index file". A file comes with each version
+            that needs it.
+        """
+        least = 0 if min_version is None else require_count("min_version", min_version)
+        return pa.RecordBatchReader.from_batches(_TRACKED, self._tracked(least, progress))
+
+    def new_file_session(self) -> LanceFileSession:
+        """Opens and writes single files below the root of the table."""
+        from pilum.file.session import LanceFileSession
+
+        return LanceFileSession(self._uri, self._storage_options)
+
+    @property
+    def initial_storage_options(self) -> dict[str, str] | None:
+        """The settings of the store that the dataset was opened with, None if there were none."""
+        return dict(self._storage_options) or None
+
+    def latest_storage_options(self) -> dict[str, str] | None:
+        """The same as `initial_storage_options`: nothing refreshes them."""
+        return self.initial_storage_options
+
+    @staticmethod
+    def drop(
+        base_uri: Location,
+        storage_options: Mapping[str, str] | None = None,
+        ignore_not_found: bool | None = None,
+    ) -> None:
+        """Deletes a table: all versions, branches and tags, and whatever else is in its folder.
+
+        Files in base paths stay.
+
+        Args:
+            base_uri: Location of the table.
+            storage_options: Settings of the store.
+            ignore_not_found: Whether it is fine if there is no table.
+
+        Raises:
+            DatasetNotFoundError: If there is no table; other folders are never touched.
+            InvalidInputError: If this is a branch of a table.
+            UnsupportedFeatureError: If an external store holds its versions.
+        """
+        try:
+            drop_table(open_table(base_uri, storage_options))
+        except DatasetNotFoundError:
+            if not ignore_not_found:
+                raise
+
+    def _tracked(
+        self, least: int, progress: Callable[[int, int | None], object] | None
+    ) -> Iterator[pa.RecordBatch]:
+        store = own_store(self._snapshot.store)
+        names = [name for name in reversed(list_manifests(store)) if name.version >= least]
+        for number, name in enumerate(names, 1):
+            manifest = load_manifest(store, name.path)
+            places = [
+                (self._uri, name.path, "manifest"),
+                *_places(with_bases(store, manifest.base_paths), manifest, self._uri),
+            ]
+            yield _batch(_TRACKED, [(name.version, *place) for place in places])
+            if progress is not None:
+                progress(number, len(names))
+
+
+def _places(store: Store, manifest: Manifest, uri: str) -> Iterator[_Place]:
+    """The files of a version but its manifest."""
+    bases = {base.id: base for base in manifest.base_paths}
+    if manifest.transaction_file:
+        yield uri, transaction_path(manifest.transaction_file), "transaction file"
+    for fragment in manifest.fragments:
+        for file in fragment.files:
+            base = None if file.base_id is None else bases.get(file.base_id)
+            within = base is None or base.is_dataset_root
+            path = data_path(file.path) if within else file.path
+            yield base.path if base else uri, path, "data file"
+        deleted = fragment.deletion_file
+        if deleted is not None:
+            base = None if deleted.base_id is None else bases.get(deleted.base_id)
+            yield base.path if base else uri, deleted.path(fragment.id), "deletion file"
+    for index in table_pb2.IndexSection.FromString(manifest.index_section).indices:
+        base = bases.get(index.base_id) if index.HasField("base_id") else None
+        home, folder = index_place(store, index)
+        recorded = [f"{folder}/{file.path}" for file in index.files]
+        for path in recorded or paths_below(home, folder):
+            yield base.path if base else uri, path, "index file"
+
+
+def _listed(store: Store, uri: str, folder: str) -> Iterator[pa.RecordBatch]:
+    rows = [
+        (
+            uri,
+            f"{folder}{entry.name}",
+            entry.size,
+            _EPOCH if entry.modified is None else datetime.fromtimestamp(entry.modified, UTC),
+        )
+        for entry in store.list(folder.rstrip("/"))
+    ]
+    if rows:
+        yield _batch(_FILES, rows)
+    for name in sorted(store.folders(folder.rstrip("/"))):
+        yield from _listed(store, uri, f"{folder}{name}/")
+
+
+def _batch(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [
+        pa.array(values, field.type.value_type).dictionary_encode().cast(field.type)
+        if isinstance(field.type, pa.DictionaryType)
+        else pa.array(values, field.type)
+        for field, values in zip(schema, columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,137 @@
+"""The files of a fragment: written or adopted as one, checked, and opened for many takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pilum.container.options import FileOptions
+from pilum.dataset.base import DatasetBase, Location, store_of
+from pilum.dataset.metadata import FragmentMetadata
+from pilum.dataset.options import Columns, require_count
+from pilum.dataset.transactions import WriteRequest, write_transaction
+from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.table.fragment import Fragment, FragmentId
+from pilum.table.operations.append import Append
+from pilum.table.operations.base import Operation
+from pilum.table.operations.overwrite import Overwrite
+from pilum.table.snapshot import Snapshot
+from pilum.table.writing.adopted import adopted_file
+
+if TYPE_CHECKING:
+    from pilum.dataset.fragment import LanceFragment
+
+__all__ = ["FragmentFiles", "FragmentSession"]
+
+_NO_LIMIT = 1 << 62
+
+
+class FragmentSession:
+    """Takes rows of a fragment again and again; made by `LanceFragment.open_session`."""
+
+    def __init__(
+        self, fragment: LanceFragment, columns: Columns | None, with_row_address: bool
+    ) -> None:
+        names = list(fragment.schema.names) if columns is None else columns
+        if with_row_address and isinstance(names, Mapping):
+            names = {**names, "_rowaddr": "_rowaddr"}
+        elif with_row_address and "_rowaddr" not in names:
+            names = [*names, "_rowaddr"]
+        self._fragment = fragment
+        self._columns = names
+
+    def take(self, indices: Any) -> pa.Table:
+        """Reads rows by position, as `LanceFragment.take`."""
+        return self._fragment.take(indices, self._columns)
+
+
+class FragmentFiles:
+    """Chapter of `LanceFragment`: its files."""
+
+    _snapshot: Snapshot
+    _fragment: Fragment
+
+    @staticmethod
+    def create(
+        dataset_uri: Location | DatasetBase,
+        data: Any,
+        fragment_id: int | None = None,
+        schema: pa.Schema | None = None,
+        max_rows_per_group: int | None = 1024,
+        *,
+        mode: str = "append",
+        data_storage_version: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> FragmentMetadata:
+        """Writes rows as one fragment, whatever their number; no reader sees it before a commit.
+
+        Args:
+            dataset_uri: Location of the table, which need not exist yet.
+            data: As in `pilum.write_dataset`.
+            fragment_id: Its number; commits number new fragments anew.
+            schema: What the data is brought to.
+            max_rows_per_group: Rows that files of version 0.1 keep together; None for 1,024.
+            mode: "append" fits the data to the table; "create" and "overwrite" number its columns
+                anew.
+            data_storage_version: File version; None for that of the table.
+            storage_options: Settings of the store.
+
+        Raises:
+            SchemaMismatchError: If the data does not fit the table that it is to be appended to.
+            InvalidInputError: If there are no rows, or for other arguments that make no sense.
+        """
+        layout = FileOptions(max_rows_per_group=max_rows_per_group or 1024)
+        wanted = WriteRequest(mode, _NO_LIMIT, _NO_LIMIT, data_storage_version, layout=layout)
+        store = store_of(dataset_uri, storage_options)
+        made = _new_fragments(write_transaction(store, data, schema, wanted).operation)
+        if len(made) != 1:
+            raise InvalidInputError("a fragment has at least one row")
+        number = 0 if fragment_id is None else require_count("fragment_id", fragment_id)
+        return _numbered(FragmentMetadata.from_table(made[0]), number)
+
+    @staticmethod
+    def create_from_file(filename: str, dataset: DatasetBase, fragment_id: int) -> FragmentMetadata:
+        """A fragment of a data file that was written by hand into the folder `data/` of the table.
+
+        Args:
+            filename: Path of the file below that folder.
+            dataset: The table. Each column of the file must have the name and the type of one of
+                its columns; those that the file lacks are null.
+            fragment_id: Its number; commits number new fragments anew.
+
+        Raises:
+            SchemaMismatchError: If a column does not fit.
+            UnsupportedVersionError: If the file has version 0.1.
+            NotFoundError: If there is no such file.
+            CorruptFileError: If it is damaged.
+        """
+        number = require_count("fragment_id", fragment_id)
+        file, num_rows = adopted_file(dataset.snapshot, filename)
+        made = Fragment(FragmentId(number), (file,), num_rows)
+        return FragmentMetadata.from_table(made)
+
+    def validate(self) -> None:
+        """Checks the files of the fragment: there, of the recorded sizes and numbers of rows.
+
+        Raises:
+            CorruptFileError: If one is missing or damaged; the text lists all.
+        """
+        from pilum.table.upkeep.verify import check_fragment
+
+        faults = check_fragment(self._snapshot, self._fragment)
+        if faults:
+            lines = [f"{fault.kind.value} {fault.path}: {fault.what}" for fault in faults]
+            where = f"{self._snapshot.store.uri}, version {self._snapshot.manifest.version}"
+            raise CorruptFileError("the fragment is not whole:\n" + "\n".join(lines), where)
+
+
+def _new_fragments(operation: Operation) -> tuple[Fragment, ...]:
+    assert isinstance(operation, Append | Overwrite)
+    return operation.fragments
+
+
+def _numbered(fragment: FragmentMetadata, number: int) -> FragmentMetadata:
+    fragment.id = number
+    return fragment

@@ -1,0 +1,171 @@
+"""Arguments of scans beyond which rows and columns: order, sizes of batches, and hints.
+
+Hints say how, never what: they are accepted and checked, but nothing needs them here. Searches are
+refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.table.scanning.ordering import ColumnOrdering
+
+__all__ = ["ColumnOrdering", "ScanArguments", "ScanShape", "ScanStatistics", "shape_of"]
+
+
+@dataclass(frozen=True)
+class ScanStatistics:
+    """What a scan read of the store.
+
+    Other reads of the same location at the same time are counted, too.
+
+    Attributes:
+        iops: Requests.
+        requests: The same; neighbours that were joined count as one.
+        bytes_read: What they brought.
+        indices_loaded: 0: no index is read.
+        parts_loaded: 0, as the next ones.
+        index_comparisons: 0.
+        index_cache_hits: 0.
+        index_cache_misses: 0.
+        all_counts: Further counts: "rows_given".
+        all_times: Times in nanoseconds: "elapsed".
+    """
+
+    iops: int
+    requests: int
+    bytes_read: int
+    indices_loaded: int = 0
+    parts_loaded: int = 0
+    index_comparisons: int = 0
+    index_cache_hits: int = 0
+    index_cache_misses: int = 0
+    all_counts: Mapping[str, int] | None = None
+    all_times: Mapping[str, int] | None = None
+
+
+class ScanArguments(TypedDict, total=False):
+    """Further arguments of scans.
+
+    `order_by`: names, or `ColumnOrdering`s, to sort rows by; with a `limit`, memory for about twice
+    as many rows is needed, else for all. `strict_batch_size`: every batch but the last has exactly
+    `batch_size` rows. `batch_size_bytes`: about the most bytes of a batch. `include_deleted_rows`:
+    also rows that are deleted but still stored; needs `with_row_id`, whose values are null for
+    them. `scan_stats_callback`: called with `ScanStatistics` at the end of a scan.
+
+    `batch_readahead`, `fragment_readahead`, `io_buffer_size`, `use_stats`, `late_materialization`,
+    `use_scalar_index`, `prefilter` and `disable_scoring_autoprojection` are hints that change
+    nothing. `nearest`, `full_text_query`, `index_segments`, `fast_search`, `row_addr_allowlist` and
+    `row_addr_blocklist` belong to searches with indices, and are refused.
+    """
+
+    order_by: Iterable[ColumnOrdering | str] | str | None
+    strict_batch_size: bool | None
+    batch_size_bytes: int | None
+    include_deleted_rows: bool | None
+    scan_stats_callback: Callable[[ScanStatistics], None] | None
+    batch_readahead: int | None
+    fragment_readahead: int | None
+    io_buffer_size: int | None
+    use_stats: bool | None
+    late_materialization: bool | list[str] | None
+    use_scalar_index: bool | None
+    prefilter: bool | None
+    disable_scoring_autoprojection: bool | None
+    nearest: Any
+    full_text_query: Any
+    index_segments: Any
+    fast_search: bool | None
+    row_addr_allowlist: bytes | None
+    row_addr_blocklist: bytes | None
+
+
+_SEARCHES = (
+    "nearest",
+    "full_text_query",
+    "index_segments",
+    "fast_search",
+    "row_addr_allowlist",
+    "row_addr_blocklist",
+)
+_COUNTS = ("batch_size_bytes", "batch_readahead", "fragment_readahead", "io_buffer_size")
+
+
+@dataclass(frozen=True)
+class ScanShape:
+    """How rows are handed out.
+
+    Attributes:
+        order_by: What they are sorted by; in the order of the table if empty.
+        is_strict: Whether batches have exactly the asked size.
+        batch_bytes: About the most bytes of a batch; None for any.
+        with_deleted: Whether deleted rows are among them.
+        callback: What hears of each scan at its end.
+    """
+
+    order_by: tuple[ColumnOrdering, ...] = ()
+    is_strict: bool = False
+    batch_bytes: int | None = None
+    with_deleted: bool = False
+    callback: Callable[[ScanStatistics], None] | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows come as a scan of the table gives them."""
+        return self == _PLAIN
+
+
+_PLAIN = ScanShape()
+
+
+def shape_of(arguments: Mapping[str, Any], *, with_row_id: bool) -> ScanShape:
+    """Checks further arguments of a scan.
+
+    Args:
+        arguments: Those of `ScanArguments`.
+        with_row_id: Whether the scan gives `_rowid`.
+
+    Raises:
+        UnsupportedFeatureError: For searches.
+        InvalidInputError: For arguments that are not known or make no sense.
+    """
+    if unknown := arguments.keys() - ScanArguments.__annotations__.keys():
+        raise InvalidInputError(f"scans have no arguments {sorted(unknown)}")
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if not given:
+        return _PLAIN
+    for name in _SEARCHES:
+        if given.get(name, False) is not False:
+            raise UnsupportedFeatureError(f"{name}: indices are kept, but not searched yet")
+    for name in _COUNTS:
+        count = given.get(name, 1)
+        if isinstance(count, bool) or not hasattr(count, "__index__") or count < 1:
+            raise InvalidInputError(f"{name}: expected an integer above 0, found {count!r}")
+    shape = ScanShape(
+        _ordering(given.get("order_by", ())),
+        bool(given.get("strict_batch_size", False)),
+        given.get("batch_size_bytes"),
+        bool(given.get("include_deleted_rows", False)),
+        given.get("scan_stats_callback"),
+    )
+    if shape.is_strict and shape.batch_bytes is not None:
+        raise InvalidInputError("strict_batch_size and batch_size_bytes contradict each other")
+    if shape.with_deleted and not with_row_id:
+        raise InvalidInputError(
+            "include_deleted_rows needs with_row_id, which tells deleted rows from others"
+        )
+    return shape
+
+
+def _ordering(found: Any) -> tuple[ColumnOrdering, ...]:
+    keys = [found] if isinstance(found, str | ColumnOrdering) else list(found)
+    ordering = []
+    for key in keys:
+        one = ColumnOrdering(key) if isinstance(key, str) else key
+        if not isinstance(getattr(one, "column_name", None), str):
+            raise InvalidInputError(f"order_by: expected names or ColumnOrdering, found {key!r}")
+        ordering.append(one)
+    return tuple(ordering)
