@@ -45,6 +45,7 @@ KINDS: Mapping[str, _Types] = {
     "ingest": {
         **_FILES,
         "mode": str,
+        "schema_mode": str,
         "job": str,
         "journal": str,
         "files_per_commit": int,
@@ -65,9 +66,12 @@ KINDS: Mapping[str, _Types] = {
         "version": int,
         "partition_by": list,
         "mode": str,
+        "blobs": str,
+        "batch_size": int,
     },
     "add-columns": _COLUMNS,
     "update-columns": {**_COLUMNS, "where": str},
+    "replace-columns": {name: kind for name, kind in _COLUMNS.items() if name != "commit_every"},
     "compact": {
         "target": str,
         "commit_every": int,
@@ -75,6 +79,17 @@ KINDS: Mapping[str, _Types] = {
         "target_bytes_per_fragment": int,
         "max_source_bytes": int,
     },
+    "cluster": {
+        "target": str,
+        "sort_by": list,
+        "zorder_by": list,
+        "hilbert_by": list,
+        "num_partitions": int,
+        "max_rows_per_file": int,
+        "max_bytes_per_file": int,
+        "memory_limit": int,
+    },
+    "analyze": {"target": str, "columns": list, "version": int},
     "verify": {"target": str, "deep": bool},
     "cleanup": {
         "target": str,
@@ -92,6 +107,7 @@ _NEEDED = {
     "export": ("source", "target"),
     "add-columns": ("target", "values"),
     "update-columns": ("target", "values"),
+    "replace-columns": ("target", "values"),
 }
 _SHARED = ("storage", "spark")
 

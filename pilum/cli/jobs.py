@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import timedelta
@@ -78,6 +79,8 @@ def merge_clauses(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _session(conf: Mapping[str, str], master: str | None, remote: str | None) -> SparkSession:
+    # PySpark says of a newer pandas at each step that it does not know it yet.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -132,11 +135,22 @@ def _columns(name: str) -> Callable[[SparkSession, dict[str, Any], dict[str, str
     return run
 
 
-def _compact(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
+def _rewrite(name: str) -> Callable[[SparkSession, dict[str, Any], dict[str, str]], dict[str, Any]]:
+    def run(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
+        import pilum.spark
+
+        target = given.pop("target")
+        function = getattr(pilum.spark, name)
+        return asdict(function(spark, target, **given, storage_options=storage))
+
+    return run
+
+
+def _analyze(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
     import pilum.spark
 
-    target = given.pop("target")
-    return asdict(pilum.spark.compact(spark, target, **given, storage_options=storage))
+    found = pilum.spark.analyze(spark, given.pop("target"), **given, storage_options=storage)
+    return {"columns": [asdict(one) for one in found]}
 
 
 def _verify(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
@@ -168,7 +182,10 @@ _RUN = {
     "merge": _merge,
     "add-columns": _columns("add_columns"),
     "update-columns": _columns("update_columns"),
-    "compact": _compact,
+    "replace-columns": _columns("replace_columns"),
+    "compact": _rewrite("compact"),
+    "cluster": _rewrite("cluster"),
+    "analyze": _analyze,
     "verify": _verify,
     "cleanup": _cleanup,
 }

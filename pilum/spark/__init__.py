@@ -11,9 +11,13 @@
 
 from __future__ import annotations
 
+from pilum.spark.aggregates.frame import aggregate
 from pilum.spark.frames import configure, count, read, register, write
-from pilum.spark.jobs.columns import add_columns, update_columns
-from pilum.spark.jobs.ingest import IngestResult, export, ingest
+from pilum.spark.jobs.clustering import cluster
+from pilum.spark.jobs.columns import add_columns, replace_columns, update_columns
+from pilum.spark.jobs.export import export
+from pilum.spark.jobs.ingest import IngestResult, ingest
+from pilum.spark.jobs.statistics import ColumnStatistics, analyze
 from pilum.spark.jobs.upkeep import cleanup, compact, verify
 from pilum.spark.merging import SparkMerge, merge_into
 from pilum.spark.rows import delete, update
@@ -21,10 +25,14 @@ from pilum.spark.statements.door import sql
 from pilum.spark.upsert import upsert
 
 __all__ = [
+    "ColumnStatistics",
     "IngestResult",
     "SparkMerge",
     "add_columns",
+    "aggregate",
+    "analyze",
     "cleanup",
+    "cluster",
     "compact",
     "configure",
     "count",
@@ -34,6 +42,7 @@ __all__ = [
     "merge_into",
     "read",
     "register",
+    "replace_columns",
     "sql",
     "update",
     "update_columns",

@@ -3,6 +3,7 @@
     sort      a, then b           ranges of a are disjoint between files
     z-order   bits of a and b     ranges of a and of b are narrow in each file
               in turns
+    Hilbert   without jumps       narrower still
 
 The place of a row on the curve is made of ranks, not of values: a column is cut at its quantiles
 into 256 ranges with about as many rows each, whatever its type. So it takes one more pass over the
@@ -12,23 +13,63 @@ key columns before the rows are sorted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedTypeError
+from pilum.spark.curves import BITS, MOST_DIMENSIONS, Curve, hilbert, z_order
 
-__all__ = ["interleave", "sort_rows", "zorder_rows"]
+__all__ = ["Order", "curve_rows", "sort_rows"]
 
-_BITS = 8
-_MOST_COLUMNS = 7
 _ACCURACY = 4096
 _PREFIX_BYTES = 7
 _PLACE = "__pilum_place"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What rows are near each other by: one of three ways, or none.
+
+    Attributes:
+        sort_by: Sorted by these columns, names or expressions such as `sf.desc("a")`.
+        zorder_by: Along a Z-order curve through these columns.
+        hilbert_by: Along a Hilbert curve through these columns.
+
+    Raises:
+        InvalidInputError: If more than one is given.
+    """
+
+    sort_by: Sequence[str | Column] | None = None
+    zorder_by: Sequence[str] | None = None
+    hilbert_by: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if sum(way is not None for way in (self.sort_by, self.zorder_by, self.hilbert_by)) > 1:
+            raise InvalidInputError("sort_by, zorder_by and hilbert_by exclude each other")
+
+    def __bool__(self) -> bool:
+        return any(way is not None for way in (self.sort_by, self.zorder_by, self.hilbert_by))
+
+    @property
+    def curve_columns(self) -> Sequence[str] | None:
+        """The columns of the curve, if it is one."""
+        return self.hilbert_by if self.zorder_by is None else self.zorder_by
+
+    def apply(
+        self, frame: DataFrame, num_partitions: int | None = None, keys: DataFrame | None = None
+    ) -> DataFrame:
+        """The rows in this order; arguments and errors are those of `curve_rows`."""
+        if self.sort_by is not None:
+            return sort_rows(frame, self.sort_by, num_partitions)
+        if self.curve_columns is not None:
+            curve = z_order if self.hilbert_by is None else hilbert
+            return curve_rows(frame, self.curve_columns, curve, num_partitions, keys=keys)
+        return frame
 
 
 def sort_rows(
@@ -48,45 +89,44 @@ def sort_rows(
     return frame.repartitionByRange(num_partitions, *keys).sortWithinPartitions(*keys)
 
 
-def zorder_rows(
-    frame: DataFrame, columns: Sequence[str], num_partitions: int | None = None
+def curve_rows(
+    frame: DataFrame,
+    columns: Sequence[str],
+    curve: Curve,
+    num_partitions: int | None = None,
+    *,
+    keys: DataFrame | None = None,
 ) -> DataFrame:
-    """The rows along a Z-order curve through some columns.
+    """The rows along a curve through the space of some columns.
 
     Args:
-        frame: The rows; they are computed twice.
+        frame: The rows.
         columns: Two to seven of numbers, times, texts or binary. Of texts and binary the first
             7 bytes count.
+        curve: Gives cells their places.
         num_partitions: Partitions at most; Spark's setting for shuffles if None.
+        keys: The same rows with these columns, if it is cheaper to read them alone; the frame
+            itself is computed once more without it.
 
     Raises:
         InvalidInputError: For another number of columns.
         ColumnNotFoundError: If there is no such column.
         UnsupportedTypeError: If a column has no order.
     """
-    if not 2 <= len(columns) <= _MOST_COLUMNS or len(set(columns)) < len(columns):
+    if not 2 <= len(columns) <= MOST_DIMENSIONS or len(set(columns)) < len(columns):
         raise InvalidInputError(
-            f"zorder_by: expected 2 to {_MOST_COLUMNS} different columns, found {list(columns)}"
+            f"a curve goes through 2 to {MOST_DIMENSIONS} different columns, found {list(columns)}"
         )
-    keys = [_number(frame, name) for name in columns]
-    place = _place_of(_quantiles(frame, keys))
-    placed = sort_rows(frame.withColumn(_PLACE, place(*keys)), [_PLACE], num_partitions)
+    numbers = [_number(frame, name) for name in columns]
+    place = _place_of(_quantiles(frame if keys is None else keys, numbers), curve)
+    placed = sort_rows(frame.withColumn(_PLACE, place(*numbers)), [_PLACE], num_partitions)
     return placed.drop(_PLACE)
-
-
-def interleave(ranks: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Joins ranks of 8 bits, highest bits first, those of the first column before the others."""
-    place = np.zeros_like(ranks[0])
-    for bit in reversed(range(_BITS)):
-        for rank in ranks:
-            place = (place << 1) | ((rank >> bit) & 1)
-    return place
 
 
 def _number(frame: DataFrame, name: str) -> Column:
     """A column as numbers of the same order."""
     if name not in frame.columns:
-        raise ColumnNotFoundError(f"zorder_by: no column {name!r}; there are {frame.columns}")
+        raise ColumnNotFoundError(f"no column {name!r}; there are {frame.columns}")
     kind, column = frame.schema[name].dataType, sf.col(f"`{name}`")
     if isinstance(kind, st.StringType | st.BinaryType):
         binary = sf.encode(column, "UTF-8") if isinstance(kind, st.StringType) else column
@@ -99,12 +139,12 @@ def _number(frame: DataFrame, name: str) -> Column:
     if isinstance(kind, st.NumericType | st.TimestampType | st.BooleanType):
         return column.cast("double")
     raise UnsupportedTypeError(
-        f"zorder_by: column {name!r} is {kind.simpleString()}; expected numbers, times or texts"
+        f"column {name!r} is {kind.simpleString()}; expected numbers, times or texts"
     )
 
 
 def _quantiles(frame: DataFrame, keys: list[Column]) -> list[list[float]]:
-    ranges = 1 << _BITS
+    ranges = 1 << BITS
     wanted = sf.array(*(sf.lit(step / ranges) for step in range(1, ranges)))
     found = frame.agg(
         *(sf.percentile_approx(key, wanted, _ACCURACY).alias(str(i)) for i, key in enumerate(keys))
@@ -112,7 +152,7 @@ def _quantiles(frame: DataFrame, keys: list[Column]) -> list[list[float]]:
     return [sorted(set(bounds or ())) for bounds in found.collect()[0]]
 
 
-def _place_of(bounds: list[list[float]]) -> Callable[..., Column]:
+def _place_of(bounds: list[list[float]], curve: Curve) -> Callable[..., Column]:
     import pandas as pd
     from pyspark.sql.pandas.functions import pandas_udf
 
@@ -122,7 +162,7 @@ def _place_of(bounds: list[list[float]]) -> Callable[..., Column]:
             np.searchsorted(np.asarray(of_key), key.to_numpy(np.float64), side="right")
             for of_key, key in zip(bounds, keys, strict=True)
         ]
-        return pd.Series(interleave(ranks))
+        return pd.Series(curve(ranks))
 
     # Spark wants the classes themselves, not their names.
     place.__annotations__ = {"keys": pd.Series, "return": pd.Series}

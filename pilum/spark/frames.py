@@ -14,9 +14,11 @@ from pilum.distributed import Mode, PartMessage, abort_parts, commit_parts
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.expressions import bind
-from pilum.spark.clustering import sort_rows, zorder_rows
+from pilum.spark.aggregates.frame import aggregate
+from pilum.spark.clustering import Order
 from pilum.spark.opening import open_snapshot, pin, seen_schema
-from pilum.spark.options import Options
+from pilum.spark.options import Options, option_texts, version_texts
+from pilum.spark.registration import register_source
 from pilum.spark.sink import plan_write, write_task
 from pilum.spark.source import LanceDataSource, PilumDataSource
 from pilum.spark.types import to_spark
@@ -40,8 +42,8 @@ def register(spark: SparkSession) -> None:
     Spark finds "pilum" by itself where the package is installed; "lance" is also the short name
     of the Java connector and is only taken here.
     """
-    spark.dataSource.register(PilumDataSource)
-    spark.dataSource.register(LanceDataSource)
+    register_source(spark, PilumDataSource)
+    register_source(spark, LanceDataSource)
 
 
 def configure(spark: SparkSession) -> None:
@@ -96,7 +98,7 @@ def read(
     given = {
         "columns": columns and ",".join(columns),
         "filter": filter,
-        **_of_version(version, branch, as_of),
+        **version_texts(version, branch, as_of),
         "blobs": blobs,
         "batchSize": batch_size,
         "batchBytes": batch_bytes,
@@ -104,14 +106,14 @@ def read(
         "memoryLimit": memory_limit,
         "nanoseconds": nanoseconds,
     }
-    texts = _texts(uri, given, storage_options)
+    texts = option_texts(uri, given, storage_options)
     options, snapshot = pin(Options.parse(texts))
     if filter is not None:
         bind(filter, snapshot.described.arrow)  # what is wrong with it is better told here
     seen = seen_schema(snapshot, options.columns, payloads=blobs == "payloads")
     texts = {name: text for name, text in texts.items() if name not in _RESOLVED}
     texts |= {"path": options.path, "version": str(options.version)}
-    spark.dataSource.register(PilumDataSource)
+    register_source(spark, PilumDataSource)
     return spark.read.format("pilum").schema(to_spark(seen)).options(**texts).load()
 
 
@@ -127,7 +129,7 @@ def count(
 ) -> int:
     """The number of rows; without a filter it is in the metadata and no row is read.
 
-    `frame.count()` moves every column of the frame to the JVM; with a filter, this moves one.
+    `frame.count()` moves every column of the frame to the JVM; with a filter, this moves no row.
 
     Args:
         spark: The session.
@@ -139,19 +141,19 @@ def count(
         storage_options: Settings of the store.
     """
     if filter is None:
-        given = _of_version(version, branch, as_of)
-        return count_rows(open_snapshot(Options.parse(_texts(uri, given, storage_options))))
-    frame = read(
+        given = version_texts(version, branch, as_of)
+        return count_rows(open_snapshot(Options.parse(option_texts(uri, given, storage_options))))
+    (row,) = aggregate(
         spark,
         uri,
-        columns=["_rowaddr"],
+        {"rows": "count(*)"},
         filter=filter,
         version=version,
         branch=branch,
         as_of=as_of,
         storage_options=storage_options,
-    )
-    return frame.count()
+    ).collect()
+    return int(row["rows"])
 
 
 def write(
@@ -159,9 +161,11 @@ def write(
     uri: str,
     *,
     mode: Literal["create", "errorifexists", "append", "overwrite", "ignore"],
+    branch: str | None = None,
     schema_mode: Literal["merge"] | None = None,
     sort_by: Sequence[str | Column] | None = None,
     zorder_by: Sequence[str] | None = None,
+    hilbert_by: Sequence[str] | None = None,
     num_partitions: int | None = None,
     max_rows_per_file: int | None = None,
     max_bytes_per_file: int | None = None,
@@ -183,9 +187,11 @@ def write(
         mode: "create", or "errorifexists" as Spark calls it, demands that there is no table yet;
             "append" and "overwrite" create it where there is none; "ignore" does nothing where
             there is one.
+        branch: The branch that gets the rows; it must be there.
         schema_mode: "merge" adds the columns that the table lacks; rows that are there are null.
         sort_by: Sorts the rows by these columns, within a file and from file to file.
         zorder_by: Puts rows together that are near in all of these columns.
+        hilbert_by: The same along a Hilbert curve: files are narrower in each column.
         num_partitions: How many tasks write what is sorted.
         max_rows_per_file: Rows after which a task begins a new file.
         max_bytes_per_file: Bytes after which a task begins a new file.
@@ -200,11 +206,13 @@ def write(
 
     Raises:
         DatasetAlreadyExistsError: If mode is "create" and there is a table.
+        BranchNotFoundError: If there is no such branch.
         SchemaMismatchError: If the columns do not fit the table.
         InvalidInputError: For arguments that contradict each other.
         CommitError: If other writers stood in the way.
     """
     given = {
+        "branch": branch,
         "schemaMode": schema_mode,
         "maxRowsPerFile": max_rows_per_file,
         "maxBytesPerFile": max_bytes_per_file,
@@ -212,13 +220,16 @@ def write(
         "stableRowIds": stable_row_ids,
         "memoryLimit": memory_limit,
     }
-    options = Options.parse(_texts(uri, given, storage_options))
+    options = Options.parse(option_texts(uri, given, storage_options))
     if encoding_options is not None:
         options = replace(options, encoding=encoding_options)
     if mode == "ignore" and (found := _latest_version(options)) is not None:
         return found
     job = plan_write(frame.schema, options, _MODES[mode])
-    ordered = _ordered(frame, sort_by, zorder_by, num_partitions)
+    order = Order(sort_by, zorder_by, hilbert_by)
+    if num_partitions is not None and not order:
+        raise InvalidInputError("num_partitions: only with sort_by, zorder_by or hilbert_by")
+    ordered = order.apply(frame, num_partitions)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"message": [write_task(job, batches).to_json()]})
@@ -236,35 +247,3 @@ def _latest_version(options: Options) -> int | None:
         return open_snapshot(options).manifest.version
     except DatasetNotFoundError:
         return None
-
-
-def _ordered(
-    frame: DataFrame,
-    sort_by: Sequence[str | Column] | None,
-    zorder_by: Sequence[str] | None,
-    num_partitions: int | None,
-) -> DataFrame:
-    if sort_by is not None and zorder_by is not None:
-        raise InvalidInputError("sort_by and zorder_by exclude each other")
-    if sort_by is not None:
-        return sort_rows(frame, sort_by, num_partitions)
-    if zorder_by is not None:
-        return zorder_rows(frame, zorder_by, num_partitions)
-    if num_partitions is not None:
-        raise InvalidInputError("num_partitions: only with sort_by or zorder_by")
-    return frame
-
-
-def _of_version(
-    version: int | str | None, branch: str | None, as_of: datetime | None
-) -> dict[str, object]:
-    moment = as_of and as_of.astimezone().isoformat()
-    return {"version": version, "branch": branch, "asOf": moment}
-
-
-def _texts(
-    uri: str, given: Mapping[str, object], storage_options: Mapping[str, str] | None
-) -> dict[str, str]:
-    access = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
-    texts = {key: str(value) for key, value in given.items() if value is not None}
-    return {"path": uri, **texts, **access}

@@ -26,7 +26,8 @@ from pilum.dataset.merge_plan import MergeClauses, MergePlan
 from pilum.dataset.merging import MergeResult, merge_result
 from pilum.dataset.options import require_count
 from pilum.distributed import WriteJob
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.format.blobs import has_blobs
 from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.frames import read
 from pilum.spark.row_tasks import RowChange, file_name_prefix, pinned, run_tasks
@@ -59,6 +60,7 @@ def merge_into(
     source: DataFrame,
     on: str | Iterable[str] | None = None,
     *,
+    branch: str | None = None,
     local_rows: int = 0,
     storage_options: Mapping[str, str] | None = None,
 ) -> SparkMerge:
@@ -74,6 +76,7 @@ def merge_into(
         source: The rows. It is evaluated once for each try; if a task has to be tried again, it
             should give the same rows again.
         on: The key column, or several; None for the primary key of the table.
+        branch: The branch whose latest version is changed.
         local_rows: A source with at most so many rows is collected and merged by the driver, with
             the same result and no shuffle. To know, it is evaluated with a limit of one more.
         storage_options: Settings of the store.
@@ -83,11 +86,12 @@ def merge_into(
 
     Raises:
         DatasetNotFoundError: If there is no table.
+        BranchNotFoundError: If there is no such branch.
         ColumnNotFoundError: If a column does not exist.
         InvalidInputError: If there is no key.
     """
     local_rows = require_count("local_rows", local_rows)
-    change = row_change(uri, 10, RETRY_TIMEOUT, None, storage_options)
+    change = row_change(uri, branch, 10, RETRY_TIMEOUT, None, storage_options)
     return SparkMerge(spark, change, source, on, local_rows)
 
 
@@ -148,7 +152,12 @@ class SparkMerge(MergeClauses):
 
     def _clauses(self, snapshot: Snapshot, schema: pa.Schema) -> Clauses:
         clauses = self._plan.bound(snapshot, schema)
-        merged_columns(snapshot, schema, clauses)
+        fields = merged_columns(snapshot, schema, clauses).schema.fields
+        if blobs := [field.name for field in fields if has_blobs(field)]:
+            raise UnsupportedFeatureError(
+                f"tasks cannot merge columns of blobs: {blobs}; leave them out, or use "
+                "LanceDataset.merge_insert"
+            )
         return clauses
 
     def _collected(self, schema: pa.Schema) -> list[pa.RecordBatch] | None:
@@ -171,7 +180,7 @@ class SparkMerge(MergeClauses):
     ) -> tuple[Operation, MergeCounts]:
         clauses = self._clauses(snapshot, schema)
         frame = self._joined(snapshot, clauses)
-        done = run_tasks(frame, partial(_merge_task, job, schema, clauses))
+        done = run_tasks(frame, partial(_merge_task, job, schema, clauses), job)
         others = np.concatenate([np.empty(0, np.uint64), *(others for _, others in done)])
         return finish_merge(snapshot, clauses, [part for part, _ in done], others)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from pilum.table.scanning.json_columns import text_schema
 from pilum.table.scanning.scan import ScanOptions, scan_schema
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["open_snapshot", "pin", "seen_schema"]
+__all__ = ["branch_uri", "open_snapshot", "pin", "seen_schema", "to_write"]
 
 
 def open_snapshot(options: Options) -> Snapshot:
@@ -49,6 +49,37 @@ def pin(options: Options) -> tuple[Options, Snapshot]:
     path = uri_of_line(options.path, here.branch, line.branch)
     version = found.manifest.version
     return replace(options, path=path, version=version, as_of=None, branch=None), found
+
+
+def to_write(options: Options) -> Options:
+    """Options of a writer, with the location of the branch that they name.
+
+    Raises:
+        InvalidInputError: If they name a version.
+        DatasetNotFoundError: If they name a branch of no table.
+        BranchNotFoundError: If there is no such branch.
+    """
+    for name, value in (("version", options.version), ("asOf", options.as_of)):
+        if value is not None:
+            raise InvalidInputError(
+                f"option {name!r}: only the latest version can be written to, of a table or, with "
+                'the option "branch", of a branch'
+            )
+    path = branch_uri(options.path, options.branch, options.storage_options)
+    return replace(options, path=path, branch=None)
+
+
+def branch_uri(uri: str, branch: str | None, storage_options: Mapping[str, str] | None) -> str:
+    """The location of a branch, as that of a table; the location itself if none is named.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        BranchNotFoundError: If there is no such branch.
+    """
+    if branch is None:
+        return uri
+    here = Line.at(open_table(uri, storage_options))
+    return uri_of_line(uri, here.branch, locate(here, (branch, None)).line.branch)
 
 
 def seen_schema(

@@ -16,7 +16,14 @@ from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.table.commits.jobs import JobKey
 
-__all__ = ["DEFAULT_BATCH_BYTES", "LATEST", "Options", "table_uri"]
+__all__ = [
+    "DEFAULT_BATCH_BYTES",
+    "LATEST",
+    "Options",
+    "option_texts",
+    "table_uri",
+    "version_texts",
+]
 
 T = TypeVar("T")
 
@@ -42,7 +49,7 @@ class Options:
     Attributes:
         path: Where the table is: an absolute path, or a URI.
         version: Reading: a number or the name of a tag, instead of the latest version.
-        branch: Reading: the branch to read; numbers of versions are those of the branch.
+        branch: The branch to read or write; numbers of versions are those of the branch.
         as_of: Reading: the latest version at this time (aware).
         columns: Reading: names of columns or dotted paths, in the wanted order.
         filter: Reading: a SQL condition, evaluated by the scan whatever Spark pushes.
@@ -163,6 +170,29 @@ def table_uri(path: str) -> str:
     if path.startswith("file:") and not path.startswith("file://"):
         path = path.removeprefix("file:")
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
+
+
+def option_texts(
+    uri: str, given: Mapping[str, object], storage_options: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Options as Spark carries them; those that are None are left out.
+
+    Args:
+        uri: Location of the table.
+        given: By the names that users of `format("pilum")` write.
+        storage_options: Settings of the store.
+    """
+    access = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
+    texts = {key: str(value) for key, value in given.items() if value is not None}
+    return {"path": uri, **texts, **access}
+
+
+def version_texts(
+    version: int | str | None, branch: str | None, as_of: datetime | None
+) -> dict[str, object]:
+    """The options that name a version."""
+    moment = as_of and as_of.astimezone().isoformat()
+    return {"version": version, "branch": branch, "asOf": moment}
 
 
 def _name(key: str) -> str:

@@ -6,7 +6,7 @@
                            attempt by attempt
 
 Only `mapInArrow` is used, so all of it works with Spark Connect too. Of several attempts of a task
-Spark hands over the result of one; the files of the others belong to no version. What a task
+Spark hands over the result of one; files of others that came before it are deleted. What a task
 refuses for good, such as a value that does not fit, it reports as a result: Spark would try a
 failed task again, and wrap the error.
 """
@@ -14,7 +14,7 @@ failed task again, and wrap the error.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -28,6 +28,7 @@ from pilum.dataset.once import once
 from pilum.dataset.retrying import Retries
 from pilum.dataset.transactions import publish
 from pilum.distributed import WriteJob, abort_parts, group_splits, plan_splits
+from pilum.distributed.sweeping import sweep
 from pilum.errors import CommitStatusUnknownError, InvalidInputError, UnsupportedFormatError
 from pilum.spark.jobs.tasks import attempt_name
 from pilum.table.commits.jobs import JobKey
@@ -128,12 +129,15 @@ def file_name_prefix(job: WriteJob) -> str:
     return f"{job.uuid}-{attempt_name()}"
 
 
-def run_tasks(frame: DataFrame, task: Callable[[Iterable[pa.RecordBatch]], T]) -> list[T]:
+def run_tasks(
+    frame: DataFrame, task: Callable[[Iterable[pa.RecordBatch]], T], job: WriteJob
+) -> list[T]:
     """Has each partition of a frame worked on, and collects the results.
 
     Args:
         frame: The rows.
         task: Given the batches of a partition; it must read all of them. Its result is pickled.
+        job: To which the files belong that tasks write.
 
     Raises:
         InvalidInputError: If a task refused its rows; also other errors of that kind.
@@ -146,14 +150,25 @@ def run_tasks(frame: DataFrame, task: Callable[[Iterable[pa.RecordBatch]], T]) -
             result = task(batches)
         except _REFUSALS as error:
             result = error
-        yield pa.record_batch({"result": pa.array([pickle.dumps(result)], pa.binary())})
+        found = pa.array([pickle.dumps(result)], pa.binary())
+        yield pa.record_batch({"result": found, "attempt": [attempt_name()]})
 
-    rows = frame.mapInArrow(run, "result binary").collect()
+    rows = frame.mapInArrow(run, "result binary, attempt string").collect()
+    _sweep(job, [row.attempt for row in rows])
     results = [pickle.loads(row.result) for row in rows]
     for result in results:
         if isinstance(result, Exception):
             raise result
     return results
+
+
+def _sweep(job: WriteJob, winners: Sequence[str]) -> None:
+    """Deletes what others wrote, if there were others before."""
+    if all(name.endswith("-0") for name in winners):
+        return
+    prefixes = tuple(f"{job.uuid}-{name}-" for name in winners)
+    store = open_table(job.uri, job.storage_options)
+    sweep(store, job.uuid, lambda name: name.startswith(prefixes))
 
 
 def fragment_groups(snapshot: Snapshot, task_bytes: int = _TASK_BYTES) -> list[tuple[int, ...]]:
@@ -163,7 +178,10 @@ def fragment_groups(snapshot: Snapshot, task_bytes: int = _TASK_BYTES) -> list[t
 
 
 def over_groups(
-    spark: SparkSession, groups: list[tuple[int, ...]], work: Callable[[tuple[int, ...]], T]
+    spark: SparkSession,
+    groups: list[tuple[int, ...]],
+    work: Callable[[tuple[int, ...]], T],
+    job: WriteJob,
 ) -> list[T]:
     """Has each group of fragments worked on by a task of its own.
 
@@ -177,7 +195,7 @@ def over_groups(
     count = len(groups)
     if not count:
         return []
-    found = run_tasks(spark.range(0, count, 1, count).toDF("number"), task)
+    found = run_tasks(spark.range(0, count, 1, count).toDF("number"), task, job)
     return [one for one in found if one is not None]
 
 

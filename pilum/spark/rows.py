@@ -15,6 +15,7 @@ from pilum.dataset.updating import UpdateResult, bind_values
 from pilum.distributed import WriteJob
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter, BoundProjection, bind
+from pilum.spark.opening import branch_uri
 from pilum.spark.options import table_uri
 from pilum.spark.row_tasks import (
     RowChange,
@@ -45,6 +46,7 @@ def delete(
     uri: str,
     where: str,
     *,
+    branch: str | None = None,
     local_bytes: int = _LOCAL_BYTES,
     conflict_retries: int = 10,
     retry_timeout: timedelta = RETRY_TIMEOUT,
@@ -60,6 +62,7 @@ def delete(
         spark: The session.
         uri: Location of the table.
         where: SQL of pilum's filters. Rows for which it is true are deleted.
+        branch: The branch whose latest version is changed.
         local_bytes: A table with no more bytes of data files is worked on by the driver itself,
             with the same result and without a job of Spark.
         conflict_retries: How often to choose the rows anew because others changed the same rows.
@@ -73,12 +76,15 @@ def delete(
 
     Raises:
         DatasetNotFoundError: If there is no table.
+        BranchNotFoundError: If there is no such branch.
         FilterError: If the condition does not parse or bind, or fails on a value.
         CommitConflictError: If another commit made the delete meaningless.
         CommitContentionError: If others interfered every time.
         InvalidInputError: For any other argument that makes no sense.
     """
-    change = row_change(uri, conflict_retries, retry_timeout, idempotency_key, storage_options)
+    change = row_change(
+        uri, branch, conflict_retries, retry_timeout, idempotency_key, storage_options
+    )
     table = change.opened()
     bind(where, table.snapshot.schema.arrow)  # what is wrong with it is better told here
     if table_bytes(table.snapshot) <= require_count("local_bytes", local_bytes):
@@ -92,7 +98,7 @@ def delete(
     def attempt(snapshot: Snapshot, job: WriteJob) -> tuple[Operation, int]:
         filter = bind(where, snapshot.schema.arrow)
         groups = fragment_groups(snapshot)
-        found = over_groups(spark, groups, partial(_matching, job, filter))
+        found = over_groups(spark, groups, partial(_matching, job, filter), job)
         rows = {number: vector for part in found for number, vector in part.items()}
         return delete_rows(snapshot, rows, where), sum(map(len, rows.values()))
 
@@ -105,6 +111,7 @@ def update(
     set: Mapping[str, str],
     where: str | None = None,
     *,
+    branch: str | None = None,
     local_bytes: int = _LOCAL_BYTES,
     conflict_retries: int = 10,
     retry_timeout: timedelta = RETRY_TIMEOUT,
@@ -123,7 +130,8 @@ def update(
         set: Columns, and for each the SQL of pilum's filters that computes its values, from the
             values before the update.
         where: Rows for which it is true are updated; all rows if it is None.
-        local_bytes: As for `delete`, and so are all other arguments.
+        branch: As for `delete`, and so are all other arguments.
+        local_bytes: See there.
         conflict_retries: See there.
         retry_timeout: See there.
         idempotency_key: See there.
@@ -134,6 +142,7 @@ def update(
 
     Raises:
         DatasetNotFoundError: If there is no table.
+        BranchNotFoundError: If there is no such branch.
         ColumnNotFoundError: If a column does not exist.
         FilterError: If SQL does not parse or bind, or fails on a value.
         SchemaMismatchError: If a value is null that must not be.
@@ -143,7 +152,9 @@ def update(
     """
     if not isinstance(set, Mapping) or not set:
         raise InvalidInputError(f"set: expected a dict of columns and SQL, found {set!r}")
-    change = row_change(uri, conflict_retries, retry_timeout, idempotency_key, storage_options)
+    change = row_change(
+        uri, branch, conflict_retries, retry_timeout, idempotency_key, storage_options
+    )
     table = change.opened()
     _bound(table.snapshot, set, where)
     if table_bytes(table.snapshot) <= require_count("local_bytes", local_bytes):
@@ -154,7 +165,7 @@ def update(
     def attempt(snapshot: Snapshot, job: WriteJob) -> tuple[Operation, int]:
         values, filter = _bound(snapshot, set, where)
         groups = fragment_groups(snapshot)
-        parts = over_groups(spark, groups, partial(_rewrite, job, filter, values))
+        parts = over_groups(spark, groups, partial(_rewrite, job, filter, values), job)
         return finish_update(snapshot, parts, values), sum(len(part.addresses) for part in parts)
 
     return UpdateResult(num_rows_updated=change.commit_once(table, attempt, 0))
@@ -162,6 +173,7 @@ def update(
 
 def row_change(
     uri: str,
+    branch: str | None,
     conflict_retries: int,
     retry_timeout: timedelta,
     idempotency_key: JobKey | None,
@@ -169,7 +181,8 @@ def row_change(
 ) -> RowChange:
     """Joins the arguments that all changes of rows have."""
     retries = Retries(conflict_retries, retry_timeout)
-    return RowChange(table_uri(uri), dict(storage_options or {}), retries, idempotency_key)
+    access = dict(storage_options or {})
+    return RowChange(branch_uri(table_uri(uri), branch, access), access, retries, idempotency_key)
 
 
 def _matching(

@@ -34,8 +34,10 @@ from pilum.distributed import (
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.version import FileVersion
 from pilum.spark.convert import check_fits, convert_batch
+from pilum.spark.opening import to_write
 from pilum.spark.options import Options
 from pilum.spark.types import exchange_schema, to_arrow, to_spark
+from pilum.spark.workers import settle
 from pilum.table.writing.plain_form import plain_schema
 from pilum.table.writing.write import WriteOptions
 
@@ -92,7 +94,10 @@ def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
     Raises:
         SchemaMismatchError: If they do not.
         UnsupportedTypeError: If a type cannot be stored.
+        InvalidInputError: If the options name a version.
+        BranchNotFoundError: If they name a branch that there is not.
     """
+    options = to_write(options)
     asked = options.data_storage_version
     version = None if asked is None else FileVersion.parse(asked)
     job = start_job(
@@ -115,6 +120,7 @@ def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> PartMessage:
     context = TaskContext.get()
     if context is None:
         raise InvalidInputError("write_task: not within a task of Spark")
+    settle()
     schema = plain_schema(job.schema)
     return write_part(
         job,
@@ -132,6 +138,8 @@ def _given_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Schema:
 def _write_options(options: Options) -> WriteOptions:
     buffered = options.memory_limit and max(1, options.memory_limit // _BUFFERED_SHARE)
     chosen = WriteOptions(layout=FileOptions(buffered, None, encoding=options.encoding))
+    if buffered is not None:
+        chosen = replace(chosen, unfinished_bytes=buffered)
     if options.max_rows_per_file is not None:
         chosen = replace(chosen, max_rows_per_file=options.max_rows_per_file)
     if options.max_bytes_per_file is not None:

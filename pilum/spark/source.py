@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pilum.distributed import DEFAULT_SPLIT_BYTES, Split, group_splits, plan_splits, read_split
+from pilum.distributed import Split, read_split
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
 from pilum.expressions.filter import BoundFilter
@@ -29,11 +29,13 @@ from pilum.format.blobs import has_blobs
 from pilum.spark.convert import check_fits, convert_batch, cut
 from pilum.spark.opening import pin, seen_schema
 from pilum.spark.options import Options
+from pilum.spark.partitions import batch_rows, partition_splits
 from pilum.spark.sink import PilumWriter
 from pilum.spark.stream_rows import with_feed_columns
 from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
 from pilum.spark.stream_source import PilumStreamReader, stream_reader
 from pilum.spark.types import exchange_schema, to_spark
+from pilum.spark.workers import settle
 from pilum.table.open import open_table
 from pilum.table.scanning.json_columns import text_batches
 from pilum.table.scanning.scan import ScanOptions, scan_schema
@@ -131,14 +133,16 @@ class PilumReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Ranges of rows, each about as large as the option "partitionBytes" says."""
-        target = self._options.partition_bytes or DEFAULT_SPLIT_BYTES
-        splits = plan_splits(self._snapshot(), target, self.filter)
-        return [InputPartition(group) for group in group_splits(splits, target)]
+        groups = partition_splits(
+            self._snapshot(), self.columns, self.filter, self._options.partition_bytes
+        )
+        return [InputPartition(group) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Scans one partition; the batches have exactly the types that Spark accepts."""
         # Spark makes a partition of None where a table has no rows at all.
         splits: tuple[Split, ...] = partition.value or ()
+        settle()
         snapshot = self._snapshot()
         schema = exchange_schema(self._schema)
         stored = scan_schema(
@@ -173,9 +177,8 @@ class PilumReader(DataSourceReader):
         return self._options.blobs == "payloads"
 
     def _scan(self, split: Split, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-        row_bytes = max(1, split.size_bytes // (split.stop - split.start))
-        rows = self._options.batch_size or max(
-            1, min(_BATCH_ROWS, self._options.bounded_batch_bytes // row_bytes)
+        rows = self._options.batch_size or batch_rows(
+            snapshot, split, self.columns, _BATCH_ROWS, self._options.bounded_batch_bytes
         )
         return read_split(
             split,

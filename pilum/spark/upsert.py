@@ -20,12 +20,16 @@ from pilum.dataset.lance_dataset import dataset
 from pilum.dataset.options import require_count
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.spark.merging import merge_into
+from pilum.spark.opening import branch_uri
+from pilum.spark.options import table_uri
+from pilum.spark.registration import register_source
 from pilum.spark.source import PilumDataSource
 from pilum.spark.stream_sink import QUERY_ID
 
 __all__ = ["upsert"]
 
 _RANK = "_pilum_rank"
+_GOES = "_pilum_goes"
 _LOCAL_ROWS = 10_000
 
 
@@ -34,6 +38,9 @@ def upsert(
     on: str | Sequence[str],
     *,
     newest_by: str | None = None,
+    delete_when: str | None = None,
+    columns: Sequence[str] | None = None,
+    branch: str | None = None,
     app_id: str | None = None,
     local_rows: int = _LOCAL_ROWS,
     storage_options: Mapping[str, str] | None = None,
@@ -52,6 +59,12 @@ def upsert(
             whether they come together, or one is in the table: a late row changes nothing.
             Without it the last batch counts, and several rows of one key in it are an error if the
             table has the key.
+        delete_when: A condition of Spark's SQL about the columns of the stream, such as
+            "op = 'D'". Rows for which it is true delete the row with their key. The table keeps
+            nothing of a row that is gone: one that comes later is new, whatever its time.
+        columns: The columns of the stream that go into the table, with the keys and `newest_by`
+            among them; all if None.
+        branch: The branch that is changed; it must be there.
         app_id: Names the stream; the id of its query if None, which is that of the checkpoint.
             Spark Connect does not tell it.
         local_rows: A micro-batch with at most so many rows is merged by the driver, without a
@@ -63,13 +76,20 @@ def upsert(
         that ends the query.
 
     Raises:
-        InvalidInputError: If there is no key.
+        InvalidInputError: If there is no key, or `columns` lack what is needed.
+        BranchNotFoundError: If there is no such branch.
     """
     keys = (on,) if isinstance(on, str) else tuple(on)
     if not keys or not all(keys):
         raise InvalidInputError(f"on: expected names of columns, found {on!r}")
+    names = None if columns is None else tuple(columns)
+    needed = [*keys, *([] if newest_by is None else [newest_by])]
+    if names is not None and (missing := [name for name in needed if name not in names]):
+        raise InvalidInputError(f"columns: {missing} must be among them, found {list(names)}")
     local_rows = require_count("local_rows", local_rows)
-    return _Upsert(uri, keys, newest_by, app_id, local_rows, dict(storage_options or {}))
+    access = dict(storage_options or {})
+    place = branch_uri(table_uri(uri), branch, access)
+    return _Upsert(place, keys, newest_by, delete_when, names, app_id, local_rows, access)
 
 
 @dataclass(frozen=True)
@@ -79,6 +99,8 @@ class _Upsert:
     uri: str
     on: tuple[str, ...]
     newest_by: str | None
+    delete_when: str | None
+    columns: tuple[str, ...] | None
     app_id: str | None
     local_rows: int
     storage_options: Mapping[str, str] = field(repr=False)
@@ -86,20 +108,32 @@ class _Upsert:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         app_id = self.app_id or _query_id(frame)
         newest = frame if self.newest_by is None else _newest(frame, self.on, self.newest_by)
+        changes = self._marked(newest)
         try:
             table = dataset(self.uri, storage_options=self.storage_options)
         except DatasetNotFoundError:
-            self._create(newest, (app_id, batch_id))
+            self._create(changes, (app_id, batch_id))
             return
         last = table.last_commit(app_id)
         if last is None or last.app_version < batch_id:
-            self._merge(newest, (app_id, batch_id))
+            self._merge(changes, (app_id, batch_id))
+
+    def _marked(self, frame: DataFrame) -> DataFrame:
+        """What goes into the table, and a column that says which rows go."""
+        names = self.columns or frame.columns
+        kept = [_column(name) for name in names]
+        if self.delete_when is None:
+            return frame.select(*kept)
+        goes = sf.coalesce(sf.expr(self.delete_when), sf.lit(False))
+        return frame.select(*kept, goes.alias(_GOES))
 
     def _create(self, frame: DataFrame, key: tuple[str, int]) -> None:
-        frame.sparkSession.dataSource.register(PilumDataSource)
+        register_source(frame.sparkSession, PilumDataSource)
         app_id, number = key
         once = {"mode": "create", "txnAppId": app_id, "txnVersion": str(number)}
         access = {f"storage.{name}": value for name, value in self.storage_options.items()}
+        if self.delete_when is not None:
+            frame = frame.where(~sf.col(_GOES)).drop(_GOES)
         writer = frame.write.format(PilumDataSource.name()).mode("append")
         writer.options(**once, **access).save(self.uri)
 
@@ -114,7 +148,14 @@ class _Upsert:
                 local_rows=self.local_rows,
                 storage_options=self.storage_options,
             )
-            merge.when_matched_update_all(self._is_newer).when_not_matched_insert_all()
+            if self.delete_when is None:
+                merge.when_matched_update_all(self._is_newer).when_not_matched_insert_all()
+            else:
+                newer = self._is_newer or "TRUE"
+                merge.source_columns([name for name in frame.columns if name != _GOES])
+                merge.when_matched_delete(f"source.{_GOES} AND ({newer})")
+                merge.when_matched_update_all(f"NOT source.{_GOES} AND ({newer})")
+                merge.when_not_matched_insert_all(f"NOT source.{_GOES}")
             merge.idempotency_key(key).execute()
         finally:
             frame.unpersist()

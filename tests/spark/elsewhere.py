@@ -1,8 +1,9 @@
 """The main operations against a Spark that is not this test's own: run as a script.
 
 python elsewhere.py connect TABLE         a Spark Connect server, started by the session
-python elsewhere.py spark://… TABLE       a standalone master and its workers
+python elsewhere.py spark://… TABLE       a standalone master and its workers, with speculation
 python elsewhere.py killed TABLE          a driver that is killed before it commits
+python elsewhere.py job TABLE             one that is killed in the middle of a job with a journal
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -28,22 +31,37 @@ SETTINGS: dict[str, bool | float | int | str | None] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+# A task is tried a second time beside the first as soon as it is late; on another host only.
+SPECULATION: dict[str, bool | float | int | str | None] = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "500ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+}
 
 
 def main(where: str, uri: str) -> None:
     """Starts a session, works, and says "done"."""
     builder = SparkSession.builder.appName("pilum-elsewhere").config(map=SETTINGS)
-    if where == "killed":
+    if where in {"killed", "job"}:
         spark = builder.master("local[2]").getOrCreate()
-        killed_driver(spark, uri)
+        try:
+            (killed_driver if where == "killed" else killed_job)(spark, uri)
+        except Exception:
+            print("done", flush=True)
+            os._exit(0)
     elif where == "connect":
         spark = builder.remote("local[2]").getOrCreate()
         assert not hasattr(spark, "_jvm")
         main_operations(spark, uri)
         z_order(spark, uri)
+        row_changes(spark, f"{uri}-rows")
+        jobs(spark, f"{uri}-jobs")
     else:
-        spark = builder.master(where).getOrCreate()
+        spark = builder.master(where).config(map=SPECULATION).getOrCreate()
         main_operations(spark, uri)
+        speculation(spark, uri)
         killed_executor(spark, uri)
     print("done")
     spark.stop()
@@ -71,9 +89,75 @@ def z_order(spark: SparkSession, uri: str) -> None:
     )
 
 
+def row_changes(spark: SparkSession, uri: str) -> None:
+    """Merge, update and delete by tasks, on a branch too, and as SQL."""
+    pilum.spark.write(rows(spark), uri, mode="create")
+    merge = pilum.spark.merge_into(spark, uri, rows(spark).where("id > 998"), "id")
+    merge.when_matched_update({"day": "target.day + 100"}).execute()
+    pilum.spark.update(spark, uri, {"name": "'few'"}, "id < 3", local_bytes=0)
+    pilum.spark.delete(spark, uri, "id >= 10 AND id < 999", local_bytes=0)
+    rows(spark).where("id < 2").createOrReplaceTempView("changes")
+    pilum.spark.sql(
+        spark,
+        "MERGE INTO t USING changes c ON t.id = c.id WHEN MATCHED AND c.id = 0 THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET *",
+        tables={"t": uri},
+    )
+    found = pilum.dataset(uri).to_table().sort_by("id").to_pydict()
+    assert found["id"] == [*range(1, 10), 999]
+    assert found["name"] == ["1", "few", *map(str, range(3, 10)), "999"]
+    assert found["day"][-1] == 999 % 7 + 100
+
+
+def jobs(spark: SparkSession, uri: str) -> None:
+    """Files in and out, new columns, and upkeep."""
+    files = f"{uri}-files"
+    rows(spark).write.parquet(files)
+    done = pilum.spark.ingest(spark, files, uri, job="files", files_per_commit=1)
+    assert (done.num_files, pilum.spark.ingest(spark, files, uri, job="files").num_files) == (2, 0)
+    pilum.spark.add_columns(spark, uri, {"twice": "id * 2"}, job="twice", commit_every=1)
+    pilum.spark.update_columns(spark, uri, {"twice": "twice + 1"}, where="id = 5")
+    pilum.spark.replace_columns(spark, uri, {"name": "id"})
+    assert pilum.spark.compact(spark, uri).fragments_added == 1
+    assert pilum.spark.verify(spark, uri, deep=True).is_valid
+    pilum.spark.cleanup(spark, uri)
+    pilum.spark.export(spark, uri, f"{uri}-out", format="json", filter="twice <> id * 2")
+    assert spark.read.json(f"{uri}-out").collect() == [Row(day=5, id=5, name=5, twice=11)]
+
+
 def rows(spark: SparkSession) -> DataFrame:
     """A thousand rows in two partitions."""
     return spark.range(0, 1000, 1, 2).selectExpr("id", "id % 7 AS day", "string(id) AS name")
+
+
+def speculation(spark: SparkSession, uri: str) -> None:
+    """Two attempts of one task that end together, by both ways to write; tells the attempts."""
+    for name, start in (("coordinated", 3000), ("own", 4000)):
+        folder = Path(f"{uri}-{name}")
+        folder.mkdir()
+        late = spark.range(start, start + 100, 1, 2).mapInArrow(Late(folder), "id bigint")
+        if name == "own":
+            pilum.spark.write(late, uri, mode="append")
+        else:
+            late.write.format("pilum").mode("append").save(uri)
+        assert {path.name for path in folder.iterdir()} == {"0", "1"}, list(folder.iterdir())
+
+
+class Late:
+    """Hands on rows; the first attempt of one task waits at the end for the second."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        yield from batches
+        if context.partitionId() == 0:
+            (self.folder / str(context.attemptNumber())).touch()
+            deadline = time.monotonic() + 120
+            while len(list(self.folder.iterdir())) < 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
 
 
 def killed_executor(spark: SparkSession, uri: str) -> None:
@@ -106,11 +190,27 @@ def killed_driver(spark: SparkSession, uri: str) -> None:
             os.kill(driver, signal.SIGKILL)
 
     some = spark.range(0, 1000, 1, 4).mapInArrow(kill, "id bigint")
-    try:
-        some.write.format("pilum").mode("append").save(uri)
-    except Exception:
-        print("done", flush=True)
-        os._exit(0)
+    some.write.format("pilum").mode("append").save(uri)
+
+
+def killed_job(spark: SparkSession, uri: str) -> None:
+    """Kills the driver's JVM at the rows from 20 on, when earlier ones are committed."""
+    driver = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+
+    def double(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch["id"][0].as_py() >= 20:
+            os.kill(driver, signal.SIGKILL)
+        return pa.record_batch({"twice": pc.multiply(batch["id"], 2)})
+
+    pilum.spark.add_columns(
+        spark,
+        uri,
+        double,
+        read_columns=["id"],
+        output_schema="twice bigint",
+        job="double",
+        commit_every=1,
+    )
 
 
 def grandparent() -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
@@ -82,3 +86,27 @@ def forget(checkpoint: Path, batch: int) -> None:
     """As if the driver had died before Spark noted that a batch is done."""
     for path in (checkpoint / "commits").glob(f"*{batch}*"):
         path.unlink()
+
+
+def arrive(incoming: Path, *rows: dict[str, Any]) -> None:
+    """One more file of rows, in JSON; Spark takes files in the order of their times."""
+    incoming.mkdir(exist_ok=True)
+    number = len(list(incoming.iterdir()))
+    path = incoming / f"{number:04d}.json"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.utime(path, (number, number))
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """What drivers and daemons of their own need, with a folder for their bytecode."""
+    # Many interpreters import pilum; only the first should compile it.
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        **kept,
+        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests"), *filter(None, sys.path)]),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "128m",
+    }

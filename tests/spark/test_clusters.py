@@ -9,16 +9,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark
 import pytest
-from spark.helpers import ROOT, files, has_only
+from pyspark.sql import SparkSession
+from spark.helpers import environment, files, has_only
 
 import pilum
+import pilum.spark
 
 SCRIPT = Path(__file__).with_name("elsewhere.py")
 CONNECT = ("grpc", "grpc_status", "google.rpc", "zstandard")
@@ -39,20 +42,6 @@ def has_connect() -> bool:
         return False
 
 
-def environment(folder: Path) -> dict[str, str]:
-    # Many interpreters import pilum; only the first should compile it.
-    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {
-        **kept,
-        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "128m",
-    }
-
-
 def run(where: str, uri: str) -> None:
     done = subprocess.run(
         [sys.executable, SCRIPT, where, uri],
@@ -60,7 +49,7 @@ def run(where: str, uri: str) -> None:
         cwd=Path(uri).parent,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert "done" in done.stdout, done.stderr[-5000:]
@@ -69,7 +58,7 @@ def run(where: str, uri: str) -> None:
 @contextmanager
 def daemon(folder: Path, name: str, *arguments: str) -> Iterator[Path]:
     """A process of Spark; gives the file that it logs to."""
-    log = folder / f"{name}.log"
+    log = folder / f"{name}-{len(list(folder.iterdir()))}.log"
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
     command += [f"org.apache.spark.deploy.{name}", *arguments]
     with log.open("w") as output:
@@ -81,7 +70,7 @@ def daemon(folder: Path, name: str, *arguments: str) -> Iterator[Path]:
         process.wait(30)
 
 
-def found(log: Path, before: str, within_seconds: float = 60) -> str:
+def found(log: Path, before: str, within_seconds: float = 300) -> str:
     """The word that follows a text in a log, as soon as it is there."""
     deadline = time.monotonic() + within_seconds
     while time.monotonic() < deadline:
@@ -109,12 +98,60 @@ def test_everything_works_through_spark_connect(uri: str) -> None:
 
 @pytest.mark.reference
 def test_a_standalone_cluster_survives_the_loss_of_an_executor(uri: str, tmp_path: Path) -> None:
+    """Also attempts of one task at once, by both ways to write; then orphans are cleaned up."""
     with daemon(tmp_path, "master.Master", "--host", "127.0.0.1", "--port", "0") as log:
         master = found(log, "Starting Spark master at ")
-        with daemon(tmp_path, "worker.Worker", "-c", "2", "-m", "1g", master) as worker:
-            found(worker, "Successfully registered with master")
+        with ExitStack() as workers:
+            logs = [
+                workers.enter_context(
+                    daemon(tmp_path, "worker.Worker", "--host", host, "-c", "1", "-m", "1g", master)
+                )
+                for host in ("127.0.0.1", "127.0.0.2")  # Spark speculates on another host only
+            ]
+            for worker in logs:
+                found(worker, "Successfully registered with master")
             run(master, uri)
-    check_main_operations(uri, [*range(1000, 2000)])
+    check_main_operations(uri, [*range(1000, 2000), *range(3000, 3100), *range(4000, 4100)])
+    table = pilum.dataset(uri)
+    of_table = [file.path for one in table.get_fragments() for file in one.metadata.files]
+    assert set(files(uri)) >= set(of_table)
+    table.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert has_only(uri, sorted(of_table))
+    assert table.verify(deep=True).is_valid
+
+
+def test_a_job_whose_driver_dies_goes_on_where_it_was(
+    spark: SparkSession, uri: str, tmp_path: Path
+) -> None:
+    """Groups that were committed stay, and no finished fragment is computed again."""
+    pilum.write_dataset(pa.table({"id": range(40)}), uri, max_rows_per_file=10)
+    run("job", uri)
+    table = pilum.dataset(uri)
+    twice = [2 * number for number in range(40)]
+    assert table.to_table()["twice"].to_pylist() == [*twice[:20], *[None] * 20]
+    calls = tmp_path / "calls"
+
+    def double(batch: pa.RecordBatch) -> pa.RecordBatch:
+        with calls.open("a") as notes:
+            notes.write(f"{batch['id'][0]}\n")
+        return pa.record_batch({"twice": pc.multiply(batch["id"], 2)})
+
+    pilum.spark.add_columns(
+        spark,
+        uri,
+        double,
+        read_columns=["id"],
+        output_schema="twice bigint",
+        job="double",
+        commit_every=1,
+    )
+    # The task of fragment 2 may have noted its file before the driver was killed.
+    assert sorted(calls.read_text().split()) in (["20", "30"], ["30"])
+    table = pilum.dataset(uri)
+    assert table.to_table()["twice"].to_pylist() == twice
+    in_use = [file.path for one in table.get_fragments() for file in one.metadata.files]
+    table.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert has_only(uri, sorted(in_use))
 
 
 def test_a_driver_that_dies_leaves_orphans_only(uri: str) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -130,20 +131,22 @@ def test_rows_are_sorted_within_and_between_files(spark: SparkSession, uri: str)
     assert len(files(uri)) == 3
     with pytest.raises(InvalidInputError, match="exclude each other"):
         pilum.spark.write(frame, uri, mode="append", sort_by=["a"], zorder_by=["a", "b"])
-    with pytest.raises(InvalidInputError, match="only with sort_by or zorder_by"):
+    with pytest.raises(InvalidInputError, match="only with sort_by"):
         pilum.spark.write(frame, uri, mode="append", num_partitions=3)
 
 
-def test_z_order_makes_files_narrow_in_all_of_its_columns(spark: SparkSession, uri: str) -> None:
+@pytest.mark.parametrize("curve", ["zorder_by", "hilbert_by"])
+def test_a_curve_makes_files_narrow_in_all_of_its_columns(
+    spark: SparkSession, uri: str, curve: str
+) -> None:
     frame = spark.range(0, 10_000, 1, 2).selectExpr(
         "id",
         "(id * 7919) % 10000 AS x",
         "string((id * 104729) % 9973) AS y",
         "date '2026-01-01' AS d",
     )
-    pilum.spark.write(
-        frame, uri, mode="create", zorder_by=["x", "y"], num_partitions=16, max_rows_per_file=10_000
-    )
+    by: dict[str, Any] = {curve: ["x", "y"]}
+    pilum.spark.write(frame, uri, mode="create", num_partitions=16, **by)
     dataset = pilum.dataset(uri)
     assert dataset.count_rows() == len(set(dataset.to_table()["id"].to_pylist())) == 10_000
     assert dataset.schema.names == ["id", "x", "y", "d"]
@@ -155,4 +158,4 @@ def test_z_order_makes_files_narrow_in_all_of_its_columns(spark: SparkSession, u
     assert sum(spans) / len(spans) < 5000  # a file has a quarter of x, and one of y
     for columns, message in [(["x"], "2 to 7"), (["x", "nope"], "no column 'nope'")]:
         with pytest.raises(InvalidInputError, match=message):
-            pilum.spark.write(frame, uri, mode="append", zorder_by=columns)
+            pilum.spark.write(frame, uri, mode="append", **{**by, curve: columns})

@@ -22,6 +22,7 @@ from pilum.errors import (
     FilterError,
     InvalidInputError,
     SchemaMismatchError,
+    UnsupportedFeatureError,
 )
 
 TABLE = pa.table(
@@ -200,3 +201,14 @@ def test_a_job_is_merged_once(spark: SparkSession, uri: str) -> None:
         merge.when_not_matched_insert_all().idempotency_key(("stream", 7))
         assert merge.execute()["num_inserted_rows"] == expected
     assert version(uri) == 3
+
+
+def test_blobs_are_not_merged_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    marked = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    table = pa.table({"a": [1], "b": [b"x"]}, pa.schema([pa.field("a", pa.int64()), marked]))
+    dataset = pilum.write_dataset(table, tmp_path / "blobs")
+    source = spark.createDataFrame([(1, b"y")], "a long, b binary")
+    merge = pilum.spark.merge_into(spark, dataset.uri, source, on="a").when_matched_update_all()
+    with pytest.raises((UnsupportedFeatureError, SchemaMismatchError)):
+        merge.execute()
+    assert pilum.dataset(dataset.uri).version == 1

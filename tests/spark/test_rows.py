@@ -7,12 +7,18 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark.helpers import files, version
 
 import pilum
 import pilum.spark
-from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError
+from pilum.errors import (
+    BranchNotFoundError,
+    ColumnNotFoundError,
+    FilterError,
+    InvalidInputError,
+)
 from pilum.spark.row_tasks import fragment_groups
 
 TABLE = pa.table({"a": range(20), "s": [f"s{i}" for i in range(20)]})
@@ -83,3 +89,35 @@ def test_fragments_are_shared_by_tasks(table: str) -> None:
     snapshot = pilum.dataset(table).snapshot
     assert fragment_groups(snapshot) == [(0, 1, 2, 3)]
     assert fragment_groups(snapshot, 1) == [(0,), (1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("local", [0, 1 << 30])
+def test_a_branch_is_changed_and_the_main_line_is_not(
+    spark: SparkSession, table: str, local: int
+) -> None:
+    branch = pilum.dataset(table).create_branch("trial")
+    rows = spark.createDataFrame([(3, "x"), (50, "y")], "a bigint, s string")
+    pilum.spark.write(rows, table, mode="append", branch="trial")
+    rows.write.format("pilum").mode("append").option("branch", "trial").save(table)
+    pilum.spark.delete(spark, table, "a = 50 or a < 2", branch="trial", local_bytes=local)
+    pilum.spark.update(spark, table, {"s": "'z'"}, "a = 2", branch="trial", local_bytes=local)
+    merge = pilum.spark.merge_into(
+        spark, table, rows.where("a = 50"), "a", branch="trial", local_rows=local
+    )
+    merge.when_not_matched_insert_all().execute()
+    found = pilum.dataset(branch.uri).to_table().to_pylist()
+    assert sorted(row["a"] for row in found) == [2, 3, 3, 3, *range(4, 20), 50]
+    assert sorted(row["s"] for row in found if row["a"] in {2, 3}) == ["s3", "x", "x", "z"]
+    assert (version(table), values(table)) == (1, [*range(20)])
+
+
+def test_only_the_latest_version_of_a_branch_can_be_changed(
+    spark: SparkSession, table: str
+) -> None:
+    with pytest.raises(BranchNotFoundError):
+        pilum.spark.delete(spark, table, "true", branch="trial")
+    for name, value in (("version", "1"), ("asOf", "2026-01-01")):
+        writer = spark.range(1).write.format("pilum").mode("append").option(name, value)
+        with pytest.raises(PySparkException, match="only the latest version can be written to"):
+            writer.save(table)
+    assert version(table) == 1

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import datetime
+import os
+import signal
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from spark.helpers import files, flaky, has_only, version, write_table
 import pilum
 from pilum.errors import InvalidInputError
 from pilum.spark.options import Options
-from pilum.spark.sink import PilumWriter, job_mode
+from pilum.spark.sink import PartCommit, PilumWriter, job_mode
 from pilum.spark.source import PilumDataSource
 from pilum.storage.open import open_store
 from pilum.table.snapshot import Snapshot
@@ -175,6 +178,31 @@ def test_a_task_that_fails_once_doubles_no_row(spark: SparkSession, uri: str) ->
     save(spark.range(0, 1000, 1, 4).mapInArrow(flaky(always=False), "id bigint"), uri)
     assert ids(spark, uri) == list(range(1000))
     assert version(uri) == 1
+
+
+def test_a_worker_that_is_killed_behind_its_write_doubles_no_row(
+    spark: SparkSession, uri: str
+) -> None:
+    # Within a function, so that Spark carries these classes to its other processes by value.
+    class Mortal(PilumWriter):
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> PartCommit:
+            message = super().write(iterator)
+            if (message.part.partition, message.part.attempt) == (1, 0):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return message
+
+    class MortalSource(PilumDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "mortal"
+
+        def writer(self, schema: StructType, overwrite: bool) -> PilumWriter:
+            return Mortal(schema, Options.parse(dict(self.options)), overwrite)
+
+    spark.dataSource.register(MortalSource)
+    spark.range(0, 30, 1, 3).write.format("mortal").mode("append").save(uri)
+    assert ids(spark, uri) == list(range(30))
+    assert (version(uri), len(files(uri))) == (1, 3)
 
 
 def test_a_job_that_fails_leaves_the_table_as_it_was(spark: SparkSession, uri: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
+from spark import helpers
 from spark.helpers import drain, files, flaky, forget, version
 
 import pilum
@@ -28,11 +28,7 @@ def incoming(tmp_path: Path) -> Path:
 
 def arrive(incoming: Path, *ids: int) -> None:
     """One more file, with these rows."""
-    number = len(list(incoming.iterdir()))
-    text = "".join(f'{{"id": {one}}}\n' for one in ids)
-    path = incoming / f"{number:04d}.json"
-    path.write_text(text)
-    os.utime(path, (number, number))  # by which Spark orders them
+    helpers.arrive(incoming, *({"id": one} for one in ids))
 
 
 def rows_of(spark: SparkSession, incoming: Path) -> DataFrame:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from spark import helpers
 from spark.helpers import drain, forget, version
 
 import pilum
@@ -23,14 +22,7 @@ SCHEMA = "id bigint, n bigint, at bigint"
 
 def arrive(incoming: Path, *rows: tuple[int | None, int, int]) -> None:
     """One more file of rows; one file is one micro-batch."""
-    incoming.mkdir(exist_ok=True)
-    names = ("id", "n", "at")
-    columns = {name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names)}
-    number = len(list(incoming.glob("*.json")))
-    lines = "\n".join(json.dumps(row) for row in pa.table(columns).to_pylist())
-    path = incoming / f"{number:04d}.json"
-    path.write_text(lines)
-    os.utime(path, (number, number))  # by which Spark orders them
+    helpers.arrive(incoming, *(dict(zip(("id", "n", "at"), row, strict=True)) for row in rows))
 
 
 def run(
@@ -63,6 +55,40 @@ def test_a_stream_of_changes_keeps_one_row_per_key(
     assert (rows(uri), version(uri)) == (expected, 3)
 
 
+def test_rows_of_a_stream_may_say_that_a_row_goes(spark: SparkSession, uri: str) -> None:
+    """On a branch, too; what says so is no column of the table."""
+
+    def take_all(uri: str, branch: str | None, app_id: str) -> None:
+        take = pilum.spark.upsert(
+            uri,
+            "id",
+            newest_by="at",
+            delete_when="op = 'D'",
+            columns=["id", "n", "at"],
+            branch=branch,
+            app_id=app_id,
+        )
+        for number, batch in enumerate(batches):
+            schema = "op string, id bigint, n bigint, at bigint"
+            take(spark.createDataFrame(batch, schema), number)
+
+    batches = [
+        [("I", 1, 10, 1), ("I", 2, 20, 1), ("I", 3, 30, 5), ("D", 4, None, 1), ("I", 4, 40, 0)],
+        [("D", 1, None, 2), ("D", 3, None, 4), (None, 2, 21, 2), ("D", 9, None, 9)],
+        [("I", 1, 11, 3), ("D", 2, None, 3), ("I", 2, 22, 4)],
+    ]
+    take_all(uri, None, "main")
+    assert rows(uri) == [(1, 11, 3), (2, 22, 4), (3, 30, 5)]
+
+    table = pilum.dataset(uri)
+    table.create_branch("trial")
+    batches = [[("D", 3, None, 6), ("I", 5, 50, 6)]]
+    take_all(uri, "trial", "trial")
+    assert rows(uri) == [(1, 11, 3), (2, 22, 4), (3, 30, 5)]
+    found = table.checkout_version(("trial", None)).to_table().to_pylist()
+    assert sorted(row["id"] for row in found) == [1, 2, 5]
+
+
 def test_two_rows_of_one_key_need_an_order(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     pilum.write_dataset(pa.table({"id": [1], "n": [1], "at": [1]}), uri)
     arrive(tmp_path / "incoming", (1, 2, 2), (1, 3, 3))
@@ -84,3 +110,8 @@ def test_outside_of_a_stream_it_must_be_named(spark: SparkSession, uri: str) -> 
 def test_there_must_be_a_key(uri: str) -> None:
     with pytest.raises(InvalidInputError, match="on: expected names"):
         pilum.spark.upsert(uri, on=[])
+
+
+def test_columns_must_have_what_is_needed(uri: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"columns: \['id', 'at'\] must be among them"):
+        pilum.spark.upsert(uri, on="id", newest_by="at", columns=["n"])

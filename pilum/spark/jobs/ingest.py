@@ -1,4 +1,4 @@
-"""Files of other formats into a table, each once, and a table into files of other formats.
+"""Files of other formats into a table, each once.
 
     list of files ──▶ those that are not in ──▶ portions, each noted, then written and committed
                                                   with the key (job, number of the portion)
@@ -24,15 +24,15 @@ from pyspark.sql import functions as sf
 from pilum.dataset.options import require_count
 from pilum.distributed import Mode, PartMessage, WriteJob, abort_parts, commit_parts
 from pilum.errors import CorruptFileError, DatasetNotFoundError, InvalidInputError
-from pilum.spark.frames import read
 from pilum.spark.jobs.journal import Journal
+from pilum.spark.jobs.transforms import require_query, transformed
 from pilum.spark.options import Options, table_uri
 from pilum.spark.sink import plan_write, write_task
 from pilum.table.commits.jobs import JobKey, last_commit
 from pilum.table.open import open_table
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["IngestResult", "SourceFormat", "export", "ingest", "read_files"]
+__all__ = ["FORMATS", "IngestResult", "SourceFormat", "ingest", "read_files"]
 
 SourceFormat = Literal["parquet", "csv", "json", "orc", "files"]
 
@@ -40,14 +40,14 @@ _BLOB = {"lance-encoding:blob": "true"}
 _GLOB = re.compile(r"([*?\[\]{}\\])")
 # Rows that do not parse are errors, not rows of nulls; names of columns are compared.
 _STRICT = {"mode": "FAILFAST"}
-_DEFAULTS: dict[str, dict[str, str]] = {
+FORMATS: dict[str, dict[str, str]] = {
     "parquet": {},
     "orc": {},
     "csv": {**_STRICT, "header": "true", "enforceSchema": "false"},
     "json": _STRICT,
     "files": {"recursiveFileLookup": "true"},
 }
-_EXPORTS = ("parquet", "csv", "json", "orc")
+"""Formats of files, and the options of Spark that are set for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,7 @@ def ingest(
     schema: str | None = None,
     transform: str | None = None,
     mode: Mode = "append",
+    schema_mode: Literal["merge"] | None = None,
     job: str | None = None,
     files_per_commit: int | None = None,
     journal: str | None = None,
@@ -94,6 +95,7 @@ def ingest(
         transform: A query of Spark over the table `{source}`, such as
             "SELECT id, lower(name) AS name FROM {source} WHERE id IS NOT NULL".
         mode: As in `pilum.spark.write`; a named job appends.
+        schema_mode: "merge" adds the columns that the table lacks; rows that are there are null.
         job: Names the job: each of its runs takes the files that are not in yet.
         files_per_commit: Commits for every so many files, in the order of their paths, so that a
             failure later on loses little; None for one commit. Needs a `job`.
@@ -111,11 +113,13 @@ def ingest(
     """
     if job is None and (files_per_commit is not None or journal is not None):
         raise InvalidInputError("job: needed with files_per_commit and journal")
+    if schema_mode not in {None, "merge"}:
+        raise InvalidInputError(f"schema_mode: expected merge or None, found {schema_mode!r}")
     if job is not None and mode != "append":
         raise InvalidInputError(f"mode: a named job appends, found {mode!r}")
     reading = _reading(source, format, schema, transform, options)
     access = dict(storage_options or {})
-    writing = _Writing(table_uri(target), mode, max_rows_per_file, access)
+    writing = _Writing(table_uri(target), mode, schema_mode, max_rows_per_file, access)
     if job is None:
         paths = [file.path for file in reading.files(spark)]
         return IngestResult(writing.run(reading.frame(spark, paths), None), len(paths), 1)
@@ -141,60 +145,6 @@ def read_files(
     """
     reading = _reading(source, format, schema, transform, options)
     return reading.frame(spark, [file.path for file in reading.files(spark)])
-
-
-def export(
-    spark: SparkSession,
-    source: str,
-    target: str,
-    *,
-    format: Literal["parquet", "csv", "json", "orc"] = "parquet",
-    columns: Sequence[str] | None = None,
-    filter: str | None = None,
-    version: int | None = None,
-    transform: str | None = None,
-    partition_by: Sequence[str] = (),
-    mode: Literal["errorifexists", "overwrite", "append"] = "errorifexists",
-    options: Mapping[str, str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> None:
-    """Writes a version of a table as files of another format, by Spark's own writers.
-
-    Args:
-        spark: The session.
-        source: Location of the table.
-        target: Folder of the files.
-        format: "parquet", "csv" (with a header), "json" or "orc".
-        columns: As in `pilum.spark.read`.
-        filter: As there.
-        version: As there.
-        transform: A query over `{source}`, as in `ingest`.
-        partition_by: Columns that become folders named `key=value`.
-        mode: What to do if there is something already.
-        options: Options of Spark's writer.
-        storage_options: Settings of the table's store.
-
-    Raises:
-        DatasetNotFoundError: If there is no table.
-        InvalidInputError: If arguments make no sense.
-        pyspark.errors.PySparkException: If Spark cannot write the files.
-    """
-    if format not in _EXPORTS:
-        raise InvalidInputError(f"format: expected parquet, csv, json or orc, found {format!r}")
-    _require_query(transform)
-    frame = read(
-        spark,
-        source,
-        columns=columns,
-        filter=filter,
-        version=version,
-        storage_options=storage_options,
-    )
-    given = {**({"header": "true"} if format == "csv" else {}), **(options or {})}
-    # "error" is the one of the two names that Spark Connect knows, too.
-    named = "error" if mode == "errorifexists" else mode
-    writer = _transformed(spark, frame, transform).write.format(format).mode(named)
-    writer.options(**given).partitionBy(*partition_by).save(table_uri(target))
 
 
 @dataclass(frozen=True, order=True)
@@ -248,10 +198,10 @@ class _Reading:
         frame = reader.load([_GLOB.sub(r"\\\1", path) for path in paths])
         if self.format == "files":
             frame = frame.withMetadata("content", _BLOB)
-        return _transformed(spark, frame, self.transform)
+        return transformed(spark, frame, self.transform)
 
     def _reader(self, spark: SparkSession, format: str) -> Any:
-        given = {**_DEFAULTS[self.format], **self.options}
+        given = {**FORMATS[self.format], **self.options}
         return spark.read.format(format).options(**given)
 
 
@@ -262,9 +212,9 @@ def _reading(
     transform: str | None,
     options: Mapping[str, str] | None,
 ) -> _Reading:
-    if format not in _DEFAULTS:
-        raise InvalidInputError(f"format: expected one of {list(_DEFAULTS)}, found {format!r}")
-    _require_query(transform)
+    if format not in FORMATS:
+        raise InvalidInputError(f"format: expected one of {list(FORMATS)}, found {format!r}")
+    require_query(transform)
     return _Reading(source, format, schema, transform, dict(options or {}))
 
 
@@ -275,23 +225,13 @@ def _folder(source: str, paths: Sequence[str]) -> str | None:
     return name if not _GLOB.search(name) and all(f"{plain}/" in path for path in paths) else None
 
 
-def _require_query(transform: str | None) -> None:
-    if transform is not None and "{source}" not in transform:
-        raise InvalidInputError(f"transform: expected a query over {{source}}, found {transform!r}")
-
-
-def _transformed(spark: SparkSession, frame: DataFrame, query: str | None) -> DataFrame:
-    if query is None:
-        return frame
-    return spark.sql(query, source=frame)
-
-
 @dataclass(frozen=True)
 class _Writing:
     """How the table is written."""
 
     uri: str
     mode: Mode
+    schema_mode: Literal["merge"] | None
     max_rows_per_file: int | None
     storage_options: Mapping[str, str] = field(repr=False)
 
@@ -299,6 +239,7 @@ class _Writing:
         """Writes a frame with one commit; gives the version."""
         options = Options(
             self.uri,
+            schema_mode=self.schema_mode,
             max_rows_per_file=self.max_rows_per_file,
             storage_options=self.storage_options,
         )

@@ -10,7 +10,7 @@ result: Spark would try a failed task again, and wrap the error.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -18,11 +18,8 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from pilum.errors import InvalidInputError, UnsupportedFormatError
-from pilum.storage.base import Store
-from pilum.table.names import DATA_FOLDER
-from pilum.table.writing.sidecars import delete_data_file
 
-__all__ = ["attempt_name", "run_tasks", "sweep"]
+__all__ = ["attempt_name", "run_tasks"]
 
 T = TypeVar("T")
 
@@ -82,21 +79,3 @@ def attempt_name() -> str:
     if context is None:
         raise InvalidInputError("attempt_name: not within a task of Spark")
     return f"{context.partitionId():05d}-{context.attemptNumber()}"
-
-
-def sweep(store: Store, uuid: str, keep: Collection[str]) -> int:
-    """Deletes the data files of attempts that came to nothing.
-
-    Args:
-        store: Of the table.
-        uuid: Of the job: the names of its files begin with it.
-        keep: Names of the files that are, or may become, part of the table.
-
-    Returns:
-        The number of files deleted.
-    """
-    names = [entry.name for entry in store.list(DATA_FOLDER) if entry.name.startswith(uuid)]
-    lost = [name for name in names if name not in keep]
-    for name in lost:
-        delete_data_file(store, name)
-    return len(lost)

@@ -26,8 +26,9 @@ from pilum.dataset.compaction_tasks import (
 )
 from pilum.dataset.lance_dataset import LanceDataset
 from pilum.dataset.verifying import VerifyReport, report_of
+from pilum.distributed.sweeping import sweep
 from pilum.errors import CommitConflictError, InvalidInputError
-from pilum.spark.jobs.tasks import attempt_name, run_tasks, sweep
+from pilum.spark.jobs.tasks import attempt_name, run_tasks
 from pilum.spark.options import table_uri
 from pilum.table.open import open_table
 from pilum.table.snapshot import Snapshot
@@ -116,7 +117,7 @@ class _Rewriting:
         """Deletes what attempts wrote whose results Spark did not take."""
         new = (fragment for result in results for fragment in result.move.new)
         keep = {file.path for fragment in new for file in fragment.files}
-        sweep(open_table(self.uri, self.storage_options), self.uuid, keep)
+        sweep(open_table(self.uri, self.storage_options), self.uuid, keep.__contains__)
 
 
 def verify(

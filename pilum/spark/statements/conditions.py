@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from pilum.spark.literals import literal
 
-__all__ = ["Resolve", "pushable"]
+__all__ = ["Resolve", "plain_value", "pushable"]
 
 Resolve = Callable[[exp.Column], tuple[str, ...] | None]
 """The path of a column of the table in question; None if it is of another one."""
@@ -50,6 +50,11 @@ def pushable(node: Any, schema: pa.Schema, resolve: Resolve) -> str | None:
     return _Writer(schema, resolve).write(node)
 
 
+def plain_value(node: Any, schema: pa.Schema, resolve: Resolve) -> str | None:
+    """A column, or what is computed from one, in pilum's words; else as `pushable`."""
+    return _Writer(schema, resolve).value(node)[0]
+
+
 class _Writer:
     """Writes conditions about one table."""
 
@@ -66,21 +71,21 @@ class _Writer:
         if isinstance(node, exp.Not):
             return self._joined([self.write(node.this)], "", "NOT ")
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-            return self._joined([self._value(node.this)[0]], "", after=" IS NULL")
+            return self._joined([self.value(node.this)[0]], "", after=" IS NULL")
         if isinstance(node, exp.In | exp.Between):
             return self._listed(node)
         if isinstance(node, exp.Like):
             return self._like(node)
         if type(node) in _COMPARE:
             return self._compared(node)
-        text, kind = self._value(node)
+        text, kind = self.value(node)
         return text if kind is not None and pt.is_boolean(kind) else None
 
     def _compared(self, node: Any) -> str | None:
         operator = _COMPARE[type(node)]
-        text, kind = self._value(node.left)
+        text, kind = self.value(node.left)
         if text is None or kind is None:
-            text, kind = self._value(node.right)
+            text, kind = self.value(node.right)
             other, operator = node.left, _MIRRORED[operator]
         else:
             other = node.right
@@ -90,13 +95,13 @@ class _Writer:
 
     def _operand(self, node: Any, kind: pa.DataType) -> str | None:
         """A literal, or a value of the very same type."""
-        text, other = self._value(node)
+        text, other = self.value(node)
         if text is not None:
             return text if other == kind else None
         return _constant(node, kind)
 
     def _listed(self, node: Any) -> str | None:
-        text, kind = self._value(node.this)
+        text, kind = self.value(node.this)
         if text is None or kind is None:
             return None
         if isinstance(node, exp.Between):
@@ -111,7 +116,7 @@ class _Writer:
         return values and f"({text} IN {values})"
 
     def _like(self, node: Any) -> str | None:
-        text, kind = self._value(node.this)
+        text, kind = self.value(node.this)
         pattern = node.expression
         if text is None or kind is None or not _is_string(kind):
             return None
@@ -119,18 +124,18 @@ class _Writer:
             return None
         return self._joined([text, _constant(pattern, kind)], " LIKE ")
 
-    def _value(self, node: Any) -> tuple[str | None, pa.DataType | None]:
+    def value(self, node: Any) -> tuple[str | None, pa.DataType | None]:
         """A column, or what is computed from one, and its type."""
         if isinstance(node, exp.Paren):
-            return self._value(node.this)
+            return self.value(node.this)
         if isinstance(node, exp.Column | exp.Dot):
             return self._column(node)
         if isinstance(node, exp.Length):
-            text, kind = self._value(node.this)
+            text, kind = self.value(node.this)
             is_text = text is not None and kind is not None and _is_string(kind)
             return (f"length({text})", pa.int32()) if is_text else (None, None)
         if isinstance(node, exp.Mod):
-            text, kind = self._value(node.this)
+            text, kind = self.value(node.this)
             divisor = _constant(node.expression, kind) if kind and pt.is_integer(kind) else None
             is_safe = divisor is not None and int(divisor) > 0
             return (f"({text} % {divisor})", kind) if is_safe else (None, None)

@@ -18,6 +18,7 @@ from pilum.spark.statements.texts import Sides, plain_text
 __all__ = ["MergeText"]
 
 _RAW = "_pilum_source_"
+_ALWAYS = "TRUE"
 
 
 @dataclass
@@ -105,48 +106,59 @@ class MergeText:
         """Says to a merge what the clauses say.
 
         Raises:
-            UnsupportedFeatureError: For more than one clause of a kind.
+            UnsupportedFeatureError: For more than one INSERT or UPDATE.
             InvalidInputError: If a clause can never apply.
         """
-        keys = self.keys()
-        merge.source_columns(self.inserted or self._shared(keys))
-        before: list[str] = []
-        seen: set[str] = set()
+        merge.source_columns(self.inserted or self._shared(self.keys()))
+        kinds: dict[str, list[Any]] = {}
         for when in self.whens:
-            kind, condition = self._kind(when), when.args.get("condition")
-            if kind in seen:
-                raise UnsupportedFeatureError(f"{at(when)}: {kind} comes twice")
-            seen.add(kind)
-            if kind == "NOT MATCHED THEN INSERT":
-                merge.when_not_matched_insert_all(self._text(condition))
-            elif kind == "NOT MATCHED BY SOURCE THEN DELETE":
-                merge.when_not_matched_by_source_delete(self._of_table(condition))
-            else:
-                self._matched(merge, when, self._text(condition), before)
+            kinds.setdefault(self._kind(when), []).append(when)
+        self._matched(merge)
+        inserts = kinds.get("NOT MATCHED THEN INSERT", [])
+        if len(inserts) > 1:
+            raise _twice(inserts[1], "INSERT")
+        for when in inserts:
+            merge.when_not_matched_insert_all(self._text(when.args.get("condition")))
+        others = kinds.get("NOT MATCHED BY SOURCE THEN DELETE", [])
+        texts = [self._of_table(when.args.get("condition")) for when in others]
+        if texts:
+            known = [text for text in texts if text is not None]
+            merge.when_not_matched_by_source_delete(
+                _either(known) if len(known) == len(texts) else None
+            )
 
-    def _matched(
-        self, merge: SparkMerge, when: Any, condition: str | None, before: list[str]
-    ) -> None:
+    def _matched(self, merge: SparkMerge) -> None:
         """A pair is for the first clause that holds; `merge_into` looks at deletes first."""
-        if "" in before:
-            raise InvalidInputError(f"{at(when)}: the clause before takes all rows")
-        then = when.args["then"]
-        if isinstance(then, exp.Update):
-            if then.expressions and not _is_star(then):
-                merge.when_matched_update(self._assignments(then), condition)
-            elif self.inserted:
-                shared = {
-                    n: f"source.`{_RAW}{n}`" for n in self.columns if n in self.source.columns
-                }
-                merge.when_matched_update(shared, condition)
+        updated, deletes, is_final = "", [], False
+        for when in (one for one in self.whens if one.args["matched"]):
+            if is_final:
+                raise InvalidInputError(f"{at(when)}: the clause before takes all rows")
+            condition, then = self._text(when.args.get("condition")), when.args["then"]
+            is_final = condition is None
+            if not isinstance(then, exp.Update):
+                others = [f"({updated}) IS NOT TRUE"] if updated else []
+                deletes.append(" AND ".join([*others, f"({condition or _ALWAYS})"]))
+            elif updated:
+                raise _twice(when, "UPDATE")
             else:
-                merge.when_matched_update_all(condition)
-        elif condition is None and not before:
+                updated = condition or _ALWAYS
+                self._update(merge, then, condition)
+        if deletes == [f"({_ALWAYS})"]:
             merge.when_matched_delete()
+        elif deletes:
+            merge.when_matched_delete(_either(deletes))
+
+    def _update(self, merge: SparkMerge, then: Any, condition: str | None) -> None:
+        if then.expressions and not _is_star(then):
+            merge.when_matched_update(self._assignments(then), condition)
+        elif self.inserted:
+            merge.when_matched_update(self._all(), condition)
         else:
-            others = [f"({text}) IS NOT TRUE" for text in before]
-            merge.when_matched_delete(" AND ".join([*others, f"({condition or 'TRUE'})"]))
-        before.append(condition or "")
+            merge.when_matched_update_all(condition)
+
+    def _all(self) -> dict[str, str]:
+        shared = [name for name in self.columns if name in self.source.columns]
+        return {name: f"source.{_quoted(_RAW + name)}" for name in shared}
 
     def _assignments(self, then: Any) -> dict[str, str]:
         found = {}
@@ -221,3 +233,13 @@ def _is_star(then: Any) -> bool:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _either(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else " OR ".join(f"({text})" for text in texts)
+
+
+def _twice(when: Any, word: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{at(when)}: {word} comes twice; say in the query behind USING what differs, with CASE"
+    )

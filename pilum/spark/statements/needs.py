@@ -20,7 +20,7 @@ from pilum.spark.statements.conditions import Resolve, pushable
 from pilum.spark.statements.references import Reference
 from pilum.table.columns import META_COLUMNS
 
-__all__ = ["Needs", "needs_of"]
+__all__ = ["Needs", "needs_of", "resolver"]
 
 _WIDENING = {"RIGHT", "FULL"}
 
@@ -32,10 +32,12 @@ class Needs:
     Attributes:
         columns: In the order of the table; perhaps none.
         filter: A condition in pilum's SQL, None for all rows.
+        is_exact: Whether the filter is all of the query's condition.
     """
 
     columns: tuple[str, ...]
     filter: str | None
+    is_exact: bool
 
 
 def needs_of(reference: Reference, tree: Any, schema: pa.Schema) -> Needs:
@@ -50,7 +52,7 @@ def needs_of(reference: Reference, tree: Any, schema: pa.Schema) -> Needs:
     own = tuple(schema.names)
     columns = own if _has_star(reference, tree) else [n for n in own if n.lower() in words]
     meta = [name for name in META_COLUMNS if name in words and name not in own]
-    return Needs((*columns, *meta), _filter(reference, schema))
+    return Needs((*columns, *meta), *_filter(reference, schema))
 
 
 def _has_star(reference: Reference, tree: Any) -> bool:
@@ -72,16 +74,17 @@ def _covers(star: Any, reference: Reference, select: Any) -> bool:
     return star.parent_select is select
 
 
-def _filter(reference: Reference, schema: pa.Schema) -> str | None:
+def _filter(reference: Reference, schema: pa.Schema) -> tuple[str | None, bool]:
+    """What the scan can evaluate of the condition, and whether that is all of it."""
     select = reference.node.parent_select
     if not isinstance(select, exp.Select) or not _is_kept(reference, select):
-        return None
+        return None, False
     where = select.args.get("where")
     if where is None:
-        return None
-    resolve = _resolver(reference, select, schema)
+        return None, True
+    resolve = resolver(reference, select, schema)
     terms = [pushable(term, schema, resolve) for term in _terms(where.this)]
-    return " AND ".join(term for term in terms if term) or None
+    return " AND ".join(term for term in terms if term) or None, None not in terms
 
 
 def _terms(node: Any) -> Iterator[Any]:
@@ -109,7 +112,14 @@ def _is_kept(reference: Reference, select: Any) -> bool:
     return is_inner and join.parent is select
 
 
-def _resolver(reference: Reference, select: Any, schema: pa.Schema) -> Resolve:
+def resolver(reference: Reference, select: Any, schema: pa.Schema) -> Resolve:
+    """Tells what columns of a query are those of a table.
+
+    Args:
+        reference: The table.
+        select: The query.
+        schema: Columns of the table.
+    """
     by_name: dict[str, list[str]] = {}
     for name in schema.names:
         by_name.setdefault(name.lower(), []).append(name)

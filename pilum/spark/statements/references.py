@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from sqlglot import TokenType, exp, parse_one
@@ -132,12 +132,25 @@ class Statement:
             A text for `spark.sql(text, **frames)`, in which braces are doubled.
         """
         stop = len(self.text) if stop is None else stop
+        inside = [one for one in self.references if start <= one.start and one.stop <= stop]
+        return self._replaced(dict(map(partial(_parameter, names), inside)), start, stop)
+
+    def replaced(self, names: Mapping[int, str], others: Mapping[tuple[int, int], str]) -> str:
+        """The text with other names where tables are named, and other words in other places.
+
+        Args:
+            names: As for `rewritten`.
+            others: For places, from the first letter to behind the last, what stands there instead.
+        """
+        tables = dict(map(partial(_parameter, names), self.references))
+        literal = {place: _literal(text) for place, text in others.items()}
+        return self._replaced(tables | literal, 0, len(self.text))
+
+    def _replaced(self, places: Mapping[tuple[int, int], str], start: int, stop: int) -> str:
         parts = []
-        for one in self.references:
-            if start <= one.start and one.stop <= stop:
-                parts.append(_literal(self.text[start : one.start]))
-                parts.append(f"{{{names[one.start]}}}{_alias(one)}")
-                start = one.stop
+        for (first, behind), text in sorted(places.items()):
+            parts += [_literal(self.text[start:first]), text]
+            start = behind
         return "".join((*parts, _literal(self.text[start:stop])))
 
     def token_at(self, position: int) -> int:
@@ -211,6 +224,10 @@ def _is_named(tokens: Sequence[Any], tables: Mapping[str, str]) -> bool:
         for number, word in enumerate(words[:-2])
     )
     return any(paths) or any(word in tables for word in words)
+
+
+def _parameter(names: Mapping[int, str], one: Reference) -> tuple[tuple[int, int], str]:
+    return (one.start, one.stop), f"{{{names[one.start]}}}{_alias(one)}"
 
 
 def _literal(text: str) -> str:

@@ -2,7 +2,7 @@
 
 SELECT …             tables become frames of what the query needs; the query is Spark's
 INSERT, CREATE … AS  the query is Spark's; the rows are written with one commit
-MERGE, UPDATE,       pilum.spark.merge_into, update, delete, compact, cleanup
+MERGE, UPDATE,       pilum.spark.merge_into, update, delete, compact, cluster, cleanup
 DELETE, OPTIMIZE,
 VACUUM
 """
@@ -13,24 +13,34 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructField
+from pyspark.sql.types import DataType, StructField
 from sqlglot import TokenType, exp
 
-from pilum.dataset import dataset
+from pilum.dataset import LanceDataset, dataset
+from pilum.dataset.compaction_tasks import CompactionMetrics
 from pilum.distributed import Mode
-from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from pilum.errors import (
+    ColumnNotFoundError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+    UnsupportedTypeError,
+)
+from pilum.spark.aggregates.frame import final, partial_frame
 from pilum.spark.frames import read, write
+from pilum.spark.jobs.clustering import cluster
 from pilum.spark.jobs.upkeep import cleanup, compact
 from pilum.spark.merging import merge_into
+from pilum.spark.options import option_texts
 from pilum.spark.rows import delete, update
+from pilum.spark.statements.aggregating import AggregateQuery
 from pilum.spark.statements.merges import MergeText
 from pilum.spark.statements.needs import needs_of
 from pilum.spark.statements.references import Reference, Statement, at
-from pilum.spark.statements.texts import plain_text
+from pilum.spark.statements.texts import plain_text, zorder_columns
 from pilum.spark.types import to_spark
 
 __all__ = ["carry_out"]
@@ -64,7 +74,8 @@ class _Session:
     def run(self) -> DataFrame:
         tree = self.statement.tree
         if isinstance(tree, exp.Query):
-            return self._query(0, None)
+            rows = self._query(0, None)
+            return self._aggregated(rows) or rows
         for kind, carry_out in self._changes().items():
             if isinstance(tree, kind):
                 return self._row(carry_out(tree))
@@ -98,10 +109,40 @@ class _Session:
         named: dict[str, Any] = dict(frames.values())
         return self.spark.sql(text, **named)
 
+    def _aggregated(self, rows: DataFrame) -> DataFrame | None:
+        """The result of a query by partial aggregates; None if its rows have to be read.
+
+        Args:
+            rows: The same by reading rows; its names and types are those of the result.
+        """
+        if len(self.statement.references) != 1:
+            return None
+        one = self.statement.references[0]
+        found = self._opened(one)
+        schema = found.snapshot.described.arrow
+        needs = needs_of(one, self.statement.tree, schema)
+        query = AggregateQuery.of(self.statement, needs, schema)
+        if query is None:
+            return None
+        given = {"filter": needs.filter, "version": found.version}
+        try:
+            partials, planned = partial_frame(
+                self.spark, query.request, option_texts(one.uri, given, self.access)
+            )
+        except (UnsupportedFeatureError, UnsupportedTypeError):
+            return None
+        named = {f"k{number}": name for number, name in enumerate(query.keys)}
+        finals = dict(zip(query.request.calls, final(query.request, planned), strict=True))
+        text = query.rewritten("partials", finals)
+        result = self.spark.sql(text, partials=partials.withColumnsRenamed(named))
+        return result.toDF(*rows.columns) if _types(result) == _types(rows) else None
+
+    def _opened(self, one: Reference) -> LanceDataset:
+        return dataset(one.uri, one.version, asof=_time(one), storage_options=self.access)
+
     def _frame(self, one: Reference) -> DataFrame:
         """What a query needs of a table."""
-        version = one.version
-        found = dataset(one.uri, version, asof=_time(one), storage_options=self.access)
+        found = self._opened(one)
         needs = needs_of(one, self.statement.tree, found.snapshot.described.arrow)
         return read(
             self.spark,
@@ -134,7 +175,10 @@ class _Session:
         return {**delete(self.spark, one.uri, where, storage_options=self.access)}
 
     def _columns(self, one: Reference) -> list[str]:
-        return list(dataset(one.uri, storage_options=self.access).schema.names)
+        return self._columns_of(one.uri)
+
+    def _columns_of(self, uri: str) -> list[str]:
+        return list(dataset(uri, storage_options=self.access).schema.names)
 
     def _merge(self, tree: exp.Merge) -> Mapping[str, Any]:
         one = self._target(tree.this)
@@ -186,14 +230,18 @@ class _Session:
     def _create(self, tree: exp.Create) -> Mapping[str, Any]:
         target = tree.this
         one = self._target(target.this if isinstance(target, exp.Schema) else target)
-        if tree.kind != "TABLE" or tree.args.get("exists"):
+        if tree.kind != "TABLE":
             raise UnsupportedFeatureError(
                 f"{at(tree)}: known are CREATE TABLE and CREATE OR REPLACE TABLE"
             )
         for option in getattr(tree.args.get("properties"), "expressions", ()):
             if not isinstance(option, exp.FileFormatProperty):
                 raise UnsupportedFeatureError(f"{at(tree)}: {option.sql(dialect='spark')}")
-        mode: Mode = "overwrite" if tree.args.get("replace") else "create"
+        mode: Literal["overwrite", "ignore", "create"] = (
+            "overwrite" if tree.args.get("replace") else "create"
+        )
+        if tree.args.get("exists"):
+            mode = "ignore"
         frame = self._created(one, target, tree.expression)
         return {"version": write(frame, one.uri, mode=mode, storage_options=self.access)}
 
@@ -222,9 +270,7 @@ class _Session:
             raise InvalidInputError(f"line 1, column 1: {word} takes one table")
         options = rest.strip()[len(_table_of(rest)) :].strip()
         if word == "OPTIMIZE":
-            if options:
-                raise UnsupportedFeatureError(f"OPTIMIZE takes a table alone, found {options!r}")
-            metrics = compact(self.spark, one.uri, storage_options=self.access)
+            metrics = self._optimize(one.uri, options)
             return {
                 name: getattr(metrics, name) for name in ("fragments_removed", "fragments_added")
             }
@@ -234,6 +280,14 @@ class _Session:
         age = found and timedelta(**{f"{found[2].lower()}s": int(found[1])})
         done = cleanup(self.spark, one.uri, older_than=age, storage_options=self.access)
         return {name: getattr(done, name) for name in ("bytes_removed", "old_versions")}
+
+    def _optimize(self, uri: str, options: str) -> CompactionMetrics:
+        """Compacts, or with ZORDER BY writes the rows of all fragments in another order."""
+        if not options:
+            return compact(self.spark, uri, storage_options=self.access)
+        columns = zorder_columns(options, self._columns_of(uri))
+        order: dict[str, Any] = {"zorder_by" if len(columns) > 1 else "sort_by": columns}
+        return cluster(self.spark, uri, **order, storage_options=self.access)
 
     def _target(self, node: Any) -> Reference:
         one = self.statement.reference_to(node)
@@ -274,6 +328,10 @@ class _Session:
             if depth == 0:
                 return number
         raise InvalidInputError("SQL: a bracket is not closed")
+
+
+def _types(frame: DataFrame) -> list[DataType]:
+    return [field.dataType for field in frame.schema]
 
 
 def _time(one: Reference) -> datetime | None:

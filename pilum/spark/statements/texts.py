@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
 
-from pilum.errors import ColumnNotFoundError, InvalidInputError
+from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.expressions.dialect import LanceFilter
-from pilum.spark.statements.references import at
+from pilum.spark.statements.dialect import Spark4
+from pilum.spark.statements.references import at, described
 from pilum.table.columns import META_COLUMNS
 
-__all__ = ["Sides", "plain_text"]
+__all__ = ["Sides", "plain_text", "zorder_columns"]
+
+_ZORDER = re.compile(r"ZORDER\s+BY\s*(?:\((.+)\)|\s([^()]+))", re.IGNORECASE | re.DOTALL)
 
 
 def plain_text(node: Any, alias: str, columns: Collection[str]) -> str:
@@ -34,6 +39,38 @@ def plain_text(node: Any, alias: str, columns: Collection[str]) -> str:
 
     _require_simple(node)
     return str(node.transform(unqualified).sql(dialect=LanceFilter))
+
+
+def zorder_columns(text: str, columns: Collection[str]) -> list[str]:
+    """The columns of `ZORDER BY (a, b)`, also without brackets.
+
+    Args:
+        text: What stands behind the table.
+        columns: Of the table.
+
+    Raises:
+        ColumnNotFoundError: If it has no such column.
+        UnsupportedFeatureError: If it is anything else.
+    """
+    found = _ZORDER.fullmatch(text)
+    if found is None:
+        raise UnsupportedFeatureError(
+            f"OPTIMIZE takes a table, and perhaps ZORDER BY (columns); found {text!r}"
+        )
+    try:
+        nodes = parse_one(f"SELECT {found[1] or found[2]}", dialect=Spark4).expressions
+    except SqlglotError as error:
+        raise InvalidInputError(f"ZORDER BY: {described(error)}") from error
+    return [_own_column(node, columns) for node in nodes]
+
+
+def _own_column(node: Any, columns: Collection[str]) -> str:
+    if not isinstance(node, exp.Column) or len(node.parts) > 1:
+        raise UnsupportedFeatureError(f"ZORDER BY takes columns, found {node.sql(dialect=Spark4)}")
+    known = [name for name in columns if name.lower() == node.name.lower()]
+    if not known:
+        raise ColumnNotFoundError(f"ZORDER BY: no column {node.name!r}; the columns are {columns}")
+    return known[0]
 
 
 class Sides:

@@ -221,6 +221,35 @@ def test_update_columns_changes_values_in_place(spark: SparkSession, table: str)
     assert len(files(table)) == len(before) + 6
 
 
+@pytest.mark.reference
+def test_columns_of_other_types_take_the_places_of_old_ones(
+    spark: SparkSession, table: str, tmp_path: Path
+) -> None:
+    import lance
+
+    pilum.dataset(table).add_columns({"b": "a * 10", "c": "a"})
+    before = files(table)
+
+    def run() -> int:
+        function = failing(tmp_path / "calls", 7)
+        named = {"read_columns": ["a"], "output_schema": VECTORS, "job": "swap"}
+        return pilum.spark.replace_columns(spark, table, function, **named)
+
+    pilum.spark.replace_columns(spark, table, {"b": "cast(b as string)", "a": "b / 10"})
+    pilum.dataset(table).alter_columns({"path": "c", "name": "vector"})
+    with pytest.raises(PySparkException, match="no model"):
+        run()
+    write_table(table, pa.table({"a": [12], "b": ["120"], "vector": [0]}), "append")
+    (tmp_path / "mended").touch()
+    assert run() == run() == pilum.dataset(table).version
+    found = lance.dataset(table).to_table()
+    assert found.schema.names == ["a", "b", "vector"]
+    rest = [a for a in range(13) if a != 5]
+    assert found.to_pylist() == [{"a": a, "b": str(10 * a), "vector": [a, 2 * a]} for a in rest]
+    assert len(files(table)) == len(before) + 8
+    assert lance.dataset(table, version=5).to_table()["b"].to_pylist()[-1] == 110
+
+
 @pytest.mark.parametrize(
     ("error", "arguments"),
     [
@@ -242,3 +271,12 @@ def test_misuse_is_refused_before_anything_is_written(
         pilum.spark.add_columns(no_session, table, **arguments)
     assert files(table) == before
     assert pilum.dataset(table).version == 4
+
+
+def test_columns_that_are_not_there_or_needed_as_they_are_stay(uri: str) -> None:
+    no_session: Any = None
+    key = pa.field("k", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
+    pilum.write_dataset(pa.table([[1], [2]], schema=pa.schema([key, ("a", pa.int64())])), uri)
+    for error, name in ((ColumnNotFoundError, "b"), (InvalidInputError, "k")):
+        with pytest.raises(error):
+            pilum.spark.replace_columns(no_session, uri, {name: "cast(a as string)"})

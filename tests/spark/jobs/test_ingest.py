@@ -12,7 +12,12 @@ from pyspark.sql import SparkSession
 
 import pilum
 import pilum.spark
-from pilum.errors import CorruptFileError, InvalidInputError, SchemaMismatchError
+from pilum.errors import (
+    CorruptFileError,
+    DatasetAlreadyExistsError,
+    InvalidInputError,
+    SchemaMismatchError,
+)
 
 
 @pytest.fixture
@@ -96,11 +101,15 @@ def test_text_files_are_checked(spark: SparkSession, tmp_path: Path, uri: str) -
     (tmp_path / "b.json").write_text('{"id": 1, "more": true}\n')
     with pytest.raises(SchemaMismatchError, match="no column 'more'"):
         pilum.spark.ingest(spark, str(tmp_path / "b.json"), uri, format="json")
+    pilum.spark.ingest(
+        spark, str(tmp_path / "b.json"), uri, format="json", schema_mode="merge", job="grown"
+    )
+    assert rows(uri)[0] == {"id": 1, "name": None, "more": True}
     with pytest.raises(InvalidInputError, match=r"over \{source\}"):
         pilum.spark.ingest(
             spark, str(tmp_path / "b.json"), uri, format="json", transform="SELECT 1"
         )
-    assert pilum.dataset(uri).version == 1
+    assert pilum.dataset(uri).version == 2
 
 
 def test_files_become_blobs_and_tables_files(spark: SparkSession, tmp_path: Path, uri: str) -> None:
@@ -123,3 +132,34 @@ def test_files_become_blobs_and_tables_files(spark: SparkSession, tmp_path: Path
     ]
     with pytest.raises(PySparkException, match="already exists"):
         pilum.spark.export(spark, uri, str(target))
+
+
+def test_files_come_back_as_they_were(spark: SparkSession, tmp_path: Path, uri: str) -> None:
+    for name in ("one.bin", "below/two.bin"):
+        path = tmp_path / "files" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    pilum.spark.ingest(spark, str(tmp_path / "files"), uri, format="files")
+    back = tmp_path / "back"
+
+    def export(**how: Any) -> None:
+        pilum.spark.export(spark, uri, str(back), format="files", **how)
+
+    export(filter="length > 0")
+    found = {str(path.relative_to(back)): path.read_bytes() for path in back.rglob("*.bin")}
+    assert found == {"one.bin": b"one.bin", "below/two.bin": b"below/two.bin"}
+    with pytest.raises(DatasetAlreadyExistsError):
+        export()
+    query = "SELECT {} AS path, content FROM {{source}}"
+    refused: dict[str, dict[str, Any]] = {
+        "path below the target": {"transform": query.format("'../' || path")},
+        "comes twice": {"transform": query.format("'same'")},
+        r"\['content'\] are missing": {"transform": "SELECT path FROM {source}"},
+        "no partition_by": {"partition_by": ["path"]},
+    }
+    for message, how in refused.items():
+        with pytest.raises(InvalidInputError, match=message):
+            export(mode="append", **how)
+    pilum.spark.export(spark, uri, str(tmp_path / "parquet"), columns=["content"])
+    contents = pq.read_table(tmp_path / "parquet")["content"].to_pylist()
+    assert sorted(contents) == sorted(found.values())

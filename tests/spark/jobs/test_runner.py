@@ -41,6 +41,11 @@ job = "zero"
 [compact]
 target = "{uri}"
 
+[cluster]
+target = "{uri}"
+sort_by = ["x", "id"]
+num_partitions = 1
+
 [verify]
 target = "{uri}"
 deep = true
@@ -63,6 +68,8 @@ filter = "id >= 3"
     assert run("add-columns")["version"] == 4
     assert run("update-columns")["version"] == run("update-columns")["version"] == 5
     assert run("compact")["fragments_added"] == 1
+    assert run("cluster")["fragments_removed"] == 1
+    assert pilum.dataset(uri).to_table()["id"].to_pylist() == [0, 1, 2, 3, 4]
     assert run("verify") == {"missing": 0, "damaged": 0, "orphaned": 0, "is_valid": True}
     assert run("cleanup")["old_versions"] > 0
     run("export")

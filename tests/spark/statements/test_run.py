@@ -28,6 +28,9 @@ TABLE = pa.table(
     }
 )
 
+INSERT = "WHEN NOT MATCHED THEN INSERT *"
+UPDATE = "WHEN MATCHED AND f.id > 1 THEN UPDATE SET *"
+
 
 @pytest.fixture
 def table(uri: str) -> str:
@@ -129,6 +132,28 @@ def test_a_merge_computes_what_it_sets_and_inserts(spark: SparkSession, table: s
 
 
 @pytest.mark.reference
+@pytest.mark.parametrize("insert", ["*", "(id, name) VALUES (f.id, f.name)"])
+def test_the_first_clause_that_holds_counts(spark: SparkSession, table: str, insert: str) -> None:
+    feed = [(0, "x", 1), (1, "y", 2), (2, "z", 3), (3, None, 4), (4, "w", None), (9, "n", 1)]
+    spark.createDataFrame(feed, "id bigint, name string, n int").createOrReplaceTempView("feed")
+    done = pilum.spark.sql(
+        spark,
+        f"""
+        MERGE INTO t USING feed f ON f.id = t.id
+        WHEN MATCHED AND f.name = 'x' THEN DELETE
+        WHEN MATCHED AND f.n <= 3 THEN UPDATE SET *
+        WHEN MATCHED AND f.n > 2 THEN DELETE
+        WHEN NOT MATCHED THEN INSERT {insert}
+        WHEN NOT MATCHED BY SOURCE AND t.name = 'f' THEN DELETE
+        WHEN NOT MATCHED BY SOURCE AND t.id = 6 THEN DELETE
+        """,
+        tables={"t": table},
+    )
+    assert values(done) == [(1, 2, 3)]
+    assert rows(table) == [(1, "y"), (2, "z"), (4, "e"), (9, "n")]
+
+
+@pytest.mark.reference
 def test_tables_are_created_and_filled(spark: SparkSession, table: str, tmp_path: Any) -> None:
     other, empty = str(tmp_path / "other"), str(tmp_path / "empty")
     create = f"CREATE TABLE lance.`{other}` USING lance AS SELECT id, name FROM t WHERE id < 2"
@@ -136,6 +161,8 @@ def test_tables_are_created_and_filled(spark: SparkSession, table: str, tmp_path
     assert rows(other) == [(0, "a"), (1, "b")]
     with pytest.raises(DatasetAlreadyExistsError):
         pilum.spark.sql(spark, create, tables={"t": table})
+    if_not = create.replace("TABLE", "TABLE IF NOT EXISTS", 1)
+    assert values(pilum.spark.sql(spark, if_not, tables={"t": table})) == [(1,)]
     pilum.spark.sql(spark, f"INSERT INTO lance.`{other}` (name, id) VALUES ('q', 7), ('r', 8)")
     pilum.spark.sql(spark, f"INSERT INTO lance.`{other}` SELECT id, name FROM lance.`{table}`")
     assert len(rows(other)) == 10
@@ -149,6 +176,9 @@ def test_tables_are_created_and_filled(spark: SparkSession, table: str, tmp_path
 def test_upkeep(spark: SparkSession, table: str) -> None:
     done = pilum.spark.sql(spark, f"OPTIMIZE lance.`{table}`")
     assert (done.columns, values(done)) == (["fragments_removed", "fragments_added"], [(2, 1)])
+    pilum.dataset(table).update({"id": "10 - id"})
+    pilum.spark.sql(spark, f"OPTIMIZE lance.`{table}` ZORDER BY (`ID`)")
+    assert "".join(pilum.dataset(table).to_table()["name"].to_pylist()) == "fedcba"
     pilum.dataset(table).tags.delete("first")
     pilum.spark.sql(spark, "VACUUM t RETAIN 0 HOURS", tables={"t": table})
     assert len(pilum.dataset(table).versions()) == 1
@@ -179,8 +209,18 @@ def test_upkeep(spark: SparkSession, table: str) -> None:
         ),
         (
             "MERGE INTO t USING t f ON t.id=f.id WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE",
+            InvalidInputError,
+            "the clause before takes all rows",
+        ),
+        (
+            f"MERGE INTO t USING t f ON t.id = f.id {INSERT} {INSERT}",
             UnsupportedFeatureError,
-            "comes twice",
+            "INSERT comes twice",
+        ),
+        (
+            f"MERGE INTO t USING t f ON t.id = f.id {UPDATE} {UPDATE}",
+            UnsupportedFeatureError,
+            "UPDATE comes twice",
         ),
     ],
 )

@@ -1,0 +1,137 @@
+"""Batches to partial aggregates: one row for each group of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pilum.expressions.filter import BoundProjection
+from pilum.spark.aggregates.calls import ROWS
+from pilum.spark.convert import convert_batch
+
+__all__ = ["BoundPartial", "BoundPartials"]
+
+_WIDE = pa.decimal128(38, 0)
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class BoundPartial:
+    """One column of the result.
+
+    Attributes:
+        kind: As in `calls.Partial`.
+        values: Gives the argument, None if there is none.
+        crosses: Type of the argument as Spark would see it.
+    """
+
+    kind: str
+    values: BoundProjection | None
+    crosses: pa.DataType | None
+
+
+@dataclass(frozen=True)
+class BoundPartials:
+    """What tasks compute. Pickles.
+
+    Attributes:
+        keys: Columns of which each combination is a group; none for one group.
+        partials: Beside the keys.
+        schema: Keys and partials as they cross to Spark.
+        truncate: Whether times finer than Spark's are cut instead of refused.
+    """
+
+    keys: tuple[BoundProjection, ...]
+    partials: tuple[BoundPartial, ...]
+    schema: pa.Schema
+    truncate: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the scan has to read."""
+        used = [*self.keys, *(partial.values for partial in self.partials if partial.values)]
+        return tuple(dict.fromkeys(name for one in used for name in one.columns))
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Aggregates a batch that holds at least `columns`.
+
+        Raises:
+            FilterError: If an argument fails on a value.
+            SchemaMismatchError: If a value does not fit Spark's type.
+        """
+        values = self._values(batch)
+        keys = [f"k{number}" for number in range(len(self.keys))]
+        asked: list[Any] = []
+        for number, partial in enumerate(self.partials):
+            asked += _asked(partial.kind, f"p{number}", f"n{number}" in values.column_names)
+        groups = values.group_by(keys, use_threads=False).aggregate(asked)
+        columns = [groups[key] for key in keys]
+        columns += [
+            _found(partial.kind, f"p{number}", f"n{number}", groups)
+            for number, partial in enumerate(self.partials)
+        ]
+        arrays = [
+            pc.cast(column.combine_chunks(), field.type, safe=not pt.is_floating(field.type))
+            for column, field in zip(columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _values(self, batch: pa.RecordBatch) -> pa.Table:
+        """Keys and arguments, in the types in which they can be aggregated."""
+        columns = {
+            f"k{number}": self._crossing(key, batch, self.schema.field(number).type)
+            for number, key in enumerate(self.keys)
+        }
+        for number, partial in enumerate(self.partials):
+            if partial.values is None or partial.crosses is None:
+                continue
+            given = self._crossing(partial.values, batch, partial.crosses)
+            columns[f"p{number}"] = _summable(given) if partial.kind == "sum" else given
+            if partial.kind == "max" and pt.is_floating(given.type):
+                columns[f"n{number}"] = pc.is_nan(given)
+        if not columns:  # rows are to be counted, and nothing else
+            columns[""] = pa.nulls(batch.num_rows)
+        return pa.table(columns)
+
+    def _crossing(
+        self, values: BoundProjection, batch: pa.RecordBatch, crosses: pa.DataType
+    ) -> pa.Array:
+        array = values.evaluate(batch)
+        if array.type == crosses:
+            return array
+        name = values.field.name
+        one = pa.RecordBatch.from_arrays([array], names=[name])
+        wanted = pa.schema([pa.field(name, crosses)])
+        return convert_batch(one, wanted, truncate=self.truncate).column(0)
+
+
+def _asked(kind: str, name: str, has_nans: bool) -> list[Any]:
+    if kind == ROWS:
+        return [([], "count_all")]
+    # For Spark a NaN is above all numbers; Arrow leaves it out.
+    return [(name, kind), *([(f"n{name[1:]}", "any")] if has_nans else [])]
+
+
+def _found(kind: str, name: str, nans: str, groups: pa.Table) -> pa.ChunkedArray:
+    if kind == ROWS:
+        return groups["count_all"]
+    found = groups[f"{name}_{kind}"]
+    if f"{nans}_any" not in groups.column_names:
+        return found
+    return pc.if_else(groups[f"{nans}_any"], pa.scalar(float("nan"), found.type), found)
+
+
+def _summable(values: pa.Array) -> pa.Array:
+    """In a type in which the sum of the batch does not overflow, which Arrow would not tell."""
+    if pt.is_floating(values.type):
+        return pc.cast(values, pa.float64())
+    if pt.is_decimal(values.type):
+        return pc.cast(values, pa.decimal128(38, values.type.scale))
+    bounds = pc.min_max(values).as_py()
+    largest = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
+    is_safe = largest * len(values) <= _LARGEST
+    return values if is_safe else pc.cast(pc.cast(values, pa.int64()), _WIDE)

@@ -1,0 +1,83 @@
+"""How the rows of a scan are shared by tasks: as many as it needs, and not one more.
+
+A task costs Spark tens of milliseconds before it reads a row. What it reads costs by two measures:
+
+    bytes   of the columns that are wanted, whatever else lies in the files
+    rows    each of which Spark's JVM goes through by itself, however narrow it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pilum.distributed import Split, group_splits, plan_splits
+from pilum.expressions.filter import BoundFilter
+from pilum.table.columns import scan_columns
+from pilum.table.fragment import Fragment
+from pilum.table.snapshot import Snapshot
+
+__all__ = ["batch_rows", "memory_bytes", "partition_splits"]
+
+_TASK_FILE_BYTES = 64 << 20
+_TASK_MEMORY_BYTES = 128 << 20
+_TASK_ROWS = 2_000_000
+# Of a column that no file has, such as `_rowaddr`.
+_META_BYTES = 8
+
+
+def partition_splits(
+    snapshot: Snapshot,
+    columns: tuple[str, ...],
+    filter: BoundFilter | None = None,
+    target_bytes: int | None = None,
+    max_rows: int = _TASK_ROWS,
+) -> list[tuple[Split, ...]]:
+    """Cuts a version into what single tasks read.
+
+    Args:
+        snapshot: The version.
+        columns: What is read.
+        filter: Leaves out ranges that it cannot match, where that is known without reading rows.
+        target_bytes: Size of the files that one task reads, about; if None, 64 MiB, or more
+            where not all columns are wanted.
+        max_rows: Without `target_bytes`, one task reads no more rows, about.
+    """
+    file_bytes = target_bytes or _file_bytes(snapshot, columns, filter, max_rows)
+    return group_splits(plan_splits(snapshot, file_bytes, filter), file_bytes)
+
+
+def _file_bytes(
+    snapshot: Snapshot, columns: tuple[str, ...], filter: BoundFilter | None, max_rows: int
+) -> int:
+    """How large the files are whose wanted columns are enough for one task."""
+    wanted = {*columns, *(filter.columns if filter else ())}
+    files = (file for fragment in snapshot.manifest.fragments for file in fragment.files)
+    row_bytes = sum(file.size_bytes or 0 for file in files) / max(1, snapshot.num_rows)
+    if row_bytes == 0:
+        return _TASK_FILE_BYTES
+    if wanted.issuperset(snapshot.described.names):
+        rows = _TASK_FILE_BYTES / row_bytes
+    else:
+        rows = _TASK_MEMORY_BYTES / memory_bytes(snapshot, snapshot.manifest.fragments[0], wanted)
+    return max(1, round(min(rows, max_rows) * row_bytes))
+
+
+def memory_bytes(snapshot: Snapshot, fragment: Fragment, names: Iterable[str]) -> float:
+    """About what some columns of a row take in memory.
+
+    Args:
+        snapshot: The version.
+        fragment: One of its fragments, by which the others are judged.
+        names: The columns.
+    """
+    fields = [column.field for column in scan_columns(snapshot.described, names)]
+    opened = snapshot.reader(fragment).fields(field for field in fields if field)
+    return max(1, sum(field.bytes_per_row for field in opened) + _META_BYTES * fields.count(None))
+
+
+def batch_rows(
+    snapshot: Snapshot, split: Split, names: Iterable[str], max_rows: int, max_bytes: int
+) -> int:
+    """How many rows of a split make a batch of some columns, by number and size in memory."""
+    (fragment,) = [one for one in snapshot.manifest.fragments if one.id == split.fragment_id]
+    return max(1, min(max_rows, int(max_bytes / memory_bytes(snapshot, fragment, names))))

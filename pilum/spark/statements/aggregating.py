@@ -1,0 +1,236 @@
+"""Queries that only aggregate one table: tasks do most of it, and Spark the rest of the text.
+
+    SELECT k, sum(x) / count(*) AS mean FROM t WHERE y > 3 GROUP BY k HAVING max(z) < 9
+
+    SELECT k, CAST(sum(p0) AS bigint) / coalesce(sum(p1), 0) AS mean FROM partials
+           GROUP BY k HAVING CAST(max(p2) AS double) < 9
+
+That needs aggregates of columns that tasks know, groups by columns, and conditions that the scan
+can evaluate in Spark's sense. All other queries read rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import TokenType, exp
+
+from pilum.spark.aggregates.calls import Call
+from pilum.spark.aggregates.source import Request
+from pilum.spark.statements.conditions import Resolve, plain_value, pushable
+from pilum.spark.statements.needs import Needs, resolver
+from pilum.spark.statements.references import Statement
+
+__all__ = ["AggregateQuery"]
+
+_CLAUSES = {"kind", "expressions", "from", "from_", "where", "group", "having", "order", "limit"}
+# Functions as the text has them, and their nodes as the parser calls them.
+_KEYS = {
+    "avg": "avg",
+    "count": "count",
+    "count_if": "countif",
+    "max": "max",
+    "min": "min",
+    "sum": "sum",
+}
+_NOT_ALONE = (exp.Window, exp.Distinct, exp.Filter, exp.WithinGroup, exp.Subquery, exp.Star)
+_BEHIND_WHERE = frozenset(
+    {TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT}
+)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A call in the text: its words from the name to the closing bracket."""
+
+    words: tuple[Any, ...]
+
+    @property
+    def start(self) -> int:
+        return int(self.words[0].start)
+
+    @property
+    def stop(self) -> int:
+        return int(self.words[-1].end) + 1
+
+
+@dataclass(frozen=True)
+class AggregateQuery:
+    """A query that tasks can aggregate.
+
+    Attributes:
+        statement: The text; it names one table.
+        keys: Columns that it groups by.
+        calls: For each place of the text where an aggregate stands.
+    """
+
+    statement: Statement
+    keys: tuple[str, ...]
+    calls: Mapping[tuple[int, int], Call]
+
+    @classmethod
+    def of(cls, statement: Statement, needs: Needs, schema: pa.Schema) -> AggregateQuery | None:
+        """Looks through a statement; None if its rows must cross.
+
+        Args:
+            statement: The text.
+            needs: What it needs of the table.
+            schema: Columns of the table.
+        """
+        if not (_is_simple(statement) and needs.is_exact):
+            return None
+        tree, one = statement.tree, statement.references[0]
+        resolve = resolver(one, tree, schema)
+        keys = _keys(tree, resolve)
+        calls = _calls(statement, schema, resolve)
+        if keys is None or not calls or not _covers(tree, keys, resolve):
+            return None
+        return cls(statement, keys, calls)
+
+    @property
+    def request(self) -> Request:
+        """What tasks are to give: each call once."""
+        quoted = tuple(f"`{name}`" for name in self.keys)
+        return Request(quoted, tuple(dict.fromkeys(self.calls.values())))
+
+    def rewritten(self, name: str, finals: Mapping[Call, str]) -> str:
+        """The text for `spark.sql(text, **frames)`, about partials.
+
+        Args:
+            name: Of the parameter that is the frame of partials.
+            finals: What replaces each call.
+        """
+        one = self.statement.references[0]
+        places = {place: finals[call] for place, call in self.calls.items()}
+        where = _where(self.statement)
+        if where is not None:
+            # What stood in it is evaluated by the scan.
+            places = {place: text for place, text in places.items() if place[0] < where[0]} | {
+                place: text for place, text in places.items() if place[0] >= where[1]
+            }
+            places[where] = ""
+        return self.statement.replaced({one.start: name}, places)
+
+
+def _is_simple(statement: Statement) -> bool:
+    tree = statement.tree
+    if not isinstance(tree, exp.Select) or len(statement.references) != 1:
+        return False
+    if {key for key, value in tree.args.items() if value} - _CLAUSES:
+        return False
+    group = tree.args.get("group")
+    if group and {key for key, value in group.args.items() if value} - {"expressions"}:
+        return False
+    source = statement.references[0].node.parent
+    is_alone = isinstance(source, exp.From) and source.parent is tree
+    return is_alone and len(list(tree.find_all(exp.Select))) == 1 and not _has_others(tree)
+
+
+def _has_others(tree: Any) -> bool:
+    return any(
+        not (isinstance(node, exp.Star) and isinstance(node.parent, exp.Count))
+        for node in tree.find_all(*_NOT_ALONE)
+    )
+
+
+def _keys(tree: Any, resolve: Resolve) -> tuple[str, ...] | None:
+    group = tree.args.get("group")
+    paths = [
+        resolve(node) if isinstance(node, exp.Column) else None
+        for node in (group.expressions if group else ())
+    ]
+    names = tuple(path[0] for path in paths if path and len(path) == 1)
+    return names if len(names) == len(paths) == len(set(names)) and _plain(names) else None
+
+
+def _plain(names: tuple[str, ...]) -> bool:
+    """Whether names can be quoted, and are not those of partials."""
+    return not any("`" in name or (name[:1] == "p" and name[1:].isdigit()) for name in names)
+
+
+def _calls(
+    statement: Statement, schema: pa.Schema, resolve: Resolve
+) -> dict[tuple[int, int], Call]:
+    """The aggregates of a text by their places; empty if one of them is not known."""
+    nodes = list(statement.tree.find_all(exp.AggFunc))
+    by_place = {_place(node): node for node in nodes}
+    spans = list(_spans(statement))
+    known = {}
+    for span in spans:
+        node = next((by_place[at] for at in by_place if span.start < at < span.stop), None)
+        call = _count(span) if node is None else _call(span, node, schema, resolve)
+        if call is not None:
+            known[span.start, span.stop] = call
+    return known if len(known) == len(spans) == len(nodes) else {}
+
+
+def _place(node: Any) -> int:
+    """Where the first column of a call stands; -1 if it has none."""
+    columns = node.find_all(exp.Column)
+    starts = [part.meta.get("start", -1) for column in columns for part in column.parts]
+    return min(starts, default=-1)
+
+
+def _spans(statement: Statement) -> Iterator[_Span]:
+    words = statement.tokens
+    for number in range(len(words) - 1):
+        is_call = words[number + 1].token_type is TokenType.L_PAREN
+        if is_call and words[number].text.lower() in _KEYS:
+            yield _Span(tuple(words[number : _closing(words, number + 1) + 1]))
+
+
+def _closing(words: list[Any], opening: int) -> int:
+    depth = 0
+    for number in range(opening, len(words)):
+        kind = words[number].token_type
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
+        if depth == 0:
+            return number
+    return len(words) - 1
+
+
+def _count(span: _Span) -> Call | None:
+    """`count(*)`, or what means the same."""
+    name, *inner = (word.text.upper() for word in span.words)
+    return Call("count", None) if name == "COUNT" and inner[1:-1] in (["*"], ["1"]) else None
+
+
+def _call(span: _Span, node: Any, schema: pa.Schema, resolve: Resolve) -> Call | None:
+    """A function of one value that tasks compute as Spark does."""
+    function = span.words[0].text.lower()
+    if node.key != _KEYS[function] or node.expressions or any(node.find_all(exp.Star)):
+        return None
+    is_condition = function == "count_if"
+    value = (pushable if is_condition else plain_value)(node.this, schema, resolve)
+    if value is None or "`.`" in value:
+        return None
+    return Call("count", f"nullif({value}, false)") if is_condition else Call(function, value)
+
+
+def _covers(tree: Any, keys: tuple[str, ...], resolve: Resolve) -> bool:
+    """Whether all columns outside of aggregates and WHERE are keys, or names of results."""
+    aliases = {node.alias.lower() for node in tree.expressions if node.alias}
+    for column in tree.find_all(exp.Column):
+        if column.find_ancestor(exp.Where, exp.AggFunc):
+            continue
+        path = resolve(column)
+        is_key = path is not None and len(path) == 1 and path[0] in keys
+        is_result = not column.table and column.name.lower() in aliases
+        if not (is_key or (is_result and column.find_ancestor(exp.Order))):
+            return False
+    return True
+
+
+def _where(statement: Statement) -> tuple[int, int] | None:
+    """The text from the word WHERE to the next clause."""
+    start, depth = None, 0
+    for word in statement.tokens:
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(word.token_type, 0)
+        if depth == 0 and word.token_type is TokenType.WHERE:
+            start = int(word.start)
+        elif depth == 0 and start is not None and word.token_type in _BEHIND_WHERE:
+            return start, int(word.start)
+    return None if start is None else (start, len(statement.text))
