@@ -17,6 +17,7 @@ from bench.peers import LANCE_VERSIONS, PEERS
 from bench.questions import QUESTIONS
 from bench.report import document_of, print_report, write_text
 from bench.rounds import Cell, Settings, run
+from bench.sections import put_section, with_sections_of
 from bench.shapes import SHAPES
 from bench.tables import CASES as TABLE_CASES
 from bench.tables import HEAD, Operation, Sizes
@@ -93,12 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         write_text(options.json, json.dumps(document, indent=1) + "\n")
     if options.page:
-        write_text(options.page, page(document))
+        write_text(options.page, with_sections_of(options.page, page(document)))
     held = [cell for cell in cells if cell.file_version >= SHAPES[cell.shape].oldest]
     return int(any(cell.problem for cell in held if cell.peer == peers[0].name))
 
 
 def _spark(rows: int, options: argparse.Namespace) -> int:
+    from bench.spark import MEMORY, section
     from bench.spark import measure as measure_spark
     from bench.spark import table_of as table_of_answers
 
@@ -110,6 +112,8 @@ def _spark(rows: int, options: argparse.Namespace) -> int:
     if options.json:
         text = json.dumps([asdict(answer) for answer in answers], indent=1)
         write_text(options.json, text + "\n")
+    if options.page:
+        put_section(options.page, section(rows, MEMORY, answers))
     return int(any(answer.problem for answer in answers))
 
 
@@ -146,7 +150,12 @@ def _parser() -> argparse.ArgumentParser:
         "--large-tables", action="store_true", help="ten times as large; takes many minutes more"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all samples there")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="also write docs/bench.md there")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="also write docs/bench.md there; with --spark, put its section into it",
+    )
     parser.add_argument(
         "--spark", action="store_true", help="instead: in Spark, beside its own Parquet"
     )

@@ -17,6 +17,7 @@ from bench.peers.parquet import Parquet
 from bench.questions import QUESTIONS
 from bench.questions.memory import Memory
 from bench.rounds import Cell, Settings, run
+from bench.sections import put_section, with_sections_of
 from bench.shapes import SHAPES
 
 
@@ -60,6 +61,16 @@ def test_a_shape_is_the_same_every_time(shape: Any) -> None:
     table = shape.table(500)
     assert table.num_rows == max(1, 500 // shape.one_in)
     assert table.equals(shape.table(500))
+
+
+def test_each_bench_keeps_the_sections_of_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "bench.md"
+    path.write_text("# Measured\n\n## Scan\n\nold\n\n## Gone\n\nold\n")
+    put_section(path, "## Larger than memory\n\nfirst\n")
+    put_section(path, "## Larger than memory\n\nsecond\n")
+    text = with_sections_of(path, "# Measured\n\n## Scan\n\nnew\n")
+    assert text == "# Measured\n\n## Scan\n\nnew\n\n## Larger than memory\n\nsecond\n"
+    assert with_sections_of(tmp_path / "none.md", "# Measured\n") == "# Measured\n"
 
 
 class Forgetful(Parquet):

@@ -1,6 +1,7 @@
 """pilum beside Spark's own Parquet, in one session: `python -m bench --spark`."""
 
+from bench.spark.page import section
 from bench.spark.questions import QUESTIONS
-from bench.spark.run import Answer, measure, table_of
+from bench.spark.run import MEMORY, Answer, measure, table_of
 
-__all__ = ["QUESTIONS", "Answer", "measure", "table_of"]
+__all__ = ["MEMORY", "QUESTIONS", "Answer", "measure", "section", "table_of"]

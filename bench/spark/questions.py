@@ -1,7 +1,8 @@
-"""What is asked of both: a frame of one library in, one row of plain values out.
+"""What is asked: of Spark's Parquet, and of pilum in the two ways that its users have.
 
-A question gets a library by its two verbs, so that pilum can say which columns and rows it wants,
-which Spark tells Parquet by itself.
+pilum        rows of the columns and the condition that are told when the table is loaded,
+             which Spark tells Parquet by itself; Spark aggregates them
+pilum sql    the same question as a text for `pilum.spark.sql`; tasks aggregate
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ __all__ = [
     "LIBRARIES",
     "QUESTIONS",
     "SMALL_FILES",
+    "STORED",
+    "TOTALS",
     "BareSource",
     "Library",
     "Parquet",
     "Pilum",
+    "PilumSql",
+    "Query",
     "Question",
     "mixed",
-    "totals",
 ]
 
 BARE = "bare source"
@@ -38,24 +42,37 @@ SMALL_FILES = 200
 _KEYS = 100
 
 
+@dataclass(frozen=True)
+class Query:
+    """What is asked of one table.
+
+    Attributes:
+        select: Expressions of Spark's SQL.
+        columns: That they are made of; all if None.
+        where: A condition on rows.
+    """
+
+    select: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+
+
 class Library(ABC):
-    """A format that Spark reads and writes."""
+    """A format that Spark reads and writes, and a way to use it."""
 
     name: str
 
     @abstractmethod
-    def read(
-        self, spark: SparkSession, path: Path, columns: list[str] | None, where: str | None
-    ) -> DataFrame:
-        """A frame of a table."""
-
-    @abstractmethod
-    def write(self, frame: DataFrame, path: Path) -> None:
-        """Writes a new table."""
+    def ask(self, spark: SparkSession, path: Path, query: Query) -> DataFrame:
+        """The answer to a query."""
 
     def rows(self, spark: SparkSession, path: Path, numbers: list[int]) -> DataFrame:
         """Rows by their number, which is also their id."""
-        return self.read(spark, path, None, f"id IN ({', '.join(map(str, numbers))})")
+        raise NotImplementedError
+
+    def write(self, frame: DataFrame, path: Path) -> None:
+        """Writes a new table."""
+        raise NotImplementedError
 
 
 class Parquet(Library):
@@ -63,12 +80,14 @@ class Parquet(Library):
 
     name = "parquet"
 
-    def read(
-        self, spark: SparkSession, path: Path, columns: list[str] | None, where: str | None
-    ) -> DataFrame:
+    def ask(self, spark: SparkSession, path: Path, query: Query) -> DataFrame:
         """Spark prunes columns and pushes filters by itself."""
         frame = spark.read.parquet(str(path))
-        return frame.where(where) if where else frame
+        return (frame.where(query.where) if query.where else frame).selectExpr(*query.select)
+
+    def rows(self, spark: SparkSession, path: Path, numbers: list[int]) -> DataFrame:
+        """By a filter; Parquet has nothing else."""
+        return spark.read.parquet(str(path)).where(f"id IN ({', '.join(map(str, numbers))})")
 
     def write(self, frame: DataFrame, path: Path) -> None:
         """Compressed with Snappy, Spark's default."""
@@ -76,19 +95,14 @@ class Parquet(Library):
 
 
 class Pilum(Library):
-    """Columns and conditions are told when the table is loaded."""
+    """Columns and conditions are told when the table is loaded; its rows cross to Spark."""
 
     name = "pilum"
 
-    def read(
-        self, spark: SparkSession, path: Path, columns: list[str] | None, where: str | None
-    ) -> DataFrame:
+    def ask(self, spark: SparkSession, path: Path, query: Query) -> DataFrame:
         """By the helper."""
-        return pilum.spark.read(spark, str(path), columns=columns, filter=where)
-
-    def write(self, frame: DataFrame, path: Path) -> None:
-        """By the data source."""
-        frame.write.format("pilum").mode("append").save(str(path))
+        frame = pilum.spark.read(spark, str(path), columns=query.columns, filter=query.where)
+        return frame.selectExpr(*query.select)
 
     def rows(self, spark: SparkSession, path: Path, numbers: list[int]) -> DataFrame:
         """By row address, as an index of keys would give it; the table was written in order."""
@@ -102,10 +116,28 @@ class Pilum(Library):
             next(base + number - begin for begin, base in reversed(starts) if begin <= number)
             for number in numbers
         ]
-        return self.read(spark, path, None, f"_rowaddr IN ({', '.join(map(str, addresses))})")
+        where = f"_rowaddr IN ({', '.join(map(str, addresses))})"
+        return pilum.spark.read(spark, str(path), filter=where)
+
+    def write(self, frame: DataFrame, path: Path) -> None:
+        """By the data source."""
+        frame.write.format("pilum").mode("append").save(str(path))
 
 
-LIBRARIES: tuple[Library, ...] = (Pilum(), Parquet())
+class PilumSql(Library):
+    """Tables of the first, asked by SQL."""
+
+    name = "pilum sql"
+
+    def ask(self, spark: SparkSession, path: Path, query: Query) -> DataFrame:
+        """Columns and conditions are found in the text; tasks aggregate."""
+        where = f" WHERE {query.where}" if query.where else ""
+        text = f"SELECT {', '.join(query.select)} FROM t{where}"
+        return pilum.spark.sql(spark, text, tables={"t": str(path)})
+
+
+STORED: tuple[Library, ...] = (Pilum(), Parquet())
+LIBRARIES: tuple[Library, ...] = (Pilum(), PilumSql(), Parquet())
 
 
 @dataclass(frozen=True)
@@ -115,14 +147,17 @@ class Question:
     Attributes:
         name: As in the report.
         ask: What is measured; returns plain values that must be the same for all.
+        by_sql: Whether it can be a text.
         small_files: Whether the table is one of many small files.
-        has_floor: Whether a bare Python source is asked too, which only hands on batches.
+        query_of_floor: Asked of a bare Python source, too, which only hands on batches of the
+            columns; None for no such question.
     """
 
     name: str
     ask: Callable[[Library, SparkSession, Path, Path], Any]
+    by_sql: bool = False
     small_files: bool = False
-    has_floor: bool = False
+    query_of_floor: Query | None = None
 
 
 def mixed(spark: SparkSession, rows: int, partitions: int = 8) -> DataFrame:
@@ -140,9 +175,8 @@ def mixed(spark: SparkSession, rows: int, partitions: int = 8) -> DataFrame:
     )
 
 
-def totals(frame: DataFrame) -> Any:
-    """One value of each column."""
-    return frame.selectExpr(
+TOTALS = Query(
+    (
         "count(*)",
         "sum(id)",
         "sum(length(name))",
@@ -153,22 +187,22 @@ def totals(frame: DataFrame) -> Any:
         "max(moment)",
         "count_if(flag)",
         "sum(length(text))",
-    ).collect()
+    )
+)
+"""One value of each column."""
+_FEW_ROWS = Query(
+    ("count(*)", "round(sum(price), 2)"),
+    ("price",),
+    "quantity < 10 AND category = 'category 3'",
+)
+_TWO_COLUMNS = Query(("round(sum(price), 2)", "sum(quantity)"), ("price", "quantity"))
 
 
-def _full_scan(library: Library, spark: SparkSession, path: Path, _: Path) -> Any:
-    return totals(library.read(spark, path, None, None))
+def _query(query: Query) -> Callable[[Library, SparkSession, Path, Path], Any]:
+    def ask(library: Library, spark: SparkSession, path: Path, _: Path) -> Any:
+        return library.ask(spark, path, query).collect()
 
-
-def _filtered(library: Library, spark: SparkSession, path: Path, _: Path) -> Any:
-    where = "quantity < 10 AND category = 'category 3'"
-    frame = library.read(spark, path, ["price"], where)
-    return frame.selectExpr("count(*)", "round(sum(price), 2)").collect()
-
-
-def _subset(library: Library, spark: SparkSession, path: Path, _: Path) -> Any:
-    frame = library.read(spark, path, ["price", "quantity"], None)
-    return frame.selectExpr("round(sum(price), 2)", "sum(quantity)").collect()
+    return ask
 
 
 def _random_rows(library: Library, spark: SparkSession, path: Path, _: Path) -> Any:
@@ -185,10 +219,10 @@ def _write(library: Library, spark: SparkSession, path: Path, scratch: Path) -> 
 
 
 QUESTIONS: tuple[Question, ...] = (
-    Question("full scan, a sum of each column", _full_scan, has_floor=True),
-    Question("filtered scan", _filtered),
-    Question("two columns of nine", _subset),
-    Question("many small files, two columns", _subset, small_files=True),
+    Question("full scan, a sum of each column", _query(TOTALS), by_sql=True, query_of_floor=TOTALS),
+    Question("filtered scan", _query(_FEW_ROWS), by_sql=True),
+    Question("two columns of nine", _query(_TWO_COLUMNS), by_sql=True, query_of_floor=_TWO_COLUMNS),
+    Question("many small files, two columns", _query(_TWO_COLUMNS), by_sql=True, small_files=True),
     Question(f"{_KEYS} rows by key", _random_rows),
     Question("write", _write),
 )

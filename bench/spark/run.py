@@ -6,15 +6,14 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from rich.table import Table
 
 import pilum.spark
@@ -23,17 +22,24 @@ from bench.spark.questions import (
     LIBRARIES,
     QUESTIONS,
     SMALL_FILES,
+    STORED,
     BareSource,
     Library,
+    Query,
     Question,
     mixed,
-    totals,
 )
-from pilum.spark.types import exchange_schema
+from bench.spark.session import session
+from pilum.spark.types import exchange_schema, to_spark
 
-__all__ = ["Answer", "measure", "table_of"]
+__all__ = ["MEMORY", "Answer", "cells_of", "measure", "table_of"]
 
-_FLOOR_PARTITIONS = 8
+MEMORY = "2g"
+"""Of Spark's JVM."""
+_FLOOR_PARTITIONS = "8"
+
+
+_RATIOS = (("parquet", "pilum"), ("parquet", "pilum sql"), (BARE, "pilum"))
 
 
 @dataclass(slots=True)
@@ -51,7 +57,7 @@ class Answer:
         return statistics.median(self.seconds) if self.seconds else None
 
 
-def measure(rows: int, repeat: int, memory: str = "2g") -> Iterator[Answer]:
+def measure(rows: int, repeat: int, memory: str = MEMORY) -> Iterator[Answer]:
     """Asks all questions; yields the answers of one question after the other.
 
     Args:
@@ -61,8 +67,8 @@ def measure(rows: int, repeat: int, memory: str = "2g") -> Iterator[Answer]:
     """
     folder = Path(tempfile.mkdtemp(prefix="bench-spark-"))
     try:
-        with _session(memory) as spark:
-            for library in LIBRARIES:
+        with session(memory) as spark:
+            for library in STORED:
                 library.write(mixed(spark, rows), folder / library.name)
                 few = mixed(spark, max(rows // 10, SMALL_FILES), SMALL_FILES)
                 (folder / "small").mkdir(exist_ok=True)
@@ -73,32 +79,14 @@ def measure(rows: int, repeat: int, memory: str = "2g") -> Iterator[Answer]:
         shutil.rmtree(folder)
 
 
-@contextmanager
-def _session(memory: str) -> Iterator[SparkSession]:
-    builder = SparkSession.builder.master("local[*]").appName("bench")
-    for key, value in {
-        "spark.driver.memory": memory,
-        "spark.log.level": "OFF",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    pilum.spark.configure(spark)
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
 def _ask(question: Question, spark: SparkSession, folder: Path, repeat: int) -> list[Answer]:
     tables = folder / "small" if question.small_files else folder
     asked: dict[str, Callable[[], Any]] = {
-        library.name: partial(_once, question, library, spark, tables) for library in LIBRARIES
+        library.name: partial(_once, question, library, spark, tables)
+        for library in (LIBRARIES if question.by_sql else STORED)
     }
-    if question.has_floor:
-        asked[BARE] = partial(_floor, spark, _prepared(spark, folder))
+    if (query := question.query_of_floor) is not None:
+        asked[BARE] = partial(_floor, spark, query, _prepared(spark, folder, query))
     answers = {name: Answer(question.name, name) for name in asked}
     expected = asked["parquet"]()
     for name, ask in asked.items():
@@ -119,46 +107,63 @@ def _ask(question: Question, spark: SparkSession, folder: Path, repeat: int) -> 
 def _once(question: Question, library: Library, spark: SparkSession, tables: Path) -> Any:
     scratch = tables / "scratch"
     try:
-        return question.ask(library, spark, tables / library.name, scratch)
+        return question.ask(library, spark, tables / _table(library), scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _prepared(spark: SparkSession, folder: Path) -> Path:
-    """The table as batches of the types that Spark wants, in one Arrow file."""
+def _table(library: Library) -> str:
+    """The table that it asks; a way to ask has none of its own."""
+    return library.name.partition(" ")[0]
+
+
+def _prepared(spark: SparkSession, folder: Path, query: Query) -> Path:
+    """Columns as batches of the types that Spark wants, in one Arrow file."""
     path = folder / "bare.arrow"
     table = pilum.dataset(folder / "pilum")
-    schema = exchange_schema(spark.read.format("pilum").load(str(folder / "pilum")).schema)
+    frame = pilum.spark.read(spark, str(folder / "pilum"), columns=query.columns)
+    schema = exchange_schema(frame.schema)
     with pa.ipc.new_file(path, schema) as writer:
-        for batch in table.to_batches(batch_size=10_000):
+        for batch in table.to_batches(columns=schema.names, batch_size=10_000):
             writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
     return path
 
 
-def _floor(spark: SparkSession, path: Path) -> Any:
+def _floor(spark: SparkSession, query: Query, path: Path) -> Any:
     spark.dataSource.register(BareSource)
-    like: DataFrame = spark.read.format("pilum").load(str(path.with_name("pilum")))
-    reader = spark.read.format("bare").schema(like.schema)
-    return totals(reader.load(str(path), partitions=str(_FLOOR_PARTITIONS)))
+    with pa.ipc.open_file(path) as file:
+        schema = to_spark(file.schema)
+    frame = spark.read.format("bare").schema(schema).load(str(path), partitions=_FLOOR_PARTITIONS)
+    return frame.selectExpr(*query.select).collect()
 
 
 def table_of(answers: list[Answer]) -> Table:
     """Seconds, and how many times faster pilum is; "bare source" is what Spark's way allows."""
+    head, rows = cells_of(answers)
+    table = Table(f"Spark: {head[0]}", *head[1:])
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def cells_of(answers: Sequence[Answer]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of a table: medians, and peers divided by pilum."""
     names = list(dict.fromkeys(answer.library for answer in answers))
-    table = Table("Spark: question", *names, "parquet : pilum", "bare : pilum")
+    head = ["question", *names, *(f"{peer} ÷ {ours}" for peer, ours in _RATIOS)]
+    rows = []
     for question in dict.fromkeys(answer.question for answer in answers):
         found = {answer.library: answer for answer in answers if answer.question == question}
-        cells = [_cell(found.get(name)) for name in names]
-        table.add_row(question, *cells, _ratio(found, "parquet"), _ratio(found, BARE))
-    return table
+        times = [_cell(found.get(name)) for name in names]
+        rows.append([question, *times, *(_ratio(found, *pair) for pair in _RATIOS)])
+    return head, rows
 
 
 def _cell(answer: Answer | None) -> str:
     if answer is None:
-        return ""
-    return f"{answer.median:.2f} s" if answer.median else f"[yellow]{answer.problem}[/]"
+        return "–"
+    return f"{answer.median:.2f} s" if answer.median else f"{answer.problem}"
 
 
-def _ratio(found: dict[str, Answer], peer: str) -> str:
-    ours, theirs = found["pilum"].median, found[peer].median if peer in found else None
-    return f"{theirs / ours:.2f} x" if ours and theirs else ""
+def _ratio(found: dict[str, Answer], peer: str, ours: str) -> str:
+    medians = [found[name].median if name in found else None for name in (peer, ours)]
+    return f"{medians[0] / medians[1]:.2f}" if medians[0] and medians[1] else "–"
