@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,15 @@ def has_only(uri: str, expected: list[str], within_seconds: float = 30) -> bool:
     while files(uri) != expected and time.monotonic() < deadline:
         time.sleep(0.05)
     return files(uri) == expected
+
+
+def exist(paths: Iterable[Path], within_seconds: float = 30) -> bool:
+    """Whether all these files are there when tasks beside this one have gone on for a while."""
+    missing, deadline = list(paths), time.monotonic() + within_seconds
+    while missing and time.monotonic() < deadline:
+        time.sleep(0.01)
+        missing = [path for path in missing if not path.exists()]
+    return not missing
 
 
 def flaky(always: bool) -> Any:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from spark.helpers import files, write_table
+from spark.helpers import exist, files, write_table
 
 import pilum
 import pilum.spark
@@ -40,13 +41,17 @@ def embed(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch([pa.FixedSizeListArray.from_arrays(both, 2)], schema=VECTORS)
 
 
-def failing(calls: Path, last_good: int) -> Any:
-    """Like `embed`, but notes its calls, and fails beyond a row until there is a file "mended"."""
+def failing(calls: Path, last_good: int, after: Sequence[Path] = ()) -> Any:
+    """Like `embed`, but notes its calls, and fails beyond a row until there is a file "mended".
+
+    It fails when the files `after` are there: what tasks beside it do is then finished.
+    """
 
     def function(batch: pa.RecordBatch) -> pa.RecordBatch:
         with calls.open("a") as notes:
             notes.write(f"{batch['a'][0]}\n")
         if batch["a"][0].as_py() > last_good and not calls.with_name("mended").exists():
+            assert exist(after)
             raise RuntimeError("no model")
         return embed(batch)
 
@@ -123,12 +128,13 @@ def test_a_named_job_goes_on_where_it_failed_and_is_not_done_twice(
     spark: SparkSession, table: str, tmp_path: Path
 ) -> None:
     calls = tmp_path / "calls"
+    journal = Path(table, "_jobs/embed-1")
 
     def run() -> int:
         return pilum.spark.add_columns(
             spark,
             table,
-            failing(calls, 7),
+            failing(calls, 7, after=[journal / "0.json", journal / "1.json"]),
             read_columns=["a"],
             output_schema=VECTORS,
             job="embed-1",
@@ -137,7 +143,7 @@ def test_a_named_job_goes_on_where_it_failed_and_is_not_done_twice(
     with pytest.raises(PySparkException, match="no model"):
         run()
     assert pilum.dataset(table).schema.names == ["a"]
-    assert sorted(path.name for path in Path(table, "_jobs/embed-1").iterdir()) == [
+    assert sorted(path.name for path in journal.iterdir()) == [
         "0.json",
         "1.json",
         "plan.json",
@@ -230,8 +236,11 @@ def test_columns_of_other_types_take_the_places_of_old_ones(
     pilum.dataset(table).add_columns({"b": "a * 10", "c": "a"})
     before = files(table)
 
+    journal = Path(table, "_jobs/swap")
+
     def run() -> int:
-        function = failing(tmp_path / "calls", 7)
+        others = [journal / "0.json", journal / "1.json"]
+        function = failing(tmp_path / "calls", 7, after=others)
         named = {"read_columns": ["a"], "output_schema": VECTORS, "job": "swap"}
         return pilum.spark.replace_columns(spark, table, function, **named)
 
