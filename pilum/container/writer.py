@@ -7,16 +7,13 @@
 
 Payloads of blobs are written as they come, in front of the page that describes them. Every leaf
 column collects rows of its own and becomes a page when about 8 MiB of them have come together, so
-that columns have different pages and memory stays bounded. Pages are encoded in the pool of
-threads, small ones several at a time, and written in order. Source: docs/format/container.md,
-"Writing".
+that columns have different pages and memory stays bounded. Large pages are encoded in the pool of
+threads; all are written in order. Source: docs/format/container.md, "Writing".
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -27,6 +24,7 @@ import pyarrow.types as pt
 from pilum.blocks import list_items
 from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.body import FileBody
+from pilum.container.in_order import InOrder
 from pilum.container.metadata import PageEntry, pack_column
 from pilum.container.options import FileOptions
 from pilum.container.storage import check_storage
@@ -45,17 +43,12 @@ from pilum.format.blobs import described, in_files
 from pilum.format.paths import LeafPath, elements_per_row, require_storable
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
-from pilum.parallel import num_threads, submit
 from pilum.storage.base import Sink, finish_new
 
 __all__ = ["DataFileWriter", "FileWriter", "WrittenFile", "checked_storage"]
 
 _DEFAULTS = FileOptions()
 
-_TASK_BYTES = 512 * 1024
-"""Handing out fewer bytes to another thread costs more than encoding them."""
-
-_Pages: TypeAlias = list[list[EncodedPage]]
 OnPage: TypeAlias = Callable[[tuple[Field, ...], StoredPage, EncodedPage], None]
 
 
@@ -179,9 +172,7 @@ class FileWriter:
             [_ColumnWriter(path, page_bytes, options.encoding) for path in field.leaf_paths()]
             for field in described(schema).fields
         ]
-        self._bundle: list[tuple[_ColumnWriter, pa.Array]] = []
-        self._bundle_bytes = 0
-        self._encoding: deque[tuple[list[_ColumnWriter], Future[_Pages]]] = deque()
+        self._encoding = InOrder(self._write_pages)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Adds rows.
@@ -224,11 +215,8 @@ class FileWriter:
         columns = [column for group in self._columns for column in group]
         for column in columns:
             for chain in column.waiting.flush():
-                self._encode(column, chain)
-        # Nothing else is left to do meanwhile, so no other thread need be woken.
-        last = _encoded(self._bundle, self._version)
-        self._write_waiting(keep=0)
-        self._write_pages([column for column, _ in self._bundle], last)
+                self._encode(column, chain, is_last=column is columns[-1])
+        self._encoding.finish()
         metadata = [pack_column(column.entries) for column in columns]
         self._body.end(in_files(self._schema), self._num_rows, metadata, self._version)
         finish_new(self._sink)
@@ -242,35 +230,20 @@ class FileWriter:
 
     def abort(self) -> None:
         """Drops the file."""
-        for _, future in self._encoding:
-            future.cancel()
+        self._encoding.cancel()
         self._sink.abort()
 
     def _stored(self, field: Field, array: pa.Array) -> pa.Array:
         storage = checked_storage(field, array)
         return place_blobs(field, storage, self._write_payload, self._sidecars)
 
-    def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
-        self._bundle.append((column, chain))
-        self._bundle_bytes += chain.nbytes
-        if self._bundle_bytes >= _TASK_BYTES:
-            self._hand_out()
+    def _encode(self, column: _ColumnWriter, chain: pa.Array, *, is_last: bool = False) -> None:
+        task = partial(column.encode, chain, self._version)
+        self._encoding.encode(column, task, chain.nbytes, is_last=is_last)
 
-    def _hand_out(self) -> None:
-        bundle, self._bundle, self._bundle_bytes = self._bundle, [], 0
-        future = submit(partial(_encoded, bundle, self._version))
-        self._encoding.append(([column for column, _ in bundle], future))
-        self._write_waiting(keep=num_threads())
-
-    def _write_waiting(self, keep: int) -> None:
-        while len(self._encoding) > keep:
-            columns, future = self._encoding.popleft()
-            self._write_pages(columns, future.result())
-
-    def _write_pages(self, columns: Iterable[_ColumnWriter], pages_of_each: _Pages) -> None:
-        for column, pages in zip(columns, pages_of_each, strict=True):
-            for page in pages:
-                self._write_page(column, page)
+    def _write_pages(self, column: _ColumnWriter, pages: list[EncodedPage]) -> None:
+        for page in pages:
+            self._write_page(column, page)
 
     def _write_page(self, column: _ColumnWriter, page: EncodedPage) -> None:
         buffers = self._body.page(page.buffers)
@@ -285,11 +258,6 @@ class FileWriter:
         position = self._sink.position
         self._sink.write(data)
         return position
-
-
-def _encoded(bundle: list[tuple[_ColumnWriter, pa.Array]], version: FileVersion) -> _Pages:
-    """The pages of each chain."""
-    return [column.encode(chain, version) for column, chain in bundle]
 
 
 def _chain(array: pa.Array, path: LeafPath) -> pa.Array:

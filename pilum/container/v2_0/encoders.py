@@ -50,10 +50,18 @@ class ColumnPages:
 
 @dataclass(frozen=True, slots=True)
 class PageJob:
-    """A page that is to be encoded and written."""
+    """A page that is to be encoded and written.
+
+    Attributes:
+        column: Of what.
+        num_items: Its items.
+        num_bytes: About how much they are.
+        encode: Does it.
+    """
 
     column: ColumnPages
     num_items: int
+    num_bytes: int
     encode: Callable[[], Encoded]
 
 
@@ -111,11 +119,12 @@ class ValuesEncoder(FieldEncoder):
 
     def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
         """Hands out one page."""
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        waiting, num_bytes = self._waiting, self._waiting_bytes
+        self._waiting, self._waiting_bytes = [], 0
         if not waiting and not empty:
             return
         array = _joined(waiting) if waiting else pa.nulls(0, self._field.arrow_type)
-        yield PageJob(self._column, len(array), self._job(array))
+        yield PageJob(self._column, len(array), num_bytes, self._job(array))
 
     def _job(self, array: pa.Array) -> Callable[[], Encoded]:
         if self._column.is_blob:
@@ -173,9 +182,8 @@ class ListsEncoder(FieldEncoder):
             return
         ends, valid = _together(self._ends, np.int64), _together(self._valid, np.bool_)
         self._ends, self._valid = [], []
-        yield PageJob(
-            self._column, count, partial(List.encode, ends, None if valid.all() else valid)
-        )
+        encode = partial(List.encode, ends, None if valid.all() else valid)
+        yield PageJob(self._column, count, ends.nbytes, encode)
         yield from self._items.flush(empty=not len(ends) or not ends[-1])
 
     def finish(self) -> Iterator[PageJob]:
@@ -211,7 +219,7 @@ class StructsEncoder(FieldEncoder):
 
     def finish(self) -> Iterator[PageJob]:
         """The one page of the struct."""
-        yield PageJob(self._column, self._count, lambda: Encoded(Struct(), ()))
+        yield PageJob(self._column, self._count, 0, lambda: Encoded(Struct(), ()))
         for member in self._members:
             yield from member.finish()
 

@@ -1,16 +1,14 @@
 """Writing a file of version 2.0 front to back.
 
 Payloads of blobs are written as they come. Every column becomes pages on its own, so that columns
-have different pages and memory stays bounded. Pages are encoded in the pool of threads and written
-in order; the end is that of all files (`pilum.container.body`). Source:
+have different pages and memory stays bounded. Large pages are encoded in the pool of threads; all
+are written in order, and the end is that of all files (`pilum.container.body`). Source:
 docs/format/encodings-2.0.md, "What writers choose".
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +16,7 @@ import pyarrow as pa
 
 from pilum.container.blobs import place_blobs
 from pilum.container.body import FileBody
+from pilum.container.in_order import InOrder
 from pilum.container.options import FileOptions
 from pilum.container.storage import check_storage
 from pilum.container.v2_0.encoders import EncoderMaker, PageJob
@@ -29,7 +28,6 @@ from pilum.errors import SchemaMismatchError
 from pilum.format.blobs import described
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
-from pilum.parallel import num_threads, submit
 from pilum.storage.base import Sink, finish_new
 
 __all__ = ["PagedFileWriter"]
@@ -60,7 +58,7 @@ class PagedFileWriter:
         make = EncoderMaker(options.page_bytes(len(schema.fields)), options.encoding)
         self._encoders = [make.encoder_of(field) for field in described(schema).fields]
         self._columns = make.columns
-        self._encoding: deque[tuple[PageJob, Future[Encoded]]] = deque()
+        self._encoding = InOrder(self._write_page)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Adds rows.
@@ -103,7 +101,7 @@ class PagedFileWriter:
             self._start(encoder.flush())
         for encoder in self._encoders:
             self._start(encoder.finish())
-        self._write_pages(keep=0)
+        self._encoding.finish()
         metadata = [pack_column(column.pages, blob=column.is_blob) for column in self._columns]
         self._body.end(self._schema, self._num_rows, metadata, FileVersion.V2_0)
         finish_new(self._body.sink)
@@ -117,8 +115,7 @@ class PagedFileWriter:
 
     def abort(self) -> None:
         """Drops the file."""
-        for _, future in self._encoding:
-            future.cancel()
+        self._encoding.cancel()
         self._body.sink.abort()
 
     def _write_payload(self, data: Any) -> int:
@@ -128,12 +125,8 @@ class PagedFileWriter:
 
     def _start(self, jobs: Iterable[PageJob]) -> None:
         for job in jobs:
-            self._encoding.append((job, submit(job.encode)))
-            self._write_pages(keep=num_threads())
+            self._encoding.encode(job, job.encode, job.num_bytes)
 
-    def _write_pages(self, keep: int) -> None:
-        while len(self._encoding) > keep:
-            job, future = self._encoding.popleft()
-            encoded = future.result()
-            places = tuple(self._body.buffer(buffer) for buffer in encoded.buffers)
-            job.column.pages.append((job.num_items, Buffers(places), encoded.encoding))
+    def _write_page(self, job: PageJob, encoded: Encoded) -> None:
+        places = tuple([self._body.buffer(buffer) for buffer in encoded.buffers])
+        job.column.pages.append((job.num_items, Buffers(places), encoded.encoding))
