@@ -11,6 +11,7 @@ Source: docs/format/container.md, "Writing".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from pilum.container.footer import Footer, pack_table
@@ -85,7 +86,9 @@ class FileBody:
         """The same, with a file descriptor that is serialised already."""
         global_buffers = [self._bytes(descriptor), *self._global_buffers]
         start = self.sink.position
-        entries = [self._bytes(column) for column in columns]
+        sizes = list(map(len, columns))
+        entries = list(zip(accumulate(sizes, initial=start), sizes, strict=False))
+        self.sink.write(b"".join(columns))
         column_table, _ = self._bytes(pack_table(entries))
         global_table, _ = self._bytes(pack_table(global_buffers))
         count = len(global_buffers)

@@ -9,7 +9,7 @@ Source: docs/format/container.md, "Column metadata".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from google.protobuf.message import DecodeError
@@ -19,7 +19,7 @@ from pilum.encodings.page import StoredPage
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2, file_pb2
 
-__all__ = ["MAX_ROWS", "PageEntry", "pack_column", "parse_column", "parse_file_descriptor"]
+__all__ = ["MAX_ROWS", "PageEntry", "pack_columns", "parse_column", "parse_file_descriptor"]
 
 MAX_ROWS = 2**40
 """No file has as many; what claims to is damaged."""
@@ -96,16 +96,26 @@ _known_layout = lru_cache(maxsize=256)(_layout)
 """Descriptions that many pages have, which nobody changes."""
 
 
-def pack_column(pages: Sequence[PageEntry]) -> bytes:
-    """Serialises the metadata of one column."""
+def pack_columns(columns: Iterable[Sequence[PageEntry]]) -> list[bytes]:
+    """Serialises the metadata of columns."""
+    encodings: dict[int, file_pb2.Encoding] = {}
+    return [_pack_column(pages, encodings) for pages in columns]
+
+
+def _pack_column(pages: Sequence[PageEntry], encodings: dict[int, file_pb2.Encoding]) -> bytes:
     message = file_pb2.ColumnMetadata(encoding=_COLUMN_ENCODING)
     for stored, layout in pages:
-        description = file_pb2.Any(type_url=f"/{_PAGE_LAYOUT}", value=layout.SerializeToString())
+        # Pages that are alike share one object.
+        encoding = encodings.get(id(layout))
+        if encoding is None:
+            value = layout.SerializeToString()
+            encoding = _direct(file_pb2.Any(type_url=f"/{_PAGE_LAYOUT}", value=value))
+            encodings[id(layout)] = encoding
         message.pages.add(
             buffer_offsets=[offset for offset, _ in stored.buffers],
             buffer_sizes=[size for _, size in stored.buffers],
             length=stored.num_rows,
-            encoding=_direct(description),
+            encoding=encoding,
             priority=stored.first_row,
         )
     data: bytes = message.SerializeToString()

@@ -25,7 +25,7 @@ from pilum.blocks import list_items
 from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.body import FileBody
 from pilum.container.in_order import InOrder
-from pilum.container.metadata import PageEntry, pack_column
+from pilum.container.metadata import PageEntry, pack_columns
 from pilum.container.options import FileOptions
 from pilum.container.storage import check_storage
 from pilum.container.waiting import Waiting
@@ -187,10 +187,12 @@ class FileWriter:
         """
         if batch.schema.names != self._arrow.names:
             raise SchemaMismatchError(f"columns {batch.schema.names}; expected {self._arrow.names}")
-        arrays = [
-            array if field.takes(array) else self._stored(field, array)
-            for field, array in zip(self._schema.fields, batch.columns, strict=True)
-        ]
+        arrays = batch.columns
+        if not self._schema.takes(batch):
+            arrays = [
+                array if field.takes(array) else self._stored(field, array)
+                for field, array in zip(self._schema.fields, arrays, strict=True)
+            ]
         for columns, array in zip(self._columns, arrays, strict=True):
             for column in columns:
                 for chain in column.add(array):
@@ -217,7 +219,7 @@ class FileWriter:
             for chain in column.waiting.flush():
                 self._encode(column, chain, is_last=column is columns[-1])
         self._encoding.finish()
-        metadata = [pack_column(column.entries) for column in columns]
+        metadata = pack_columns([column.entries for column in columns])
         self._body.end(in_files(self._schema), self._num_rows, metadata, self._version)
         finish_new(self._sink)
         return WrittenFile(

@@ -287,6 +287,18 @@ class Schema:
         """The Arrow schema."""
         return pa.schema([field.arrow for field in self.fields], dict(self.metadata) or None)
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all fields hold plain values, or nulls; arrays of their types need no checks."""
+        return all(
+            field.is_plain and field.nullable and field.logical_type in PLAIN_TYPES
+            for field in self.fields
+        )
+
+    def takes(self, batch: pa.RecordBatch) -> bool:
+        """Whether a batch can be stored as it is; False if that is not sure."""
+        return self.is_plain and batch.schema.equals(self.arrow)
+
     def find(self, field_id: FieldId) -> Field | None:
         """The field with this id, at any depth."""
         return self._by_id.get(field_id)

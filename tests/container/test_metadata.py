@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilum.container.metadata import pack_column, parse_column, parse_file_descriptor
+from pilum.container.metadata import pack_columns, parse_column, parse_file_descriptor
 from pilum.encodings.page import StoredPage
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2, file_pb2
@@ -24,12 +24,12 @@ PAGES = [
 
 @pytest.mark.checklist("S0.2")
 def test_there_and_back() -> None:
-    assert parse_column(pack_column(PAGES), 1000) == PAGES
+    assert parse_column(pack_columns([PAGES])[0], 1000) == PAGES
 
 
 @pytest.mark.checklist("S0.2")
 def test_the_encoding_of_a_column_is_always_the_same() -> None:
-    message = file_pb2.ColumnMetadata.FromString(pack_column([]))
+    message = file_pb2.ColumnMetadata.FromString(pack_columns([[]])[0])
     assert message.encoding.direct.encoding == (
         b"\x0a\x1f/lance.encodings.ColumnEncoding\x12\x02\x0a\x00"
     )
@@ -37,7 +37,7 @@ def test_the_encoding_of_a_column_is_always_the_same() -> None:
 
 @pytest.mark.checklist("S0.2")
 def test_pages_say_which_row_they_begin_with() -> None:
-    message = file_pb2.ColumnMetadata.FromString(pack_column(PAGES))
+    message = file_pb2.ColumnMetadata.FromString(pack_columns([PAGES])[0])
     assert [page.priority for page in message.pages] == [0, 5]
 
 
@@ -60,7 +60,7 @@ CHANGES: dict[str, Callable[[file_pb2.ColumnMetadata], object]] = {
 
 @pytest.mark.parametrize("text", CHANGES)
 def test_what_is_refused(text: str) -> None:
-    message = file_pb2.ColumnMetadata.FromString(pack_column(PAGES))
+    message = file_pb2.ColumnMetadata.FromString(pack_columns([PAGES])[0])
     CHANGES[text](message)
     with pytest.raises(CorruptFileError, match=text) as caught:
         parse_column(message.SerializeToString(), 1000)

@@ -58,6 +58,8 @@ class Alignment:
             SchemaMismatchError: If a value is null that must not be, or the columns are not those
                 that were announced.
         """
+        if self.schema.takes(batch):
+            return batch
         fields = self.schema.fields
         if batch.schema.names != self.schema.names:
             raise SchemaMismatchError(
