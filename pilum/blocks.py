@@ -29,6 +29,7 @@ __all__ = [
     "StringBlock",
     "ValueBlock",
     "block_of",
+    "integers",
     "list_items",
     "truths",
     "validity_mask",
@@ -207,6 +208,13 @@ def validity_mask(array: pa.Array) -> NDArray[np.bool_]:
     """Which slots are valid, bool, shape (len(array),)."""
     bitmap = array.buffers()[0]
     return np.ones(len(array), dtype=np.bool_) if bitmap is None else _bits(bitmap, array)
+
+
+def integers(values: NDArray[np.generic]) -> pa.Array:
+    """The same integers as an Arrow array; `pa.array` would import pandas where that is there."""
+    own = np.ascontiguousarray(values)
+    kind = pa.from_numpy_dtype(own.dtype)
+    return pa.Array.from_buffers(kind, len(own), [None, pa.py_buffer(own)])
 
 
 def truths(array: pa.BooleanArray) -> NDArray[np.bool_]:

@@ -12,7 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock, block_of
+from pilum.blocks import (
+    BitBlock,
+    FixedBlock,
+    ListBlock,
+    StringBlock,
+    ValueBlock,
+    block_of,
+    integers,
+)
 from pilum.encodings.structural.constant import Scalar
 from pilum.levels import Levels
 
@@ -33,7 +41,7 @@ def scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | Non
         return None
     values = leaf
     if levels.max_def:
-        values = leaf.take(_integers(_valid(levels, levels.def_)))
+        values = leaf.take(integers(_valid(levels, levels.def_)))
     if len(values) == 0:
         return None
     if not _all_same(values):
@@ -47,10 +55,6 @@ def scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | Non
     first, last = int(one.offsets[0]), int(one.offsets[1])
     offsets = (one.offsets - first).astype(one.offsets.dtype)
     return Scalar((offsets.tobytes(), one.data[first:last].tobytes()))
-
-
-def _integers(values: NDArray[np.int64]) -> pa.Array:
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
 def _valid(levels: Levels, def_: NDArray[np.uint16]) -> NDArray[np.int64]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from pilum.format.schema import Field, Schema
 from pilum.table.row_ids.stored_sequence import CREATED_AT, ROW_IDS, UPDATED_AT
@@ -23,7 +21,6 @@ __all__ = [
     "ROW_ID",
     "ROW_OFFSET",
     "ScanColumn",
-    "integers",
     "scan_columns",
 ]
 
@@ -77,10 +74,3 @@ def scan_columns(schema: Schema, names: Iterable[str]) -> list[ScanColumn]:
         ColumnNotFoundError: If one leads nowhere.
     """
     return [ScanColumn(schema, name) for name in names]
-
-
-def integers(values: NDArray[np.generic]) -> pa.Array:
-    """The same integers as an Arrow array; `pa.array` would import pandas where that is there."""
-    own = np.ascontiguousarray(values)
-    kind = pa.from_numpy_dtype(own.dtype)
-    return pa.Array.from_buffers(kind, len(own), [None, pa.py_buffer(own)])

@@ -308,3 +308,38 @@ def test_a_dictionary_column_may_have_no_value() -> None:
     chunk = chunk_of([b""])
     made, num_values, _ = decode_chunk(Plan.flat(32), chunk, 0, rows=[])
     assert (num_values, [buffer.tobytes() for buffer in made]) == (0, [b""])
+
+
+@given(
+    st.lists(st.none() | st.sampled_from([b"", b"a", b"ab", b"b"]) | st.binary(max_size=3)),
+    st.integers(0, 9),
+    st.integers(0, 8),
+    st.sampled_from([np.int32, np.int64]),
+)
+def test_distinct_strings_are_numbered_as_they_come(
+    values: list[bytes | None], first: int, most: int, kind: Any
+) -> None:
+    known: dict[bytes, int] = {}
+    for value in values:
+        if value is not None:
+            known.setdefault(value, len(known))
+    bits = np.array([True] * first + [value is not None for value in values], dtype=np.bool_)
+    validity = (np.packbits(bits, bitorder="little"), first) if None in values else None
+    texts = [value or b"" for value in values]
+    found = kernels.distinct_strings(
+        offsets_of(texts, kind), as_bytes(b"".join(texts)), validity, most
+    )
+    if len(known) > most:
+        assert found is None
+        return
+    assert found is not None
+    assert found[0].tolist() == [0 if value is None else known[value] for value in values]
+    assert [values[place] for place in found[1]] == list(known)
+
+
+def test_distinct_strings_outside_of_their_data_are_refused() -> None:
+    for offsets in ([0, 4], [2, 1], [-1, 2]):
+        with pytest.raises(ValueError, match="string 0"):
+            kernels.distinct_strings(np.array(offsets, np.int32), as_bytes(b"abc"), None, 9)
+    with pytest.raises(ValueError, match="validity: 5 bits"):
+        kernels.distinct_strings(np.zeros(8, np.int32), as_bytes(b""), (as_bytes(b"\xff"), 3), 9)

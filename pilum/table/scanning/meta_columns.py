@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.table.columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET, integers
+from pilum.blocks import integers
+from pilum.table.columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET
 from pilum.table.row_ids.stored_sequence import CREATED_AT
 from pilum.table.scanning.files import FragmentReader
 from pilum.table.scanning.windows import MetaValues, Window

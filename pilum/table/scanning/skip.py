@@ -13,11 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.blocks import integers
 from pilum.expressions.filter import BoundFilter
 from pilum.expressions.prune import Zones
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
-from pilum.table.columns import ROW_ADDRESS, ROW_ID, integers, scan_columns
+from pilum.table.columns import ROW_ADDRESS, ROW_ID, scan_columns
 from pilum.table.row_ids.row_id_segments import Piece
 from pilum.table.row_ids.stored_sequence import CREATED_AT, UPDATED_AT
 from pilum.table.row_ids.version_sequence import VersionSequence

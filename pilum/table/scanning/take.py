@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.blocks import integers
 from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.encodings.dictionary_arrays import has_dictionaries, join_arrays
 from pilum.errors import CorruptFileError, InvalidInputError
@@ -21,7 +22,7 @@ from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
 from pilum.storage.ahead import at_once
-from pilum.table.columns import META_COLUMNS, integers, scan_columns
+from pilum.table.columns import META_COLUMNS, scan_columns
 from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment
 from pilum.table.row_ids.row_id_index import row_id_index

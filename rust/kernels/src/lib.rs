@@ -11,6 +11,7 @@ pub mod block;
 pub mod byte_stream_split;
 pub mod compression;
 pub mod dictionary;
+pub mod distinct;
 pub mod error;
 pub mod fsst;
 pub mod full_zip;

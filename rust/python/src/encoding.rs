@@ -6,7 +6,7 @@ use pilum_kernels::compression::Compressor;
 use pilum_kernels::full_zip::{self, Control};
 use pilum_kernels::mini_block_writer::{self, Chunking, Coding, Input, ItemValidity, LevelsIn};
 use pilum_kernels::ravel::{self as levels, List, Step};
-use pilum_kernels::{fsst, list_offsets, statistics};
+use pilum_kernels::{distinct, fsst, list_offsets, statistics};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -342,6 +342,33 @@ pub fn count_runs(py: Python<'_>, data: Bytes<'_>, bits: usize) -> PyResult<usiz
 pub fn exceeds_distinct(py: Python<'_>, data: Bytes<'_>, most: usize) -> PyResult<bool> {
     let data = slice(&data)?;
     Ok(py.detach(|| statistics::exceeds_distinct(data, most)))
+}
+
+/// The number of each string among the different ones, and where each of those comes first; None
+/// if they are more than `most`.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn distinct_strings<'py>(
+    py: Python<'py>,
+    offsets: OffsetsArg<'py>,
+    data: Bytes<'py>,
+    validity: Option<(Bytes<'py>, usize)>,
+    most: usize,
+) -> PyResult<Option<(Made<'py, i32>, Made<'py, i64>)>> {
+    let (offsets, data) = (offsets.view()?, slice(&data)?);
+    let validity = match &validity {
+        Some((bitmap, first)) => Some((slice(bitmap)?, *first)),
+        None => None,
+    };
+    let found = py
+        .detach(|| distinct::strings(offsets, data, validity, most))
+        .map_err(impossible)?;
+    Ok(found.map(|found| {
+        (
+            found.indices.into_pyarray(py),
+            found.firsts.into_pyarray(py),
+        )
+    }))
 }
 
 /// Bytes that run-length encoding and inline bit-packing would take.

@@ -27,9 +27,9 @@ mod _kernels {
     };
     #[pymodule_export]
     use crate::encoding::{
-        compress, compress_fsst, compress_zstd, count_runs, encode_full_zip_fixed,
-        encode_full_zip_strings, encode_levels, encode_mini_block, exceeds_distinct, fixed_costs,
-        most_entries, pack_block, ravel, shown_offsets,
+        compress, compress_fsst, compress_zstd, count_runs, distinct_strings,
+        encode_full_zip_fixed, encode_full_zip_strings, encode_levels, encode_mini_block,
+        exceeds_distinct, fixed_costs, most_entries, pack_block, ravel, shown_offsets,
     };
     #[pymodule_export]
     use crate::json::{decode_json, encode_json};
