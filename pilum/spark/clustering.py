@@ -55,6 +55,12 @@ class Order:
     def __bool__(self) -> bool:
         return any(way is not None for way in (self.sort_by, self.zorder_by, self.hilbert_by))
 
+    def texts(self) -> list[str]:
+        """The order in words; of expressions, whose text Spark never gives twice, only that."""
+        way = "sort" if self.sort_by is not None else "zorder" if self.zorder_by else "hilbert"
+        keys = self.sort_by if self.sort_by is not None else self.curve_columns
+        return [way, *(key if isinstance(key, str) else "expression" for key in keys or ())]
+
     @property
     def curve_columns(self) -> Sequence[str] | None:
         """The columns of the curve, if it is one."""

@@ -33,6 +33,7 @@ from pilum.errors import CommitStatusUnknownError, InvalidInputError, Unsupporte
 from pilum.spark.jobs.tasks import attempt_name
 from pilum.table.commits.jobs import JobKey
 from pilum.table.commits.transaction import Transaction
+from pilum.table.fragment import Fragment
 from pilum.table.open import open_table
 from pilum.table.operations.base import Operation
 from pilum.table.snapshot import Snapshot
@@ -44,7 +45,7 @@ __all__ = [
     "over_groups",
     "pinned",
     "run_tasks",
-    "table_bytes",
+    "stored_bytes",
 ]
 
 _TASK_BYTES = 128 << 20
@@ -199,8 +200,6 @@ def over_groups(
     return [one for one in found if one is not None]
 
 
-def table_bytes(snapshot: Snapshot) -> int:
-    """Size of the data files of a version, as far as it is known."""
-    return sum(
-        file.size_bytes or 0 for fragment in snapshot.manifest.fragments for file in fragment.files
-    )
+def stored_bytes(fragments: Iterable[Fragment]) -> int:
+    """Size of the data files of fragments, as far as it is known."""
+    return sum(file.size_bytes or 0 for fragment in fragments for file in fragment.files)

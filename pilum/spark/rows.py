@@ -23,7 +23,7 @@ from pilum.spark.row_tasks import (
     fragment_groups,
     over_groups,
     pinned,
-    table_bytes,
+    stored_bytes,
 )
 from pilum.table.changes.delete import delete_rows, matching_rows
 from pilum.table.changes.rewrite import Rewritten
@@ -87,7 +87,7 @@ def delete(
     )
     table = change.opened()
     bind(where, table.snapshot.schema.arrow)  # what is wrong with it is better told here
-    if table_bytes(table.snapshot) <= require_count("local_bytes", local_bytes):
+    if stored_bytes(table.snapshot.manifest.fragments) <= require_count("local_bytes", local_bytes):
         return table.delete(
             where,
             conflict_retries=conflict_retries,
@@ -157,7 +157,7 @@ def update(
     )
     table = change.opened()
     _bound(table.snapshot, set, where)
-    if table_bytes(table.snapshot) <= require_count("local_bytes", local_bytes):
+    if stored_bytes(table.snapshot.manifest.fragments) <= require_count("local_bytes", local_bytes):
         return table.update(
             set, where, conflict_retries, retry_timeout, idempotency_key=idempotency_key
         )

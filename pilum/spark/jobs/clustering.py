@@ -4,16 +4,21 @@
                                                                         │ with ids of rows
     driver: one Rewrite of all fragments that there were  ◀─────────────┘
 
-Rows that others append meanwhile stay where they are. If others change rows, the clustering comes
-to nothing: its commit is refused, and its files go.
+Fragments may be clustered in groups, each with a commit of its own: less goes through the shuffle
+at once, and what is committed stays. The journal of a named job has the groups of its first run;
+fragments that are gone from the table are done.
+
+Rows that others append meanwhile stay where they are. If others change rows of a group, nothing
+comes of it: its commit is refused, and its files go.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from uuid import uuid4
 
 import numpy as np
@@ -26,8 +31,9 @@ from pilum.distributed import WriteJob, abort_parts
 from pilum.errors import CommitStatusUnknownError, InvalidInputError
 from pilum.spark.clustering import Order
 from pilum.spark.frames import read
+from pilum.spark.jobs.journal import Journal
 from pilum.spark.options import table_uri
-from pilum.spark.row_tasks import pinned, run_tasks, table_bytes
+from pilum.spark.row_tasks import pinned, run_tasks, stored_bytes
 from pilum.spark.sink import write_task
 from pilum.table.fragment import Fragment
 from pilum.table.open import open_table
@@ -57,13 +63,16 @@ def cluster(
     max_rows_per_file: int | None = None,
     max_bytes_per_file: int | None = None,
     memory_limit: int | None = None,
+    commit_every: int | None = None,
+    job: str | None = None,
+    journal: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> CompactionMetrics:
     """Writes all rows of a table again, so that those are together that are read together.
 
-    Rows, their stable ids and their versions stay what they are; deleted rows go. It is one commit:
-    whatever fails before, the table is as it was, and the files that were written are deleted.
-    The table goes through Spark's shuffle, for which Spark's disks need room.
+    Rows, their stable ids and their versions stay what they are; deleted rows go. Whatever fails
+    before a commit, the files that were written for it are deleted. What is clustered with one
+    commit goes through Spark's shuffle, for which Spark's disks need room.
 
     Args:
         spark: The session.
@@ -71,19 +80,25 @@ def cluster(
         sort_by: Sorts the rows by these columns, within a file and from file to file.
         zorder_by: Puts rows together that are near in all of these columns.
         hilbert_by: The same along a Hilbert curve: files are narrower in each column.
-        num_partitions: How many tasks write, at most; by default one for 256 MiB of files.
+        num_partitions: How many tasks write, at most; by default one for 256 MiB of files. With
+            `commit_every`, those of one commit.
         max_rows_per_file: Rows after which a task begins a new file.
         max_bytes_per_file: Bytes after which a task begins a new file.
         memory_limit: About how many bytes of rows a Python worker holds.
+        commit_every: Puts so many neighbouring fragments in order and commits them, then the next;
+            the order holds within each group. None for all with one commit.
+        job: A name, for `commit_every`: another call of the same name goes on where this one ended.
+        journal: Where the journals of jobs are; below the table if None.
         storage_options: Settings of the store.
 
     Returns:
-        What was done.
+        What was done; of a job that went on, what was left of it.
 
     Raises:
         DatasetNotFoundError: If there is no table.
         ColumnNotFoundError: If there is no such column.
-        CommitConflictError: If others changed rows meanwhile, or put them elsewhere.
+        CommitConflictError: If others changed rows meanwhile, or put them elsewhere; groups that
+            are committed stay.
         UnsupportedFeatureError: If the table has columns of blobs, or an index that cannot follow.
         InvalidInputError: If not exactly one order is given, or an argument makes no sense.
         pyspark.errors.PySparkException: If a task failed in all attempts; also for a column that is
@@ -97,25 +112,126 @@ def cluster(
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
         memory_limit=memory_limit,
+        commit_every=commit_every,
     )
-    access = dict(storage_options or {})
-    snapshot = Snapshot.latest(open_table(table_uri(uri), access))
-    require_clusterable(snapshot)
-    if not snapshot.manifest.fragments:
-        return CompactionMetrics()
-    options = _write_options(snapshot, max_rows_per_file, max_bytes_per_file, memory_limit)
-    version, schema = snapshot.manifest.version, snapshot.manifest.schema
-    job = WriteJob(table_uri(uri), str(uuid4()), "append", version, schema, options, access)
-    count = num_partitions or max(1, -(-table_bytes(snapshot) // _TASK_BYTES))
-    return _rewrite(snapshot, job, _ordered(spark, job, order, count, memory_limit))
+    if job is None and journal is not None:
+        raise InvalidInputError("job: needed with journal; nothing else could tell what is done")
+    access, location = dict(storage_options or {}), table_uri(uri)
+    notes = None if job is None else Journal(location, job, journal and table_uri(journal), access)
+    require_clusterable(Snapshot.latest(open_table(location, access)))
+    clustering = _Clustering(
+        spark,
+        location,
+        order,
+        num_partitions,
+        partial(
+            _write_options,
+            max_rows=max_rows_per_file,
+            max_bytes=max_bytes_per_file,
+            memory_limit=memory_limit,
+        ),
+        memory_limit,
+        access,
+    )
+    return clustering.run(commit_every, notes)
 
 
-def _rewrite(snapshot: Snapshot, job: WriteJob, rows: DataFrame) -> CompactionMetrics:
-    """Writes rows as they come, and commits them in the place of all that there are."""
+@dataclass(frozen=True)
+class _Clustering:
+    """One call.
+
+    Attributes:
+        spark: The session.
+        uri: Location of the table.
+        order: Of the rows.
+        num_partitions: How many tasks write; None to let the size of the files say.
+        options: How files are written, by the version that is read.
+        memory_limit: Of a Python worker.
+        storage_options: Settings of the store.
+    """
+
+    spark: SparkSession
+    uri: str
+    order: Order
+    num_partitions: int | None
+    options: Callable[[Snapshot], WriteOptions]
+    memory_limit: int | None
+    storage_options: dict[str, str] = field(repr=False)
+
+    def run(self, size: int | None, journal: Journal | None) -> CompactionMetrics:
+        """Clusters group after group."""
+        groups = _groups(self._latest(), size)
+        if journal is not None:
+            facts = {"cluster": self.order.texts(), "commit_every": size}
+            plan = journal.begin(facts, {str(group[0]): group for group in groups})
+            groups = list(plan.values())
+        done = [self._rewrite(group) for group in groups]
+        if journal is not None:
+            journal.remove()
+        return CompactionMetrics.of([move for move in done if move is not None])
+
+    def _rewrite(self, group: Collection[int]) -> Move | None:
+        """Puts the rows of some fragments in order, as far as these are still there."""
+        snapshot = self._latest()
+        old = tuple(one for one in snapshot.manifest.fragments if one.id in group)
+        if not old:
+            return None
+        require_clusterable(snapshot)
+        version, schema = snapshot.manifest.version, snapshot.manifest.schema
+        options, access = self.options(snapshot), self.storage_options
+        job = WriteJob(self.uri, str(uuid4()), "append", version, schema, options, access)
+        return _rewritten(snapshot, job, self._ordered(job, snapshot, old), old)
+
+    def _ordered(
+        self, job: WriteJob, snapshot: Snapshot, fragments: Sequence[Fragment]
+    ) -> DataFrame:
+        """The rows of fragments with their addresses, in the order wanted."""
+        rows = partial(
+            read,
+            self.spark,
+            job.uri,
+            filter=_rows_of(snapshot, fragments),
+            version=job.read_version,
+            memory_limit=self.memory_limit,
+            storage_options=job.storage_options,
+        )
+        frame = rows(columns=[*job.schema.arrow.names, _ADDRESS])
+        curve = self.order.curve_columns
+        keys = rows(columns=list(curve)) if curve else None
+        count = self.num_partitions or max(1, -(-stored_bytes(fragments) // _TASK_BYTES))
+        return self.order.apply(frame, count, keys)
+
+    def _latest(self) -> Snapshot:
+        return Snapshot.latest(open_table(self.uri, self.storage_options))
+
+
+def _groups(snapshot: Snapshot, size: int | None) -> list[list[int]]:
+    """Neighbouring fragments."""
+    ids = sorted(int(fragment.id) for fragment in snapshot.manifest.fragments)
+    step = size or max(1, len(ids))
+    return [ids[start : start + step] for start in range(0, len(ids), step)]
+
+
+def _rows_of(snapshot: Snapshot, fragments: Sequence[Fragment]) -> str | None:
+    """A condition for the rows of some fragments; None if there are no others."""
+    wanted = {int(fragment.id) for fragment in fragments}
+    known = sorted(int(fragment.id) for fragment in snapshot.manifest.fragments)
+    if len(wanted) == len(known):
+        return None
+    stretches = [list(ids) for is_in, ids in groupby(known, wanted.__contains__) if is_in]
+    return " OR ".join(
+        f"({_ADDRESS} >= {ids[0] << 32} AND {_ADDRESS} < {(ids[-1] + 1) << 32})"
+        for ids in stretches
+    )
+
+
+def _rewritten(
+    snapshot: Snapshot, job: WriteJob, rows: DataFrame, old: tuple[Fragment, ...]
+) -> Move:
+    """Writes rows as they come, and commits them in the place of those that there are."""
     try:
         parts = run_tasks(rows, partial(_write, job), job)  # sweeps what other attempts wrote
-        new = tuple(fragment for part in parts for fragment in part)
-        move = Move(snapshot.manifest.fragments, new)
+        move = Move(old, tuple(fragment for part in parts for fragment in part))
         commit_moves(
             snapshot.store,
             job.read_version,
@@ -129,7 +245,7 @@ def _rewrite(snapshot: Snapshot, job: WriteJob, rows: DataFrame) -> CompactionMe
     except BaseException:
         abort_parts(job)
         raise
-    return CompactionMetrics.of([move])
+    return move
 
 
 def _require_positive(**given: int | None) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 from spark.helpers import files, write_table
 
 import pilum
@@ -18,6 +20,7 @@ from pilum.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
+from pilum.optimize import CompactionMetrics
 
 NUM_ROWS = 4000
 
@@ -105,6 +108,41 @@ def test_of_two_jobs_one_wins_and_appended_rows_stay(spark: SparkSession, table:
     assert all(path.endswith("-given-up.lance") for path in lost)  # marks, without rows
 
 
+def test_groups_are_committed_one_by_one_and_a_job_goes_on(
+    spark: SparkSession, uri: str, tmp_path: Path
+) -> None:
+    for start in range(0, 60, 10):
+        write_table(uri, rows(start, start + 10), "append")
+    pilum.dataset(uri).delete("id = 31")
+    mended = tmp_path / "mended"
+
+    def backwards(number: int) -> int:
+        if number >= 40 and not mended.exists():
+            raise RuntimeError("no order")
+        return -number
+
+    def run() -> CompactionMetrics:
+        key = sf.udf(backwards, "long")("id").alias("backwards")
+        return pilum.spark.cluster(spark, uri, sort_by=[key], commit_every=2, job="order")
+
+    with pytest.raises(PySparkException, match="no order"):
+        run()
+    half = [*range(19, -1, -1), *range(39, 31, -1), 30, *range(20, 30)[::-1]]
+    assert sorted(pilum.dataset(uri).to_table()["id"].to_pylist()) == sorted(
+        [*half, *range(40, 60)]
+    )
+    assert [path.name for path in Path(uri, "_jobs/order").iterdir()] == ["plan.json"]
+    with pytest.raises(InvalidInputError, match="was begun with"):
+        pilum.spark.cluster(spark, uri, sort_by=["id"], commit_every=2, job="order")
+    write_table(uri, rows(60, 65), "append")
+    mended.touch()
+    assert run().fragments_removed == 2
+    dataset = pilum.dataset(uri)
+    assert dataset.to_table()["id"].to_pylist() == [*half, *range(60, 65), *range(59, 39, -1)]
+    assert not list(Path(uri, "_jobs").glob("*/*"))
+    assert dataset.verify().is_valid
+
+
 def test_what_cannot_follow_is_refused_before_any_work(spark: SparkSession, uri: str) -> None:
     lance = pytest.importorskip("lance")
     with pytest.raises(InvalidInputError, match="expected one of sort_by"):
@@ -114,6 +152,10 @@ def test_what_cannot_follow_is_refused_before_any_work(spark: SparkSession, uri:
     write_table(uri, rows(0, 10))
     with pytest.raises(InvalidInputError, match="num_partitions"):
         pilum.spark.cluster(spark, uri, sort_by=["x"], num_partitions=0)
+    with pytest.raises(InvalidInputError, match="commit_every"):
+        pilum.spark.cluster(spark, uri, sort_by=["x"], commit_every=0)
+    with pytest.raises(InvalidInputError, match="needed with journal"):
+        pilum.spark.cluster(spark, uri, sort_by=["x"], journal=uri)
     with pytest.raises(ColumnNotFoundError, match="nope"):
         pilum.spark.cluster(spark, uri, hilbert_by=["x", "nope"])
     lance.dataset(uri).create_scalar_index("id", "BTREE")
