@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import DataStreamWriter
 
 import pilum.spark
 
@@ -58,6 +59,7 @@ def main(where: str, uri: str) -> None:
         z_order(spark, uri)
         row_changes(spark, f"{uri}-rows")
         jobs(spark, f"{uri}-jobs")
+        streams(spark, f"{uri}-streams")
     else:
         spark = builder.master(where).config(map=SPECULATION).getOrCreate()
         main_operations(spark, uri)
@@ -123,6 +125,32 @@ def jobs(spark: SparkSession, uri: str) -> None:
     pilum.spark.cleanup(spark, uri)
     pilum.spark.export(spark, uri, f"{uri}-out", format="json", filter="twice <> id * 2")
     assert spark.read.json(f"{uri}-out").collect() == [Row(day=5, id=5, name=5, twice=11)]
+
+
+def streams(spark: SparkSession, uri: str) -> None:
+    """A table followed into another, and its changes merged into a third."""
+    pilum.write_dataset(rows(spark).toArrow(), uri, enable_stable_row_ids=True)
+    copy, changed = f"{uri}-copy", f"{uri}-changed"
+    for _ in range(2):
+        _drain(spark.readStream.format("pilum").load(uri).writeStream.format("pilum"), copy)
+        feed = spark.readStream.format("pilum").option("readChangeFeed", "true").load(uri)
+        upsert = pilum.spark.upsert(
+            changed,
+            "id",
+            newest_by="_commit_version",
+            delete_when="_change_type = 'delete'",
+            columns=["id", "name", "_commit_version"],
+            app_id="changed",
+        )
+        _drain(feed.writeStream.foreachBatch(upsert), changed)
+        more = spark.range(1000, 1005).selectExpr("id", "1 AS day", "'new' AS name")
+        pilum.spark.write(more, uri, mode="append")
+    assert pilum.spark.count(spark, copy) == pilum.spark.count(spark, changed) == 1005
+
+
+def _drain(writer: DataStreamWriter, uri: str) -> None:
+    query = writer.option("checkpointLocation", f"{uri}-checkpoint").trigger(availableNow=True)
+    query.start(uri).awaitTermination()
 
 
 def rows(spark: SparkSession) -> DataFrame:
