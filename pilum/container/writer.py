@@ -49,6 +49,7 @@ __all__ = ["DataFileWriter", "FileWriter", "WrittenFile", "checked_storage"]
 
 _DEFAULTS = FileOptions()
 
+_TEXT = {"string", "large_string", "binary", "large_binary"}
 OnPage: TypeAlias = Callable[[tuple[Field, ...], StoredPage, EncodedPage], None]
 
 
@@ -112,6 +113,7 @@ class _ColumnWriter:
         if path[0].metadata or self.leaf.metadata:
             fields = [(field.name, field.metadata) for field in path]
             self.options = EncodingOptions.of_field(fields, defaults)
+        self.is_hard = bool(self.options.general) or self.leaf.logical_type in _TEXT
         self.waiting = Waiting(page_bytes)
         self.entries: list[PageEntry] = []
         self.num_rows = 0
@@ -210,14 +212,14 @@ class FileWriter:
     def bytes_written(self) -> int:
         """Bytes in the file, and those that wait to be encoded."""
         waiting = sum(column.waiting.num_bytes for columns in self._columns for column in columns)
-        return self._sink.position + waiting
+        return self._sink.position + self._encoding.waiting_bytes + waiting
 
     def finish(self) -> WrittenFile:
         """Writes what is left and the end of the file, and finishes the sink."""
         columns = [column for group in self._columns for column in group]
         for column in columns:
             for chain in column.waiting.flush():
-                self._encode(column, chain, is_last=column is columns[-1])
+                self._encode(column, chain)
         self._encoding.finish()
         metadata = pack_columns([column.entries for column in columns])
         self._body.end(in_files(self._schema), self._num_rows, metadata, self._version)
@@ -239,9 +241,9 @@ class FileWriter:
         storage = checked_storage(field, array)
         return place_blobs(field, storage, self._write_payload, self._sidecars)
 
-    def _encode(self, column: _ColumnWriter, chain: pa.Array, *, is_last: bool = False) -> None:
+    def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
         task = partial(column.encode, chain, self._version)
-        self._encoding.encode(column, task, chain.nbytes, is_last=is_last)
+        self._encoding.encode(column, task, chain.nbytes, is_hard=column.is_hard)
 
     def _write_pages(self, column: _ColumnWriter, pages: list[EncodedPage]) -> None:
         for page in pages:

@@ -56,12 +56,14 @@ class PageJob:
         column: Of what.
         num_items: Its items.
         num_bytes: About how much they are.
+        is_hard: Whether they are to be compressed.
         encode: Does it.
     """
 
     column: ColumnPages
     num_items: int
     num_bytes: int
+    is_hard: bool
     encode: Callable[[], Encoded]
 
 
@@ -124,7 +126,8 @@ class ValuesEncoder(FieldEncoder):
         if not waiting and not empty:
             return
         array = _joined(waiting) if waiting else pa.nulls(0, self._field.arrow_type)
-        yield PageJob(self._column, len(array), num_bytes, self._job(array))
+        is_hard = self._options.compression is not None
+        yield PageJob(self._column, len(array), num_bytes, is_hard, self._job(array))
 
     def _job(self, array: pa.Array) -> Callable[[], Encoded]:
         if self._column.is_blob:
@@ -183,7 +186,7 @@ class ListsEncoder(FieldEncoder):
         ends, valid = _together(self._ends, np.int64), _together(self._valid, np.bool_)
         self._ends, self._valid = [], []
         encode = partial(List.encode, ends, None if valid.all() else valid)
-        yield PageJob(self._column, count, ends.nbytes, encode)
+        yield PageJob(self._column, count, ends.nbytes, False, encode)
         yield from self._items.flush(empty=not len(ends) or not ends[-1])
 
     def finish(self) -> Iterator[PageJob]:
@@ -219,7 +222,7 @@ class StructsEncoder(FieldEncoder):
 
     def finish(self) -> Iterator[PageJob]:
         """The one page of the struct."""
-        yield PageJob(self._column, self._count, 0, lambda: Encoded(Struct(), ()))
+        yield PageJob(self._column, self._count, 0, False, lambda: Encoded(Struct(), ()))
         for member in self._members:
             yield from member.finish()
 

@@ -93,7 +93,7 @@ class PagedFileWriter:
     def bytes_written(self) -> int:
         """Bytes in the file, and those that wait to be encoded."""
         waiting = sum(encoder.waiting_bytes for encoder in self._encoders)
-        return self._body.sink.position + waiting
+        return self._body.sink.position + self._encoding.waiting_bytes + waiting
 
     def finish(self) -> WrittenFile:
         """Writes what is left and the end of the file, and finishes the sink."""
@@ -125,8 +125,8 @@ class PagedFileWriter:
 
     def _start(self, jobs: Iterable[PageJob]) -> None:
         for job in jobs:
-            self._encoding.encode(job, job.encode, job.num_bytes)
+            self._encoding.encode(job, job.encode, job.num_bytes, is_hard=job.is_hard)
 
     def _write_page(self, job: PageJob, encoded: Encoded) -> None:
-        places = tuple([self._body.buffer(buffer) for buffer in encoded.buffers])
-        job.column.pages.append((job.num_items, Buffers(places), encoded.encoding))
+        buffers = Buffers(self._body.page(encoded.buffers))
+        job.column.pages.append((job.num_items, buffers, encoded.encoding))
