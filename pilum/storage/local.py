@@ -11,10 +11,11 @@ Durability: a sink is finished when `fsync` has returned for the file, for its f
 folders that were created on the way, so that a commit never outlives the data that it points to
 when the machine loses power. A file is durable before it takes its name, unless that is new and
 nobody looks for it yet (`expose`): `pilum.storage.finishing` has such files durable when they are
-told. Devices wait once for what is asked of them together: folders are synced in threads, new ones
-while the file is being written, its own one with the file. Two exceptions: `put`, for small notes
-that can be told again, and `LocalStore(root, sync=False)`, for tables that can be made again. A
-crash of the process alone loses nothing either way.
+told. The device begins with a large file while it is still being written (`write_back`), so that
+little is left to wait for. Devices wait once for what is asked of them together: folders are synced
+in threads, new ones while the file is being written, its own one with the file. Two exceptions:
+`put`, for small notes that can be told again, and `LocalStore(root, sync=False)`, for tables that
+can be made again. A crash of the process alone loses nothing either way.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from pilum.storage.descriptors import Descriptor, keep_open
 from pilum.storage.finishing import finish_left
 from pilum.storage.held import HeldSource
 from pilum.storage.io_stats import IoCounter
+from pilum.storage.write_back import begin_write_back
 
 __all__ = ["LocalSink", "LocalSource", "LocalStore"]
 
@@ -51,6 +53,9 @@ _WHOLE_BYTES = 64 * 1024
 
 _GATHER_BYTES = 256 * 1024
 """Buffers are copied together up to here, which costs less than a call of the system for each."""
+
+_PIECE_BYTES = 1024 * 1024
+"""The device begins with a file whenever so much of it has come together."""
 
 _FIRST = np.zeros(1, dtype=np.int64)
 _FIRST.flags.writeable = False
@@ -318,6 +323,7 @@ class LocalSink:
     """One new local file; see the module for when it becomes visible."""
 
     __slots__ = (
+        "_begun",
         "_descriptor",
         "_folder",
         "_gathered",
@@ -328,13 +334,14 @@ class LocalSink:
         "_syncing",
         "_temporary",
         "_visible",
+        "_written",
     )
 
     def __init__(self, path: str, *, sync: bool = True, io: IoCounter | None = None) -> None:
         self._path = path
         self._sync = sync
         self._io = io or IoCounter()
-        self._position = 0
+        self._position = self._written = self._begun = 0
         self._gathered = bytearray()
         self._visible = False
         self._folder = os.path.dirname(path)
@@ -374,10 +381,14 @@ class LocalSink:
             self._gathered = bytearray()
 
     def _write(self, view: memoryview) -> None:
+        most = _PIECE_BYTES if self._sync else len(view)
         while view:
-            count = os.write(self._descriptor, view)
+            count = os.write(self._descriptor, view[:most])
             self._io.count_write(count)
             view = view[count:]
+            self._written += count
+            if self._sync and self._written - self._begun >= _PIECE_BYTES:
+                self._begun = begin_write_back(self._descriptor, self._begun, self._written)
 
     def expose(self) -> bool:
         """Makes the file visible before it is durable, if it is to be and there is none yet."""
