@@ -255,16 +255,47 @@ pub fn compress(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Compressed> {
         strings.push(string(data, offsets.get(index)?, offsets.get(index + 1)?)?);
     }
     let compressor = Compressor::train(&strings);
-    let (mut ends, mut coded) = (vec![0], Vec::new());
-    compressor
-        .compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(&strings, &mut coded, &mut ends);
+    let total = strings.iter().map(|string| string.len()).sum();
+    let mut ends = Vec::with_capacity(strings.len() + 1);
+    ends.push(0);
+    // Memory is taken as it is written to, so a guess that is too high costs nothing.
+    let mut coded = Vec::with_capacity(total);
+    let (mut run_ends, mut run_coded) = (Vec::new(), Vec::new());
+    for run in runs(&strings) {
+        run_ends.clear();
+        run_coded.clear();
+        compressor.compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(
+            run,
+            &mut run_coded,
+            &mut run_ends,
+        );
+        let base = coded.len() as u64;
+        ends.extend(
+            run_ends
+                .iter()
+                .map(|end| i64::try_from(base + end).unwrap_or(i64::MAX)),
+        );
+        coded.extend_from_slice(&run_coded);
+    }
     Ok(Compressed {
         table: table_bytes(&compressor),
-        offsets: ends
-            .into_iter()
-            .map(|end| i64::try_from(end).unwrap_or(i64::MAX))
-            .collect(),
+        offsets: ends,
         data: coded,
+    })
+}
+
+/// Neighbouring strings of about so many bytes are compressed at once: the encoder asks for twice
+/// their bytes, whatever becomes of them.
+const RUN_BYTES: usize = 512 * 1024;
+
+/// Cuts strings into runs of about `RUN_BYTES`, of at least one string.
+fn runs<'a, 'b>(strings: &'b [&'a [u8]]) -> impl Iterator<Item = &'b [&'a [u8]]> {
+    let mut filled = 0;
+    strings.chunk_by(move |string, next| {
+        filled += string.len();
+        let fits = filled + next.len() <= RUN_BYTES;
+        filled = if fits { filled } else { 0 };
+        fits
     })
 }
 
@@ -310,6 +341,29 @@ mod tests {
             offsets.push(data.len() as i64);
         }
         (offsets, data)
+    }
+
+    #[test]
+    fn strings_of_several_runs_stay_apart() {
+        let long = vec![b'x'; RUN_BYTES + 1];
+        let texts: Vec<Vec<u8>> = (0..300u32)
+            .map(|i| match i % 100 {
+                0 => long.clone(),
+                1 => Vec::new(),
+                _ => format!("row {i} of many, ").into_bytes().repeat(500),
+            })
+            .collect();
+        let views: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+        let sizes: Vec<usize> = runs(&views)
+            .map(|run| run.iter().map(|text| text.len()).sum())
+            .collect();
+        assert!(sizes.len() > 5);
+        assert!(sizes.iter().all(|&size| size <= long.len()));
+        let (offsets, data) = strings(&views);
+        assert_eq!(sizes.iter().sum::<usize>(), data.len());
+        let made = compress(OffsetsIn::Large(&offsets), &data).unwrap();
+        let back = decompress(&made.table, &made.offsets, &made.data).unwrap();
+        assert_eq!(back, (offsets, data));
     }
 
     #[test]

@@ -320,7 +320,14 @@ pub fn encode_fixed(parts: &[(&[u8], usize)], levels: &Levels<'_>) -> Result<Zip
 
 /// Zips strings.
 pub fn encode_variable(offsets: OffsetsIn<'_>, data: &[u8], levels: &Levels<'_>) -> Result<Zipped> {
-    let mut made = Zipped::default();
+    let strings = offsets
+        .get(offsets.count())?
+        .saturating_sub(offsets.get(0)?);
+    let heads = levels.num_entries * (levels.control.bytes() + offsets.width());
+    let mut made = Zipped {
+        data: Vec::with_capacity(strings.min(data.len()) + heads),
+        row_starts: Vec::with_capacity(levels.num_entries + 1),
+    };
     let mut value = 0;
     for entry in 0..levels.num_entries {
         let (rep, def) = levels.get(entry);
