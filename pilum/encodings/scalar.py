@@ -63,15 +63,16 @@ def _valid(levels: Levels, def_: NDArray[np.uint16]) -> NDArray[np.int64]:
 
 
 def _may_be_same(block: FixedBlock | BitBlock | StringBlock, some: Sequence[int]) -> bool:
-    """Whether some values are the same, if there are any; bits always may be."""
-    if isinstance(block, BitBlock):
-        return True
+    """Whether some values are the same, if there are any."""
     values = (_bytes_of(block, index) for index in some)
     first = next(values, b"")
     return all(value == first for value in values)
 
 
-def _bytes_of(block: FixedBlock | StringBlock, index: int) -> bytes:
+def _bytes_of(block: FixedBlock | BitBlock | StringBlock, index: int) -> bytes:
+    if isinstance(block, BitBlock):
+        place, bit = divmod(block.first + index, 8)
+        return bytes([block.data[place] >> bit & 1])
     if isinstance(block, FixedBlock):
         width = block.bits // 8
         return block.data[index * width : (index + 1) * width].tobytes()
@@ -81,6 +82,8 @@ def _bytes_of(block: FixedBlock | StringBlock, index: int) -> bytes:
 def _all_same(values: pa.Array) -> bool:
     """Whether all values are the same, bit for bit."""
     block = block_of(values)
+    if isinstance(block, BitBlock):
+        return values.true_count in (0, len(values))
     if isinstance(block, FixedBlock):
         rows = block.data.reshape(block.num_values, -1)
         return bool((rows == rows[0]).all())

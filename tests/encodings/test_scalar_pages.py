@@ -55,6 +55,8 @@ def test_with_levels() -> None:
         pa.array([None, 2.5] * 150),
         pa.array([float("nan")] * 10, pa.float32()),
         pa.array([True] * 9),
+        pa.array([True, *[False] * 500, True])[1:501],
+        pa.array([None, True, None] * 60),
         pa.array(["same"] * 200),
         pa.array([None, "same"] * 70, pa.large_string()),
         pa.array([b"x" * 40] * 20, pa.binary(40)),
@@ -72,6 +74,16 @@ def test_the_writer_makes_them_where_it_may(values: pa.Array) -> None:
         assert str(found.to_pylist()) == str(values.to_pylist())
     [old] = encode_pages(values, OLD)
     assert not old.layout.HasField("constant_layout")
+
+
+@pytest.mark.parametrize("at", [0, 3, 63, 64, 499])
+@pytest.mark.parametrize("offset", [0, 5])
+def test_one_other_boolean_makes_an_ordinary_page(at: int, offset: int) -> None:
+    values = pa.array([False] * (offset + at) + [True] + [False] * (499 - at))[offset:]
+    [page] = encode_pages(values, NEW)
+    assert page.layout.HasField("mini_block_layout")
+    found = read_page(values.type, page.layout, page.buffers, len(values), version=NEW)
+    assert found.to_pylist() == values.to_pylist()
 
 
 def test_zeros_of_either_sign_are_two_values() -> None:
