@@ -20,7 +20,7 @@ import sys
 __all__ = ["begin_write_back"]
 
 _WRITE = 2
-"""SYNC_FILE_RANGE_WRITE: begin with what has changed, wait for nothing."""
+"""SYNC_FILE_RANGE_WRITE: begin with what has changed; waits only if the device can take no more."""
 
 
 def begin_write_back(descriptor: int, start: int, end: int) -> int:
