@@ -1,6 +1,17 @@
 """The Lance columnar file and table format in Python."""
 
-from pilum.blob import Blob, BlobArray, BlobColumn, BlobFile, blob_array, blob_field
+from pilum.blob import (
+    Blob,
+    BlobArray,
+    BlobColumn,
+    BlobDescriptor,
+    BlobDescriptorArrayBuilder,
+    BlobFile,
+    DedicatedBlobWriter,
+    PackedBlobWriter,
+    blob_array,
+    blob_field,
+)
 from pilum.dataset.base_paths import DatasetBasePath
 from pilum.dataset.explain import Explanation, explain
 from pilum.dataset.fragment import LanceFragment
@@ -18,8 +29,11 @@ __all__ = [
     "Blob",
     "BlobArray",
     "BlobColumn",
+    "BlobDescriptor",
+    "BlobDescriptorArrayBuilder",
     "BlobFile",
     "DatasetBasePath",
+    "DedicatedBlobWriter",
     "EncodingOptions",
     "Explanation",
     "FragmentMetadata",
@@ -28,6 +42,7 @@ __all__ = [
     "LanceOperation",
     "LanceScanner",
     "MergeInsertBuilder",
+    "PackedBlobWriter",
     "ScanStatistics",
     "Session",
     "Transaction",

@@ -22,15 +22,21 @@ from pilum.errors import InvalidInputError
 from pilum.format.blobs import BLOB_V2
 from pilum.storage.base import Ranges, Source
 from pilum.table.scanning.blobs import BlobPlace
+from pilum.table.writing.blob_descriptors import BlobDescriptor, BlobDescriptorArrayBuilder
+from pilum.table.writing.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 
 __all__ = [
     "DEFAULT_BLOB_BUFFER_SIZE",
     "Blob",
     "BlobArray",
     "BlobColumn",
+    "BlobDescriptor",
+    "BlobDescriptorArrayBuilder",
     "BlobFile",
     "BlobIterator",
     "BlobType",
+    "DedicatedBlobWriter",
+    "PackedBlobWriter",
     "blob_array",
     "blob_field",
 ]

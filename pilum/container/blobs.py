@@ -4,8 +4,10 @@
     v2   up to 64 KiB the same (*inline*), up to 4 MiB one behind the other in files beside it
          (*packed*), larger ones each in a file of its own (*dedicated*)
 
-The thresholds are metadata of the field. Payloads are written as batches arrive, so that only
-descriptors wait to become a page. Source: docs/format/blobs.md, "Where payloads stand".
+The thresholds are metadata of the field. Columns of v2 may also come *prepared*: as descriptors of
+payloads that stand beside the file already, which are checked and stored. Payloads are written as
+batches arrive, so that only descriptors wait to become a page. Source:
+docs/format/blobs.md, "Where payloads stand" and "Prepared columns".
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from numpy.typing import NDArray
 
 from pilum.blocks import validity_mask
 from pilum.container.mapped import map_fields
-from pilum.errors import InvalidInputError
-from pilum.format.blobs import DESCRIPTOR_V2, BlobKind
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.format.blobs import DESCRIPTOR_V2, BlobKind, is_prepared
 from pilum.format.schema import Field
 
-__all__ = ["Sidecars", "map_blobs", "place_blobs"]
+__all__ = ["Sidecars", "contiguous", "map_blobs", "place_blobs"]
 
 _ALIGNMENT = 64
 _PAD = b"\x48"
@@ -34,6 +36,7 @@ _LARGE_BYTES = 64 * 1024
 _INLINE_KEY = "lance-encoding:blob-inline-size-threshold"
 _DEDICATED_KEY = "lance-encoding:blob-dedicated-size-threshold"
 _PACK_KEY = "lance-encoding:blob-pack-file-size-threshold"
+_NO_KIND = 255
 _INLINE_BYTES = 64 * 1024
 _DEDICATED_BYTES = 4 * 1024 * 1024
 
@@ -66,15 +69,19 @@ def place_blobs(field: Field, array: pa.Array, write: Write, sidecars: Sidecars 
         field: The column as users see it.
         array: Its rows.
         write: The data file.
-        sidecars: The files beside it, for blobs of version 2.
+        sidecars: The files beside it, for blobs of version 2 that are not prepared.
 
     Raises:
-        InvalidInputError: If a blob has neither data nor a URI, or both.
+        InvalidInputError: If a blob has neither data nor a URI, or both; or if a descriptor makes
+            no sense.
+        UnsupportedFeatureError: If a descriptor refers to what is not beside the file.
     """
 
     def place(blob: Field, values: pa.Array) -> pa.Array:
         if blob.blob_version == 1:
             return _place_v1(values, write)
+        if is_prepared(blob):
+            return _place_prepared(blob, values, write)
         assert sidecars is not None
         return _place_v2(blob, values, write, sidecars)
 
@@ -125,12 +132,16 @@ def _write_aligned(array: pa.Array, write: Write) -> NDArray[np.uint64]:
     pads = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(fill), [None, pa.py_buffer(ends), pa.py_buffer(_PAD * ends[-1])]
     )
-    start = write(_contiguous(pc.binary_join_element_wise(array, pads, pa.scalar(b"", array.type))))
+    start = write(contiguous(pc.binary_join_element_wise(array, pads, pa.scalar(b"", array.type))))
     return np.asarray(start + np.cumsum(sizes + fill) - (sizes + fill), dtype=np.uint64)
 
 
-def _contiguous(array: pa.Array) -> memoryview:
-    """The bytes of all values, one behind the other."""
+def contiguous(array: pa.LargeBinaryArray) -> memoryview:
+    """The bytes of all values, one behind the other; without a copy.
+
+    Args:
+        array: Without nulls.
+    """
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
     return memoryview(b"") if data is None else memoryview(data)[int(bounds[0]) : int(bounds[-1])]
@@ -172,8 +183,60 @@ def _pack(
         return
     made.kind[rows] = BlobKind.PACKED
     data = data.take(pa.array(rows))
-    placed = sidecars.pack(_contiguous(data), sizes[rows], max_bytes)
+    placed = sidecars.pack(contiguous(data), sizes[rows], max_bytes)
     made.blob_id[rows], made.position[rows] = placed
+
+
+def _place_prepared(field: Field, array: pa.Array, write: Write) -> pa.Array:
+    alive = validity_mask(array)
+    kinds = np.where(alive, array.field("kind").fill_null(_NO_KIND).to_numpy(), BlobKind.INLINE)
+    _check_kinds(field, kinds)
+    inline = alive & (kinds == BlobKind.INLINE)
+    packed, beside = kinds == BlobKind.PACKED, kinds != BlobKind.INLINE
+    _require_members(field, array, {"data": inline, "blob_id": beside, "blob_size": beside})
+    _require_members(field, array, {"position": packed})
+    made = _Descriptors(len(array))
+    made.kind[:] = kinds
+    made.blob_id[beside] = _members(array, "blob_id", beside)
+    made.size[beside] = _members(array, "blob_size", beside)
+    made.position[packed] = _members(array, "position", packed)
+    wrong = beside & ((made.blob_id == 0) | (made.position > ~made.size))
+    if wrong.any():
+        raise _refused(field, wrong, "has no blob_id, or ends beyond 64 bits")
+    data = array.field("data").filter(pa.array(inline))
+    made.size[inline] = _sizes(data)
+    made.position[inline] = _write_aligned(data, write)
+    return made.array(array, array.field("uri"), np.zeros(len(array), dtype=np.bool_))
+
+
+def _check_kinds(field: Field, kinds: NDArray[np.uint8]) -> None:
+    outside = (kinds == BlobKind.EXTERNAL) | (kinds == BlobKind.MANAGED)
+    if outside.any():
+        name = BlobKind(int(kinds[outside.argmax()])).name.lower()
+        raise UnsupportedFeatureError(
+            f"column {field.name!r}, row {int(outside.argmax())} of a batch: descriptors of {name} "
+            "blobs are not written; references are, by write_dataset"
+        )
+    unknown = kinds > BlobKind.MANAGED
+    if unknown.any():
+        raise _refused(field, unknown, f"is of kind {kinds[unknown.argmax()]}")
+
+
+def _require_members(field: Field, array: pa.Array, needed: dict[str, NDArray[np.bool_]]) -> None:
+    for name, rows in needed.items():
+        missing = rows & ~validity_mask(array.field(name))
+        if missing.any():
+            raise _refused(field, missing, f"has no {name}")
+
+
+def _refused(field: Field, rows: NDArray[np.bool_], what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"column {field.name!r}, row {int(rows.argmax())} of a batch: a descriptor {what}"
+    )
+
+
+def _members(array: pa.Array, name: str, rows: NDArray[np.bool_]) -> NDArray[Any]:
+    return np.asarray(array.field(name).fill_null(0).to_numpy())[rows]
 
 
 class _Descriptors:

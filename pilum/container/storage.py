@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pilum.encodings.rows import check_members
 from pilum.errors import UnsupportedTypeError
+from pilum.format.blobs import is_prepared
 from pilum.format.schema import Field
 from pilum.format.version import FileVersion
 
@@ -37,10 +38,8 @@ def _check(
         return
     if field.blob_version == 1 and in_list:
         raise UnsupportedTypeError(f"column {path!r}: files cannot hold lists of such blobs")
-    if field.blob_version == 2 and not (version.has_blobs_v2 and has_sidecars):
-        raise UnsupportedTypeError(
-            f"column {path!r}: blobs of version 2 need a table of file version 2.2"
-        )
+    if field.blob_version == 2:
+        _check_blobs_v2(field, version, has_sidecars, path)
     if field.blob_version == 0 and _BLOB in field.metadata:
         raise UnsupportedTypeError(
             f"column {path!r}: blobs must be large_binary, not {field.logical_type}"
@@ -50,6 +49,23 @@ def _check(
     for child in field.children:
         below = f"{path}.{child.name}"
         _check(child, version, has_sidecars, below, in_list=in_list or field.is_list)
+
+
+def _check_blobs_v2(field: Field, version: FileVersion, has_sidecars: bool, path: str) -> None:
+    if is_prepared(field) and has_sidecars:
+        raise UnsupportedTypeError(
+            f"column {path!r}: descriptors of blobs belong to one data file, and tables name "
+            "theirs themselves; write the file with LanceFileSession.open_writer and commit it"
+        )
+    if not version.has_blobs_v2:
+        raise UnsupportedTypeError(
+            f"column {path!r}: blobs of version 2 need a table of file version 2.2"
+        )
+    if not (has_sidecars or is_prepared(field)):
+        raise UnsupportedTypeError(
+            f"column {path!r}: blobs of version 2 need a table, or in a single file the "
+            "descriptors that BlobDescriptorArrayBuilder makes"
+        )
 
 
 def _check_packed(field: Field, version: FileVersion, path: str) -> None:

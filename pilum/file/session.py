@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
 from pilum.dataset.base import Location
 from pilum.dataset.options import require_count
-from pilum.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError, NotFoundError
 from pilum.file.reader import LanceFileReader
 from pilum.file.writer import LanceFileWriter
 from pilum.storage.base import Ranges
 from pilum.storage.open import open_store
+from pilum.table.writing.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 
 __all__ = ["LanceFileSession", "ListResult"]
 
@@ -69,18 +69,30 @@ class LanceFileSession:
         options = FileOptions(data_cache_bytes=data_cache_bytes, max_page_bytes=max_page_bytes)
         return LanceFileWriter.within(self._store, path, schema, version, options)
 
-    def open_packed_blob_writer(self, path: str, blob_id: int) -> NoReturn:
-        """Files of blobs are written with the data files that they belong to.
+    def open_packed_blob_writer(self, path: str, blob_id: int) -> PackedBlobWriter:
+        """Starts a file of blobs, one behind the other, that belongs to a data file.
+
+        Args:
+            path: Of the data file, which may be written later.
+            blob_id: Number of the file among those of the data file, from 1 on.
 
         Raises:
-            UnsupportedFeatureError: Always.
+            InvalidInputError: If the path does not end with `.lance`, or the number is not one of
+                32 bits.
         """
-        raise UnsupportedFeatureError(
-            f"{path}, blob {blob_id}: files of blobs cannot be written alone; write the rows "
-            "with write_dataset, write_fragments or LanceFragment.create"
-        )
+        return PackedBlobWriter(self._store, path, blob_id)
 
-    open_dedicated_blob_writer = open_packed_blob_writer
+    def open_dedicated_blob_writer(self, path: str, blob_id: int) -> DedicatedBlobWriter:
+        """Starts a file of one blob that belongs to a data file.
+
+        Args:
+            path: As for `open_packed_blob_writer`.
+            blob_id: The same.
+
+        Raises:
+            As `open_packed_blob_writer`.
+        """
+        return DedicatedBlobWriter(self._store, path, blob_id)
 
     def contains(self, path: str) -> bool:
         """Whether there is such a file."""

@@ -4,6 +4,8 @@
         files hold     struct<position, size>
     v2  users write    struct<data, uri[, position, size]>, extension type lance.blob.v2
         files hold     struct<kind, position, size, blob_id, blob_uri>
+    prepared       struct<kind, data, uri, blob_id, blob_size, position>, the same extension type:
+                   descriptors of payloads that were written ahead, and inline payloads
 
 The manifest has the first form, scans give the second (*descriptors*), and where payloads are
 asked for, plain large_binary. Version 2 needs file version 2.2, where tables store both forms as
@@ -23,11 +25,13 @@ __all__ = [
     "BLOB_V2",
     "DESCRIPTOR_V2",
     "GIVEN_V2",
+    "PREPARED_V2",
     "BlobKind",
     "described",
     "given",
     "has_blobs",
     "in_files",
+    "is_prepared",
     "materialized",
     "stored_members",
 ]
@@ -69,6 +73,23 @@ GIVEN_V2 = (
     _member("position", "uint64", nullable=True),
     _member("size", "uint64", nullable=True),
 )
+
+PREPARED_V2 = (
+    _member("kind", "uint8", nullable=True),
+    _member("data", "large_binary", nullable=True),
+    _member("uri", "string", nullable=True),
+    _member("blob_id", "uint32", nullable=True),
+    _member("blob_size", "uint64", nullable=True),
+    _member("position", "uint64", nullable=True),
+)
+_PREPARED_MEMBERS = [(member.name, member.logical_type) for member in PREPARED_V2]
+
+
+def is_prepared(field: Field) -> bool:
+    """Whether a column of blobs of version 2 comes as descriptors, not as values."""
+    if len(field.children) != len(PREPARED_V2) or field.blob_version != 2:
+        return False
+    return [(child.name, child.logical_type) for child in field.children] == _PREPARED_MEMBERS
 
 
 def has_blobs(field: Field) -> bool:

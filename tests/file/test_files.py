@@ -18,7 +18,6 @@ from pilum.errors import (
     InvalidInputError,
     NotFoundError,
     SchemaMismatchError,
-    UnsupportedFeatureError,
     UnsupportedFormatError,
     UnsupportedVersionError,
 )
@@ -230,11 +229,8 @@ def test_a_session_of_files(tmp_path: Path) -> None:
         session.delete_file("a/c/copy.bin")
 
 
-def test_files_of_blobs_are_not_written_alone(tmp_path: Path) -> None:
+def test_a_writer_of_a_session_takes_hints(tmp_path: Path) -> None:
     session = LanceFileSession(str(tmp_path))
-    for method in (session.open_packed_blob_writer, session.open_dedicated_blob_writer):
-        with pytest.raises(UnsupportedFeatureError, match=r"a\.lance, blob 3"):
-            method("a.lance", 3)
     with session.open_writer("b.lance", keep_original_array=True) as writer:
         writer.write_batch(pa.table({"a": [1]}))
     assert session.open_reader("b.lance").read_all().to_table().num_rows == 1

@@ -18,7 +18,7 @@ import pyarrow.types as pt
 from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
 from pilum.errors import InvalidInputError, SchemaMismatchError
-from pilum.format.blobs import BLOB_V2, GIVEN_V2
+from pilum.format.blobs import BLOB_V2, GIVEN_V2, is_prepared
 from pilum.format.extension import EXTENSION_NAME, stored_metadata
 from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
 from pilum.table.scanning.blobs import BlobPlace, object_at, read_places
@@ -47,11 +47,14 @@ _SHORT = pa.struct({name: _MEMBERS[name] for name in ("data", "uri")})
 def blob_field(arrow: pa.StructType, field: Field, path: str) -> Field:
     """The field of a table with the members that incoming data has.
 
-    Files hold descriptors, whatever these members are.
+    Files hold descriptors, whatever these members are. Prepared descriptors stay only where the
+    field is one of them: in a single file.
 
     Raises:
         SchemaMismatchError: If they are not those of a blob.
     """
+    if is_prepared(field) and arrow == field.arrow_type:
+        return field
     found = {member.name: member.type for member in arrow}
     known = all(_MEMBERS.get(name) == kind for name, kind in found.items())
     if not known or not {"data", "uri"} <= found.keys() or len(found) != arrow.num_fields:
