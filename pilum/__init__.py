@@ -13,14 +13,22 @@ from pilum.blob import (
     blob_field,
 )
 from pilum.dataset.base_paths import DatasetBasePath
+from pilum.dataset.cleaning import (
+    CleanupCandidateFile,
+    CleanupExplanation,
+    CleanupReferencedBranch,
+    CleanupStats,
+)
 from pilum.dataset.explain import Explanation, explain
 from pilum.dataset.fragment import LanceFragment
+from pilum.dataset.index_metadata import Index, IndexFile
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.merging import MergeInsertBuilder
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.scan_arguments import ScanStatistics
 from pilum.dataset.scanner import LanceScanner
+from pilum.dataset.statistics import DataStatistics, FieldStatistics
 from pilum.dataset.udf import batch_udf
 from pilum.encodings.options import EncodingOptions
 from pilum.table.session import Session
@@ -32,11 +40,19 @@ __all__ = [
     "BlobDescriptor",
     "BlobDescriptorArrayBuilder",
     "BlobFile",
+    "CleanupCandidateFile",
+    "CleanupExplanation",
+    "CleanupReferencedBranch",
+    "CleanupStats",
+    "DataStatistics",
     "DatasetBasePath",
     "DedicatedBlobWriter",
     "EncodingOptions",
     "Explanation",
+    "FieldStatistics",
     "FragmentMetadata",
+    "Index",
+    "IndexFile",
     "LanceDataset",
     "LanceFragment",
     "LanceOperation",

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from pilum.table.upkeep.cleanup import CleanupResult
     from pilum.table.upkeep.cleanup_plan import CleanupPlan, CleanupPolicy
 
-__all__ = ["Cleaning", "CleanupCandidateFile", "CleanupExplanation", "CleanupStats"]
+__all__ = [
+    "Cleaning",
+    "CleanupCandidateFile",
+    "CleanupExplanation",
+    "CleanupReferencedBranch",
+    "CleanupStats",
+]
 
 _DEFAULT_AGE = timedelta(days=14)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -80,6 +86,21 @@ class CleanupCandidateFile:
 
 
 @dataclass(frozen=True, slots=True)
+class CleanupReferencedBranch:
+    """A branch that keeps a version.
+
+    Attributes:
+        name: Of the branch.
+        referenced_version: The first version that it needs.
+        cleanup_candidate: Whether the cleanup would reach into the branch; it never does.
+    """
+
+    name: str
+    referenced_version: int
+    cleanup_candidate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CleanupExplanation:
     """What a cleanup would do; prints as a table.
 
@@ -98,7 +119,7 @@ class CleanupExplanation:
     candidate_files: list[CleanupCandidateFile]
     candidate_files_truncated: bool
     candidate_file_limit: int
-    referenced_branches: list[str]
+    referenced_branches: list[CleanupReferencedBranch]
     warnings: list[str]
 
     def __str__(self) -> str:
@@ -283,7 +304,9 @@ def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
         CleanupCandidateFile(file.path, file.kind.value, file.path in strays, file.size)
         for file in files[:max_files]
     ]
-    branches = sorted({pin.name for pin in plan.pins if not pin.is_tag})
+    # A branch of a branch needs several; the first of them counts.
+    needed = sorted(((pin.name, pin.version) for pin in plan.pins if not pin.is_tag), reverse=True)
+    branches = [CleanupReferencedBranch(*item) for item in sorted(dict(needed).items())]
     warnings = [f"version {pin.version} stays: tag {pin.name!r}" for pin in plan.pins if pin.is_tag]
     return CleanupExplanation(
         plan.read_version,

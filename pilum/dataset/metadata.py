@@ -164,6 +164,10 @@ class FragmentMetadata:
         """Number of deleted rows."""
         return self.deletion_file.num_deleted_rows if self.deletion_file else 0
 
+    def data_files(self) -> list[DataFile]:
+        """The same as `files`."""
+        return self.files
+
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that `json.dumps` takes."""
         return self.to_table().to_json()

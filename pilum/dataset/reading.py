@@ -22,7 +22,7 @@ from pilum.dataset.options import (
 from pilum.dataset.options import row_ids as checked_row_ids
 from pilum.dataset.scan_arguments import ScanArguments
 from pilum.dataset.scanner import LanceScanner
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
 from pilum.table.scanning.json_columns import given_table
 from pilum.table.scanning.scan import count_rows
@@ -296,8 +296,14 @@ class Reading(DatasetBase):
             self._snapshot, None if filter is None else bind(filter, self._snapshot.described.arrow)
         )
 
-    def get_fragments(self) -> list[LanceFragment]:
-        """The fragments, in scan order."""
+    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
+        """The fragments, in scan order.
+
+        Raises:
+            UnsupportedFeatureError: If there is a filter.
+        """
+        if filter is not None:
+            raise UnsupportedFeatureError("get_fragments takes no filter; scan with one")
         return [LanceFragment(self, item.id) for item in self._snapshot.manifest.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
