@@ -4,9 +4,10 @@
                     ▲
     keys of the table, window by window      one scan of these columns for each block
 
-Arrow joins the windows with several threads. What does not fit into one block takes another scan
-of the key columns: they are a small part of a table, scanning them is what is fast here, and
-neither side has to be cut by hashes, which Arrow does not offer for all types, and written to disk.
+Arrow joins the windows with several threads. Where keys of the table ascend and those of the source
+are few, they are looked up instead. What does not fit into one block takes another scan of the key
+columns: they are a small part of a table, scanning them is what is fast here, and neither side has
+to be cut by hashes, which Arrow does not offer for all types, and written to disk.
 
 Keys are equal as in the reference: NaN equals NaN, 0.0 does not equal -0.0, and no null equals
 anything.
@@ -25,6 +26,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
+from pilum.table.changes.ascending import FewKeys
 from pilum.table.columns import ROW_ADDRESS
 from pilum.table.scanning.scan import ScanOptions, scan
 from pilum.table.snapshot import Snapshot
@@ -101,7 +103,7 @@ def join_keys(
         CorruptFileError: If a file is damaged.
     """
     wanted = ScanOptions((*names, ROW_ADDRESS), batch_size=_BATCH_ROWS, fragment_ids=fragment_ids)
-    parts = [Matches.concatenate(_pairs(snapshot, wanted, block)) for block in _blocks(source)]
+    parts = [_pairs(snapshot, wanted, block) for block in _blocks(source)]
     return parts[0] if len(parts) == 1 else Matches.concatenate(parts).in_order()
 
 
@@ -124,22 +126,40 @@ def _blocks(source: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _pairs(snapshot: Snapshot, wanted: ScanOptions, block: pa.Table) -> Iterator[Matches]:
-    on = block.column_names[:-1]
+def _pairs(snapshot: Snapshot, wanted: ScanOptions, block: pa.Table) -> Matches:
+    num_rows = sum(fragment.num_rows for fragment in snapshot.manifest.fragments)
+    few = FewKeys(block) if FewKeys.are_in(block, num_rows) else None
+    found: list[Matches] = []
+
+    def rest() -> Iterator[pa.RecordBatch]:
+        for batch in scan(snapshot, wanted):
+            rows = _keys(batch.columns[:-1], batch.columns[-1], _ADDRESS)
+            pairs = few.pairs(rows) if few else None
+            if pairs is None:
+                yield rows
+            else:
+                found.append(Matches(*pairs))
+
     # Arrow builds the hash table again for each window, so they grow with it.
-    for window in _windows(snapshot, wanted, max(_WINDOW_BYTES, block.nbytes)):
-        joined = window.join(block, on, join_type="inner")
-        pairs = Matches(joined.column(_ADDRESS).to_numpy(), joined.column(_ROW).to_numpy())
-        yield pairs.in_order()
+    windows = _windows(rest(), max(_WINDOW_BYTES, block.nbytes))
+    joined = [_joined(window, block) for window in windows]
+    matches = Matches.concatenate([*joined, *found])
+    return matches.in_order() if joined and found else matches
 
 
-def _windows(snapshot: Snapshot, wanted: ScanOptions, full_bytes: int) -> Iterator[pa.Table]:
-    """Keys of the table that have no nulls, with the addresses of their rows."""
+def _joined(window: pa.Table, block: pa.Table) -> Matches:
+    joined = window.join(block, block.column_names[:-1], join_type="inner")
+    pairs = Matches(joined.column(_ADDRESS).to_numpy(), joined.column(_ROW).to_numpy())
+    return pairs.in_order()
+
+
+def _windows(batches: Iterable[pa.RecordBatch], full_bytes: int) -> Iterator[pa.Table]:
+    """Batches that are joined together."""
     held: list[pa.RecordBatch] = []
     size_bytes = 0
-    for batch in scan(snapshot, wanted):
-        held.append(_keys(batch.columns[:-1], batch.columns[-1], _ADDRESS))
-        size_bytes += held[-1].nbytes
+    for batch in batches:
+        held.append(batch)
+        size_bytes += batch.nbytes
         if size_bytes >= full_bytes:
             yield pa.Table.from_batches(held)
             held, size_bytes = [], 0
