@@ -21,7 +21,7 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.base_paths import BasePath, require_distinct
 from pilum.table.features import Feature, require_writable
 from pilum.table.fragment import Fragment
-from pilum.table.upkeep.stored_fragments import build_fragments, survey
+from pilum.table.upkeep.stored_fragments import FragmentPlaces, build_fragments, survey
 
 __all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
 
@@ -116,6 +116,14 @@ class Manifest:
                 raise AttributeError(f"a manifest has no {name!r}", name=name, obj=self)
             value = self.__dict__[name] = later[name]()
             return value
+
+    @cached_property
+    def places(self) -> FragmentPlaces:
+        """Finds fragments without building all of them."""
+        stored: Callable[[], FragmentPlaces] | None = vars(self).get("_places")
+        if stored is None or "fragments" in vars(self):
+            return FragmentPlaces.of_fragments(self.fragments)
+        return stored()
 
     @cached_property
     def num_rows(self) -> int:
@@ -233,6 +241,7 @@ class Manifest:
             "fragments": partial(build_fragments, message, where),
             "is_lossy": partial(_is_lossy, message),
         }
+        own["_places"] = partial(FragmentPlaces.of_message, message, where)
         del own["fragments"], own["is_lossy"]
         return manifest
 

@@ -116,3 +116,34 @@ def test_fragments_are_counted_without_building_them_and_damage_shows_when_they_
     assert Manifest.from_proto(whole) == Manifest.from_proto(whole)
     other = replace(Manifest.from_proto(whole), fragments=())
     assert (other.fragments, other.num_rows) == ((), 0)
+
+
+def test_fragments_are_found_without_building_the_others() -> None:
+    files = [
+        table_pb2.DataFile(path="a.lance", file_major_version=2, fields=[0], column_indices=[0])
+    ]
+    deleted = table_pb2.DeletionFile(num_deleted_rows=3, id=1, read_version=1)
+    fragments = [
+        table_pb2.DataFragment(id=4, files=files, physical_rows=10),
+        table_pb2.DataFragment(id=2, files=files, physical_rows=7, deletion_file=deleted),
+        table_pb2.DataFragment(id=2**32, files=files, physical_rows=1),
+    ]
+    manifest = Manifest.from_proto(message(fragments=fragments), where="somewhere")
+    places = manifest.places
+    assert (places.ids.tolist(), places.bounds.tolist()) == ([4, 2, 2**32], [0, 10, 14, 15])
+    found = places.find(2)
+    assert found is not None
+    assert (found.id, found.num_rows) == (2, 4)
+    assert places[1] is found
+    assert places.find(3) is None
+    assert places.are_distinct
+    with pytest.raises(CorruptFileError, match=r"32 bits(.|\n)*somewhere"):
+        places.find(2**32)
+
+
+def test_fragments_are_found_among_those_that_are_built() -> None:
+    fragments = [table_pb2.DataFragment(id=number, physical_rows=2) for number in (3, 1, 3)]
+    manifest = Manifest.from_proto(message(fragments=fragments))
+    places = replace(manifest, version=2).places
+    assert (places.ids.tolist(), places.bounds.tolist()) == ([3, 1, 3], [0, 2, 4, 6])
+    assert not places.are_distinct

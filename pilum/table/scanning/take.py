@@ -79,8 +79,8 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
     Raises:
         InvalidInputError: If a position does not exist.
     """
-    fragments = snapshot.manifest.fragments
-    bounds = np.cumsum([0, *(fragment.num_rows for fragment in fragments)], dtype=np.int64)
+    fragments = snapshot.manifest.places
+    bounds = fragments.bounds
     rows = np.asarray(rows, dtype=np.int64)
     wrong = (rows < 0) | (rows >= bounds[-1])
     if wrong.any():
@@ -91,14 +91,14 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
         physical = physical_rows(snapshot, fragments[0], rows)
         return physical.astype(np.uint64) + (np.uint64(fragments[0].id) << _SHIFT)
     number = np.searchsorted(bounds, rows, side="right") - 1
-    ids = np.array([fragment.id for fragment in fragments], dtype=np.uint64)
     physical = rows - bounds[number]
     touched = [n for n in np.unique(number).tolist() if fragments[n].deletion_file]
     found = _deletions(snapshot, [fragments[n] for n in touched])
     for n, deleted in zip(touched, found, strict=True):
         here = number == n
         physical[here] = physical[here] if deleted is None else deleted.physical(physical[here])
-    return (ids[number] << _SHIFT) + physical.astype(np.uint64)
+    starts = fragments.ids[number].astype(np.uint64) << _SHIFT
+    return np.asarray(starts + physical.astype(np.uint64), dtype=np.uint64)
 
 
 def physical_rows(
@@ -169,14 +169,12 @@ def addresses_of_ids(
 def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """For each address, whether its row is there and not deleted."""
     present = np.ones(len(addresses), dtype=np.bool_)
-    shrunken = {
-        fragment.id: fragment for fragment in snapshot.manifest.fragments if fragment.deletion_file
-    }
+    places = snapshot.manifest.places
     ids = addresses >> _SHIFT
-    touched = [n for n in np.unique(ids).tolist() if n in shrunken] if shrunken else []
-    found = _deletions(snapshot, [shrunken[number] for number in touched])
-    for number, deleted in zip(touched, found, strict=True):
-        here = ids == number
+    known = filter(None, map(places.find, np.unique(ids).tolist()))
+    shrunken = [fragment for fragment in known if fragment.deletion_file]
+    for fragment, deleted in zip(shrunken, _deletions(snapshot, shrunken), strict=True):
+        here = ids == fragment.id
         rows = (addresses[here] & _ROW_MASK).astype(np.int64)
         present[here] = ~deleted.contains(rows) if deleted else True
     return present
@@ -233,8 +231,8 @@ def _arrow(names: list[str], schema: Schema) -> pa.Schema:
 
 def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> list[_Part]:
     """Rows of each fragment, both ascending."""
-    by_id: dict[int, Fragment] = {f.id: f for f in snapshot.manifest.fragments}
-    if len(by_id) < len(snapshot.manifest.fragments):
+    places = snapshot.manifest.places
+    if not places.are_distinct:
         raise CorruptFileError(
             "two fragments have one id, so that rows have no address; write the table anew",
             f"{snapshot.store.uri}, version {snapshot.manifest.version}",
@@ -246,7 +244,7 @@ def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> list[_Par
     for part_ids, part in zip(np.split(ids, cuts), np.split(rows, cuts), strict=True):
         if len(part) == 0:
             continue
-        fragment = by_id.get(int(part_ids[0]))
+        fragment = places.find(int(part_ids[0]))
         if fragment is None or part[-1] >= fragment.physical_rows:
             raise InvalidInputError(
                 f"no row {int(part[-1])} in fragment {int(part_ids[0])} of version "

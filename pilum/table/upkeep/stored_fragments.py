@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
 from pilum.table.features import Feature
 from pilum.table.fragment import Fragment
 
-__all__ = ["Survey", "build_fragments", "survey"]
+__all__ = ["FragmentPlaces", "Survey", "build_fragments", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +61,90 @@ def build_fragments(message: table_pb2.Manifest, where: str) -> tuple[Fragment, 
     Raises:
         CorruptFileError: If they contradict the format.
     """
-    try:
+    with _told(where):
         return tuple(map(Fragment.from_proto, message.fragments))
+
+
+class FragmentPlaces:
+    """Where rows are among very many fragments, of which only few are built.
+
+    Attributes:
+        ids: int64, shape (n,): of the fragments, in scan order.
+        bounds: int64, shape (n + 1,): live rows in front of each, and all of them at the end.
+    """
+
+    def __init__(
+        self, ids: NDArray[np.int64], num_rows: NDArray[np.int64], build: Callable[[int], Fragment]
+    ) -> None:
+        self.ids = ids
+        self.bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(num_rows)])
+        self._build = build
+        self._built: dict[int, Fragment] = {}
+
+    @classmethod
+    def of_fragments(cls, fragments: tuple[Fragment, ...]) -> FragmentPlaces:
+        """Those of fragments that are built."""
+        ids = np.array([one.id for one in fragments], np.int64)
+        num_rows = np.array([one.num_rows for one in fragments], np.int64)
+        return cls(ids, num_rows, fragments.__getitem__)
+
+    @classmethod
+    def of_message(cls, message: table_pb2.Manifest, where: str) -> FragmentPlaces:
+        """Those of a manifest that stands at `where`."""
+        stored = message.fragments
+        ids = np.array([one.id for one in stored], np.int64)
+        deleted = np.array([_deleted_rows(one) for one in stored], np.int64)
+        num_rows = np.array([one.physical_rows for one in stored], np.int64) - deleted
+        return cls(ids, num_rows, lambda place: _built(stored[place], where))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, place: int) -> Fragment:
+        """The fragment at a place in scan order.
+
+        Raises:
+            CorruptFileError: If it contradicts the format.
+        """
+        found = self._built.get(place)
+        if found is None:
+            found = self._built.setdefault(place, self._build(place))
+        return found
+
+    def find(self, fragment_id: int) -> Fragment | None:
+        """The fragment with an id, None if there is none; of two, the last one.
+
+        Raises:
+            CorruptFileError: If it contradicts the format.
+        """
+        place = self._by_id.get(fragment_id)
+        return None if place is None else self[place]
+
+    @property
+    def are_distinct(self) -> bool:
+        """Whether no two fragments have one id."""
+        return len(self._by_id) == len(self)
+
+    @cached_property
+    def _by_id(self) -> dict[int, int]:
+        return {number: place for place, number in enumerate(self.ids.tolist())}
+
+
+def _deleted_rows(message: table_pb2.DataFragment) -> int:
+    has_deleted = message.HasField("deletion_file")
+    return message.deletion_file.num_deleted_rows if has_deleted else 0
+
+
+def _built(message: table_pb2.DataFragment, where: str) -> Fragment:
+    with _told(where):
+        return Fragment.from_proto(message)
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Says in errors where the manifest stands."""
+    try:
+        yield
     except CorruptFileError as error:
         raise error.at(where) if where else error from None
     except UnicodeDecodeError as error:
