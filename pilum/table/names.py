@@ -162,7 +162,7 @@ def newest_manifest_name(file_names: Iterable[str], where: str) -> ManifestName 
     """
     names = list(file_names)
     # The first name of the scheme V2 is that of the newest version.
-    first = min(_of_v2_alone(names), default="")
+    first = _first_of_v2_alone(names)
     if first <= _OLDEST_NAME and _ATTACHED_NAME.fullmatch(first):
         return ManifestName.parse(first)
     parsed = manifest_names(names, where)
@@ -174,10 +174,22 @@ def _of_v2_alone(names: list[str]) -> list[str]:
 
     There may be very many, so that they are not looked at more closely, and hardly any others.
     """
+    return [] if _is_v1_among(names) else [name for name in names if len(name) == _V2_LENGTH]
+
+
+def _first_of_v2_alone(names: list[str]) -> str:
+    """The least of `_of_v2_alone`, "" if there is none."""
+    if _is_v1_among(names):
+        return ""
+    first = min(names, default="")
+    if len(first) == _V2_LENGTH:
+        return first  # mostly, and then no other list was made
+    return min((name for name in names if len(name) == _V2_LENGTH), default="")
+
+
+def _is_v1_among(names: list[str]) -> bool:
     others = [name for name in names if len(name) != _V2_LENGTH]
-    if any(map(_ATTACHED_NAME.fullmatch, others)):
-        return []
-    return [name for name in names if len(name) == _V2_LENGTH]
+    return any(map(_ATTACHED_NAME.fullmatch, others))
 
 
 def final_name(staged: str) -> str | None:
