@@ -68,7 +68,9 @@ class MergePlan:
             ]
         )
         condition = None if self.condition is None else bind(self.condition, scope)
-        values = None if self.values is None else bind_values(self.values, schema, scope)
+        values = None
+        if self.values is not None:
+            values = bind_values(self.values, schema, scope, with_blobs=True)
         deletes = None if self.deletes is None else bind(self.deletes, scope)
         of_source = pa.schema([scope.field(SOURCE)])
         where = None if self.inserts_where is None else bind(self.inserts_where, of_source)

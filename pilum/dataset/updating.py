@@ -78,7 +78,7 @@ class Updating(DatasetBase):
             SchemaMismatchError: If a value is null that must not be.
             CommitConflictError: If another commit made the update meaningless.
             CommitContentionError: If others interfered every time.
-            UnsupportedFeatureError: For members of structs, and columns of blobs.
+            UnsupportedFeatureError: For members of structs, and blobs of version 2.
             InvalidInputError: For any other argument that makes no sense.
         """
         if not isinstance(updates, Mapping) or not updates:
@@ -95,7 +95,7 @@ class Updating(DatasetBase):
 
 
 def bind_values(
-    updates: Mapping[str, str], schema: Schema, scope: pa.Schema
+    updates: Mapping[str, str], schema: Schema, scope: pa.Schema, *, with_blobs: bool = False
 ) -> dict[str, BoundProjection]:
     """Binds what columns are set to.
 
@@ -103,11 +103,12 @@ def bind_values(
         updates: Columns and SQL.
         schema: Of the table.
         scope: What the SQL can name.
+        with_blobs: Whether the caller stores new payloads of blobs of version 1.
 
     Raises:
         ColumnNotFoundError: If a column does not exist.
         FilterError: If SQL does not parse or bind, or its type does not fit.
-        UnsupportedFeatureError: For members of structs.
+        UnsupportedFeatureError: For members of structs, and blobs of version 2.
         InvalidInputError: For anything but texts.
     """
     values = {}
@@ -118,9 +119,12 @@ def bind_values(
             if "." in name:
                 raise UnsupportedFeatureError(f"{name!r}: members of structs cannot be set alone")
             raise ColumnNotFoundError(f"no column {name!r}; the columns are {schema.names}")
-        if has_blobs(schema.by_name[name]):
-            raise UnsupportedFeatureError(f"{name!r}: columns of blobs cannot be set")
-        values[name] = _bound(text, schema.by_name[name], scope)
+        field = schema.by_name[name]
+        if has_blobs(field) and not (with_blobs and field.blob_version == 1):
+            raise UnsupportedFeatureError(
+                f"{name!r}: these blobs cannot be set by SQL; merge rows with the new ones"
+            )
+        values[name] = _bound(text, field, scope)
     return values
 
 
@@ -139,7 +143,7 @@ def _update(
     properties: Mapping[str, str],
 ) -> tuple[Snapshot, int]:
     schema = snapshot.schema
-    values = bind_values(updates, schema, snapshot.described.arrow)
+    values = bind_values(updates, schema, snapshot.described.arrow, with_blobs=True)
     filter = None if where is None else bind(where, schema.arrow)
     with left_to_commit():
         operation, num_rows = update_rows(snapshot, filter, values)

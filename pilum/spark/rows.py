@@ -205,5 +205,5 @@ def _bound(
     snapshot: Snapshot, set: Mapping[str, str], where: str | None
 ) -> tuple[dict[str, BoundProjection], BoundFilter | None]:
     schema = snapshot.schema
-    values = bind_values(set, schema, snapshot.described.arrow)
+    values = bind_values(set, schema, snapshot.described.arrow, with_blobs=True)
     return values, None if where is None else bind(where, schema.arrow)

@@ -249,3 +249,14 @@ def test_merged_blobs_are_those_of_the_reference(tmp_path: Path, version: str) -
             table = opened.dataset(uri).to_table(blob_handling="all_binary").sort_by("a")
             found.append(table["b"].to_pylist())
     assert found == [[b"x", b"new" * 30_000, None, b"n"]] * 4
+
+
+@pytest.mark.parametrize("value", ["X'6162'", "NULL", "'text'", "X''"])
+def test_both_set_blobs_of_version_1_to_the_same(tmp_path: Path, value: str) -> None:
+    found = []
+    for library in (pilum, lance):
+        path = str(tmp_path / library.__name__)
+        pilum.write_dataset(table_of([b"a", b"b", None], _PLAIN), path, data_storage_version="2.1")
+        assert library.dataset(path).update({"b": value}, where="n >= 1")["num_rows_updated"] == 2
+        found += [one.dataset(path).read_blobs("b", indices=[0, 1, 2]) for one in (pilum, lance)]
+    assert all(one == found[0] for one in found)

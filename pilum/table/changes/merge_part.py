@@ -162,7 +162,7 @@ class Merge:
             pairs, addresses = pairs.filter(bit_mask(kept)), addresses[kept]
             self.changed.append(addresses)
             values = self._values(pairs)
-            found = with_blobs(self.snapshot, addresses, values, self._from_source)
+            found = with_blobs(self.snapshot, addresses, values, self._new_columns)
             yield from map(alignment.batch, found)
 
     def _decided(self, pairs: pa.RecordBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -243,9 +243,10 @@ class Merge:
         return list(source) or self.keys[:1], list(target)
 
     @cached_property
-    def _from_source(self) -> frozenset[str]:
-        """Columns of updated rows that the source has."""
-        return frozenset(self.aligned.schema.names if self.clauses.values is None else ())
+    def _new_columns(self) -> frozenset[str]:
+        """Columns of updated rows that have new values, from the source or computed."""
+        values = self.clauses.values
+        return frozenset(self.aligned.schema.names if values is None else values)
 
     def _values(self, pairs: pa.RecordBatch) -> pa.RecordBatch:
         names = self.snapshot.schema.names

@@ -121,4 +121,4 @@ def _changed(
             values[name].evaluate(batch) if name in values else batch.column(name) for name in names
         ]
         changed = pa.RecordBatch.from_arrays(columns, names)
-        yield from map(alignment.batch, with_blobs(snapshot, addresses, changed))
+        yield from map(alignment.batch, with_blobs(snapshot, addresses, changed, values))
