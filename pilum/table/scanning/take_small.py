@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.blocks import integers
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
-from pilum.table.columns import ScanColumn, integers
+from pilum.table.columns import ScanColumn
 from pilum.table.scanning.files import FragmentReader
 from pilum.table.scanning.meta_columns import MetaColumns
 from pilum.table.scanning.windows import Pending, Window, joined_batch, read_ahead
