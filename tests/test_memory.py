@@ -93,7 +93,8 @@ ADD = """
 before = resident_mb()
 dataset = pilum.dataset(path)
 dataset.delete("_rowid >= 1000 and _rowid < 2500")
-dataset.add_columns({"copy": dataset.schema.names[0], "one": "1"})
+dataset.add_columns({"one": "1"})
+dataset.add_columns({"copy": dataset.schema.names[0], "two": "2"})
 print(resident_mb() - before)
 """
 

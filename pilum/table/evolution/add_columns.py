@@ -31,6 +31,7 @@ from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
+from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.evolution.evolution import with_new_columns
 from pilum.table.evolution.new_members import in_structs
 from pilum.table.fragment import Fragment
@@ -187,11 +188,9 @@ def with_values(
     if deletions is not None:
         if not fragment.num_rows:
             return fragment  # nobody will ask for values, and null may not be allowed
-        deleted = np.zeros(fragment.physical_rows, np.bool_)
-        deleted[deletions.offsets] = True
         # Before 2.1 not all nulls can be stored.
         nulls = version.has_mini_blocks
-        batches = _spread(batches, np.flatnonzero(~deleted), fragment.physical_rows, nulls)
+        batches = _spread(batches, deletions, fragment.physical_rows, nulls)
     options = WriteOptions(
         max_rows_per_file=fragment.physical_rows,
         max_bytes_per_file=_NO_LIMIT,
@@ -299,14 +298,14 @@ class _Feed:
 
 
 def _spread(
-    batches: Iterator[pa.RecordBatch], live: NDArray[np.int64], num_rows: int, nulls: bool
+    batches: Iterator[pa.RecordBatch], deletions: DeletionVector, num_rows: int, nulls: bool
 ) -> Iterator[pa.RecordBatch]:
     """Values of live rows as values of all physical rows."""
     start = first = 0
     for batch in batches:
-        rows = live[start : start + batch.num_rows]
+        rows = deletions.physical(np.arange(start, start + batch.num_rows))
         start += batch.num_rows
-        end = num_rows if start == len(live) else int(rows[-1]) + 1
+        end = num_rows if start == num_rows - len(deletions) else int(rows[-1]) + 1
         for low in range(first, end, _BATCH_ROWS):
             yield _placed(batch, rows, np.arange(low, min(low + _BATCH_ROWS, end)), nulls)
         first = end

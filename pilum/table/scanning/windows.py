@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 _WINDOW_BYTES = 32 * 1024 * 1024
+_LEAST_ROW_BYTES = 8
+"""Of its id, or of what is computed for it, where next to nothing is read."""
 _WINDOWS_AHEAD = 2
 _SMALL_WINDOWS_AHEAD = 32
 _TASK_BYTES = 512 * 1024
@@ -299,7 +301,7 @@ def rows_of_window(
         window_bytes: Size in memory that a window aims at; None for the usual one.
     """
     bytes_per_row = sum(field.bytes_per_row for field in fields)
-    wanted = int((window_bytes or _WINDOW_BYTES) / max(bytes_per_row, 1))
+    wanted = int((window_bytes or _WINDOW_BYTES) / max(bytes_per_row, _LEAST_ROW_BYTES))
     return max(wanted // batch_size, 1) * batch_size
 
 
