@@ -15,9 +15,10 @@ import pytest
 
 import pilum
 
-BOUND_MB = 350
-"""What reading or writing may take on top of the interpreter and its libraries, with two threads:
-three windows of 32 MiB, twice while they are decoded, and what the allocator keeps."""
+BOUNDS_MB = {"write": 300, "read": 300, "filter": 550, "add a column": 550}
+"""What may be taken on top of the interpreter and its libraries, with two threads. Reading: four
+windows of 32 MiB, more while they are decoded, and what the allocator keeps for a second. Filters
+read windows for themselves and for the result; new columns are a scan and a writer."""
 
 PREAMBLE = """
 import os
@@ -123,4 +124,4 @@ def test_memory_is_bounded(tmp_path: Path, kind: str) -> None:
         "filter": measured_mb(FILTER, kind, path),
         "add a column": measured_mb(ADD, kind, path),
     }
-    assert all(megabytes < BOUND_MB for megabytes in taken.values()), taken
+    assert all(taken[what] < bound for what, bound in BOUNDS_MB.items()), taken
