@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from bench.machine import summary
-from bench.spark.run import Answer, cells_of
+from bench.spark.run import BATCH_ROWS, Answer, cells_of
 
 __all__ = ["section"]
 
@@ -25,6 +25,9 @@ pilum is faster.
   from memory. No Python source is faster with rows.
 - **pilum sql**: the same question by `pilum.spark.sql`. Tasks aggregate, and few rows cross.
 
+The session is that of `pilum.spark.configure(spark, batch_rows={batch_rows:_})`: rows are written
+in batches of that many. Spark as it is bounds them by bytes, too, and takes its time to count them.
+
 Rows by key are found by `_rowaddr`, as an index gives it; Parquet has only a filter.
 
 Measured on {date}: {cores} cores ({processor}), {memory_gib} GiB, Python {python}, PySpark {spark}.
@@ -41,7 +44,9 @@ def section(rows: int, memory: str, answers: Sequence[Answer]) -> str:
     """
     date = datetime.now(UTC).date().isoformat()
     spark = version("pyspark")
-    text = _TEXT.format(rows=rows, memory=memory, date=date, spark=spark, **summary())
+    text = _TEXT.format(
+        rows=rows, memory=memory, batch_rows=BATCH_ROWS, date=date, spark=spark, **summary()
+    )
     head, lines = cells_of(answers)
     rule = ["---", *["--:"] * (len(head) - 1)]
     return "\n".join([text, *(f"| {' | '.join(line)} |" for line in (head, rule, *lines)), ""])

@@ -40,6 +40,7 @@ __all__ = [
 BARE = "bare source"
 SMALL_FILES = 200
 _KEYS = 100
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,15 @@ def _write(library: Library, spark: SparkSession, path: Path, scratch: Path) -> 
     return None
 
 
+def _write_by_default(library: Library, spark: SparkSession, path: Path, scratch: Path) -> Any:
+    unbounded = str(spark.conf.get(_BATCH_BYTES))
+    spark.conf.unset(_BATCH_BYTES)
+    try:
+        return _write(library, spark, path, scratch)
+    finally:
+        spark.conf.set(_BATCH_BYTES, unbounded)
+
+
 QUESTIONS: tuple[Question, ...] = (
     Question("full scan, a sum of each column", _query(TOTALS), by_sql=True, query_of_floor=TOTALS),
     Question("filtered scan", _query(_FEW_ROWS), by_sql=True),
@@ -225,6 +235,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("many small files, two columns", _query(_TWO_COLUMNS), by_sql=True, small_files=True),
     Question(f"{_KEYS} rows by key", _random_rows),
     Question("write", _write),
+    Question("write, batches bounded by bytes", _write_by_default),
 )
 
 

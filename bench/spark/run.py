@@ -32,10 +32,12 @@ from bench.spark.questions import (
 from bench.spark.session import session
 from pilum.spark.types import exchange_schema, to_spark
 
-__all__ = ["MEMORY", "Answer", "cells_of", "measure", "table_of"]
+__all__ = ["BATCH_ROWS", "MEMORY", "Answer", "cells_of", "measure", "table_of"]
 
 MEMORY = "2g"
 """Of Spark's JVM."""
+BATCH_ROWS = 10_000
+"""Rows of frames in a batch for Python, as many as by default, but whatever they take."""
 _FLOOR_PARTITIONS = "8"
 
 
@@ -67,7 +69,7 @@ def measure(rows: int, repeat: int, memory: str = MEMORY) -> Iterator[Answer]:
     """
     folder = Path(tempfile.mkdtemp(prefix="bench-spark-"))
     try:
-        with session(memory) as spark:
+        with session(memory, batch_rows=BATCH_ROWS) as spark:
             for library in STORED:
                 library.write(mixed(spark, rows), folder / library.name)
                 few = mixed(spark, max(rows // 10, SMALL_FILES), SMALL_FILES)

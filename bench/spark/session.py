@@ -15,13 +15,16 @@ __all__ = ["session"]
 
 @contextmanager
 def session(
-    memory: str, settings: Mapping[str, str] = MappingProxyType({})
+    memory: str,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    batch_rows: int | None = None,
 ) -> Iterator[SparkSession]:
     """A local session that is quiet and knows pilum.
 
     Args:
         memory: Of Spark's JVM.
         settings: More of them.
+        batch_rows: As of `pilum.spark.configure`.
     """
     builder = SparkSession.builder.master("local[*]").appName("bench")
     for key, value in {
@@ -34,7 +37,7 @@ def session(
     }.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    pilum.spark.configure(spark)
+    pilum.spark.configure(spark, batch_rows=batch_rows)
     try:
         yield spark
     finally:

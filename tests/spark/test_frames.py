@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,19 @@ from pilum.errors import (
     InvalidInputError,
     SchemaMismatchError,
 )
+
+_BATCHES = (
+    "spark.sql.execution.arrow.maxRecordsPerBatch",
+    "spark.sql.execution.arrow.maxBytesPerBatch",
+)
+
+
+@pytest.fixture
+def own_batches(spark: SparkSession) -> Iterator[None]:
+    """How batches are cut, for one test."""
+    yield
+    for key in _BATCHES:
+        spark.conf.unset(key)
 
 
 def test_read_takes_columns_a_filter_and_a_version(spark: SparkSession, uri: str) -> None:
@@ -85,6 +99,29 @@ def test_configure_switches_pushdown_on(spark: SparkSession) -> None:
     pilum.spark.configure(spark)
     assert spark.conf.get(PUSHDOWN) == "true"
     spark.conf.set(PUSHDOWN, str(before))
+
+
+def test_configure_bounds_batches_by_rows_alone(
+    spark: SparkSession, pushdown: None, own_batches: None
+) -> None:
+    def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"rows": [batch.num_rows for batch in batches]})
+
+    def cut() -> list[int]:
+        wide = spark.range(0, 100, 1, 1).selectExpr("repeat('x', 1000) AS text")
+        return [row.rows for row in wide.mapInArrow(sizes, "rows bigint").collect()]
+
+    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", "16k")
+    assert max(cut()) < 40
+    pilum.spark.configure(spark)
+    assert max(cut()) < 40
+    pilum.spark.configure(spark, batch_rows=40)
+    assert cut() == [40, 40, 20]
+
+
+def test_batches_have_at_least_a_row(spark: SparkSession, pushdown: None) -> None:
+    with pytest.raises(InvalidInputError, match="batch_rows: expected at least 1, found 0"):
+        pilum.spark.configure(spark, batch_rows=0)
 
 
 def test_paths_may_be_relative(
