@@ -39,6 +39,17 @@ def test_a_task_has_no_more_rows_than_wanted(snapshot: Snapshot) -> None:
     assert len(groups) == 4
 
 
+def test_a_task_has_more_rows_where_a_filter_leaves_few(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pilum.spark.partitions._TASK_ROWS", ROWS // 3)
+    monkeypatch.setattr("pilum.spark.partitions._TASK_FILTERED_ROWS", ROWS * 6 // 10)
+    assert len(partition_splits(snapshot, ("id",))) == 4
+    few = bind("id < 3", snapshot.described.arrow)
+    assert len(partition_splits(snapshot, ("id",), few)) == 2
+    assert len(partition_splits(snapshot, ("id",), few, max_rows=ROWS // 3)) == 4
+
+
 def test_only_wanted_columns_count(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pilum.spark.partitions._TASK_MEMORY_BYTES", ROWS * 8)
     narrow = partition_splits(snapshot, ("id",))
