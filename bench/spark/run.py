@@ -39,6 +39,8 @@ MEMORY = "2g"
 BATCH_ROWS = 10_000
 """Rows of frames in a batch for Python, as many as by default, but whatever they take."""
 _FLOOR_PARTITIONS = "8"
+# As many as in ours.
+_FLOOR_BATCH_ROWS = 20_000
 
 
 _RATIOS = (("parquet", "pilum"), ("parquet", "pilum sql"), (BARE, "pilum"))
@@ -126,7 +128,7 @@ def _prepared(spark: SparkSession, folder: Path, query: Query) -> Path:
     frame = pilum.spark.read(spark, str(folder / "pilum"), columns=query.columns)
     schema = exchange_schema(frame.schema)
     with pa.ipc.new_file(path, schema) as writer:
-        for batch in table.to_batches(columns=schema.names, batch_size=10_000):
+        for batch in table.to_batches(columns=schema.names, batch_size=_FLOOR_BATCH_ROWS):
             writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
     return path
 

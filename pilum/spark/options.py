@@ -53,7 +53,7 @@ class Options:
         as_of: Reading: the latest version at this time (aware).
         columns: Reading: names of columns or dotted paths, in the wanted order.
         filter: Reading: a SQL condition, evaluated by the scan whatever Spark pushes.
-        batch_size: Reading: rows per batch; by default about 10,000, fewer if they are wide.
+        batch_size: Reading: rows per batch; by default about 20,000, fewer if they are wide.
         batch_bytes: Reading: a batch is cut where it is larger.
         blobs: Reading: what columns of blobs give, "descriptors" or "payloads".
         memory_limit: Reading and writing: about how many bytes of data a task may hold.

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "check_schema"]
 
 # Batches of about so many rows pass the pipe to the JVM fastest.
-_BATCH_ROWS = 10_000
+_BATCH_ROWS = 20_000
 
 
 class PilumDataSource(DataSource):
