@@ -33,9 +33,10 @@ LATEST = -1
 _TRUTH = {"true": True, "false": False}
 # Batches of some such size pass the pipe to the JVM fastest.
 DEFAULT_BATCH_BYTES = 16 << 20
-# Measured: what a task has beside its rows, and how often it has these: read ahead, decoded, sent.
-_FIXED_BYTES = 96 << 20
-_MEMORY_SHARES = 3
+# Measured: what a task has beside its rows, and how often it has these: read ahead, decoded, sent,
+# and given back but not yet to the system.
+_FIXED_BYTES = 128 << 20
+_MEMORY_SHARES = 7
 _LEAST_WINDOW = 1 << 20
 _OF_THE_STORE = "storage."
 # Spark adds these when a table of its catalog is created, and the last one to streams.
