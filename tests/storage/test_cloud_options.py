@@ -253,7 +253,7 @@ def test_a_process_that_was_forked_off_is_told_so() -> None:
             try:
                 open_store("s3://bucket/t", {"region": "r"}).read("x")
             except ValueError as error:
-                print(error)
+                print(error, flush=True)
             os._exit(0)
         os.wait()
     """
