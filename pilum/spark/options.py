@@ -34,9 +34,9 @@ _TRUTH = {"true": True, "false": False}
 # Batches of some such size pass the pipe to the JVM fastest.
 DEFAULT_BATCH_BYTES = 16 << 20
 # Measured: what a task has beside its rows, and how often it has these: read ahead, decoded, sent,
-# and given back but not yet to the system.
+# and given back, which the allocator keeps for a second.
 _FIXED_BYTES = 128 << 20
-_MEMORY_SHARES = 7
+_MEMORY_SHARES = 12
 _LEAST_WINDOW = 1 << 20
 _OF_THE_STORE = "storage."
 # Spark adds these when a table of its catalog is created, and the last one to streams.
