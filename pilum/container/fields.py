@@ -83,11 +83,6 @@ class LeafSegment(Segment):
         return joint or _leaf_plan(leaf, number, self.rows)
 
     @property
-    def is_in_memory(self) -> bool:
-        """Whether its files are small ones that were read as a whole."""
-        return all(leaf.reader.data is not None for leaf in self.field.leaves.values())
-
-    @property
     def likeness(self) -> Hashable | None:
         """The field, and how its pages are stored, if they are all in memory."""
         kinds = []

@@ -108,11 +108,6 @@ class Segment(ABC):
         """
 
     @property
-    def is_in_memory(self) -> bool:
-        """Whether reading it needs no request."""
-        return False
-
-    @property
     def likeness(self) -> Hashable | None:
         """What segments have in common that `read_as_one` can read; None if this is none of them.
 

@@ -48,8 +48,8 @@ _TASK_BYTES = 512 * 1024
 _BYTES_AHEAD = 2 * _TASK_BYTES
 _REMOTE_BYTES_AHEAD = 64 * 1024 * 1024
 """What a network brings while one request waits."""
-_THREAD_BYTES = 16 * 1024
-"""Threads would only wait for each other where segments in memory are on average smaller."""
+_THREAD_BYTES = 32 * 1024
+"""Threads would only wait for each other where segments are on average smaller."""
 _TINY_VALUES = 1024
 _TINY_VALUE_BYTES = 64
 _FEW = 0.05
@@ -134,8 +134,7 @@ class _Task:
     @property
     def is_for_threads(self) -> bool:
         """Whether there is more to read or decode than one step of Python after the other."""
-        is_much = self.size_bytes >= len(self.segments) * _THREAD_BYTES
-        return is_much or not all(segment.is_in_memory for segment, _ in self.segments)
+        return self._is_remote or self.size_bytes >= len(self.segments) * _THREAD_BYTES
 
     def start(self) -> Future[list[pa.Array]]:
         """Hands it out, unless it is; no segment may follow."""
