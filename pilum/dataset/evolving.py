@@ -56,7 +56,7 @@ class Evolving(DatasetBase):
             InvalidInputError: If no column would be left, or for anything but a list of names.
         """
         schema = without(self._snapshot.schema, _names(columns))
-        self._evolve(Project(schema, preserves_nullability=True))
+        self._evolve(Project(schema, preserves_nullability=True, keeps_metadata=True))
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Gives columns other names, types or nullability; moves this dataset to the new version.
@@ -100,7 +100,9 @@ class Evolving(DatasetBase):
             return
         for path in tightened:
             _require_no_nulls(self._snapshot, path)
-        self._evolve(Project(wanted.schema, preserves_nullability=not tightened))
+        self._evolve(
+            Project(wanted.schema, preserves_nullability=not tightened, keeps_metadata=True)
+        )
 
     def add_columns(
         self,

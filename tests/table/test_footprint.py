@@ -2,6 +2,8 @@
 
 Every cell that has no note was provoked with the reference, release 14.0.2; see
 docs/format/table.md, "Conflicts".
+Ours alone: a clone creates a table, so that an overwrite that found none has to look again; and a
+projection takes over what others said of the fields that it leaves, which the reference loses.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from pyroaring import BitMap
 from pilum.format.pb import transaction_pb2
 from pilum.format.pb.table_pb2 import DataFile as MessageFile
 from pilum.format.pb.table_pb2 import DataFragment, IndexMetadata
-from pilum.format.schema import FieldId, Schema
+from pilum.format.schema import Field, FieldId, Schema
 from pilum.table.commits.footprint import Verdict, verdict
 from pilum.table.commits.transaction import OPERATIONS, Committed
 from pilum.table.fragment import DataFile, Fragment, FragmentId
@@ -130,9 +132,9 @@ update, elsewhere                          .     .     .     .     .     R     R
 update, with keys                          .     .     .     .     .     R     R     .     .
 update_config                              .     .     .     .     .     .     .     .     .
 update_config, of the schema               .     .     .     .     .     R     .     .     I
-update_config, of a field                  .     .     .     .     .     R     .     .     I
+update_config, of a field                  .     .     .     .     .     R     .     m     I
 update_config, of the schema, old form     .     .     .     .     .     R     .     .     I
-update_config, of a field, old form        .     .     .     .     .     R     .     .     I
+update_config, of a field, old form        .     .     .     .     .     R     .     m     I
 update_config, of another field            .     .     .     .     .     R     .     .     I
 update_config, of a note                   .     .     .     .     .     .     .     .     .
 update_config, same key                    .     .     .     .     I     .     .     .     .
@@ -143,7 +145,7 @@ data_replacement                           .     R     R     .     .     R     R
 data_replacement, elsewhere                .     .     .     .     .     R     R     .     .
 data_overlay                               .     .     .     .     .     R     R     .     .
 update_mem_wal_state                       I     I     I     I     I     I     I     I     I
-clone                                      .     .     .     .     .     .     .     .     .
+clone                                      .     .     .     R     R     .     .     .     .
 update_bases                               .     .     .     .     .     .     .     .     .
 """
 
@@ -357,7 +359,7 @@ clone                                      .     .
 update_bases                               .     .
 """
 
-# "must" is a projection after which a column must not have nulls, "drop" any other.
+# "must" is a projection after which a column must not have nulls, "drop" any other, with field 0.
 MINE: dict[str, Operation] = {
     "add": Append(()),
     "rows": Delete((Fragment(FragmentId(0), (), 9),)),
@@ -366,7 +368,7 @@ MINE: dict[str, Operation] = {
     "key": Overwrite(Schema(()), (), {"key": "value"}),
     "merge": Merge(Schema(()), ()),
     "must": Project(Schema(())),
-    "drop": Project(Schema(()), preserves_nullability=True),
+    "drop": Project(Schema((Field("a", FieldId(0), "int64"),)), preserves_nullability=True),
     "back": Restore(1),
 }
 CONFIG: dict[str, Operation] = {

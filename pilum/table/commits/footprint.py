@@ -11,7 +11,7 @@ the thing itself:
     Update        i       f       f,i      F        F         I         I       R       n       .
     Overwrite     .       .       .        .        .         R         .       .       .       k
     Merge         R       R       R        R        R         I         I       R       I       s
-    Project       n       .       n        .        n         I         I       R       R       .
+    Project       n       .       n        .        n         I         I       R       R       m
     Restore       .       .       .        .        .         .         .       .       .       t
     Config        .       .       .        .        .         t         t       s       .       c
 
@@ -23,6 +23,8 @@ the thing itself:
     k  I if both are about one key of the config, which one of them sets
     t  I if the Config is about metadata of the schema or of fields; after an overwrite also as k
     s  R if the Config is about metadata of the schema or of fields
+    m  if the Config is about metadata of fields that are left, A takes these over where it changes
+       none itself; else R
     c  as k; I if both are about one key of the table's metadata, one field, or the schema
 
 After a change of the write-ahead log all but a Config are I. After an overlay, a merge and a
@@ -96,6 +98,7 @@ class Kind(Enum):
     SCHEMA = "the columns"
     PROJECTION = "the columns that are left"
     DESCRIPTIONS = "what the columns are said to be"
+    FIELD_DESCRIPTION = "what is said of field"
     BASE_PATH = "a base path"
     NEW_INDEX = "the index"
     REMOVED_INDEX = "the removed index"
@@ -129,6 +132,7 @@ _VERDICTS = {
     Kind.SCHEMA: Verdict.RETRYABLE,
     Kind.PROJECTION: Verdict.INCOMPATIBLE,
     Kind.DESCRIPTIONS: Verdict.RETRYABLE,
+    Kind.FIELD_DESCRIPTION: Verdict.MERGEABLE,
     Kind.BASE_PATH: Verdict.INCOMPATIBLE,
     Kind.NEW_INDEX: Verdict.RETRYABLE,
     Kind.REMOVED_INDEX: Verdict.RETRYABLE,

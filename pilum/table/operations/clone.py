@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
-from pilum.table.commits.footprint import Footprint
+from pilum.table.commits.footprint import Footprint, Kind
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 
@@ -54,8 +54,8 @@ class Clone(Operation):
         )
 
     def footprint(self) -> Footprint:
-        """Nothing: there was nothing before."""
-        return Footprint()
+        """It creates a table, so that no other operation can do that any more."""
+        return Footprint.of(changes=(Kind.REPLACEMENT,))
 
     def apply(self, manifest: Manifest) -> Manifest:
         """Refused: a clone begins a table and changes none.

@@ -10,13 +10,15 @@ them, the first file stays: there are readers that refuse fragments without file
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Field, Schema
+from pilum.storage.base import Store
 from pilum.table.changes.keys import require_sound_keys
-from pilum.table.commits.footprint import Footprint, Kind
+from pilum.table.commits.footprint import Footprint, Kind, Resource
 from pilum.table.manifest import Manifest
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import with_needed_files
@@ -32,11 +34,14 @@ class Project(Operation):
     Attributes:
         schema: The columns that are left, with the ids that they have.
         preserves_nullability: Whether no column asks for values that could be null before.
+        keeps_metadata: Whether the metadata of the fields are only carried along, so that newer
+            ones take their place; not part of the transaction.
     """
 
     arm = "project"
     schema: Schema
     preserves_nullability: bool = False
+    keeps_metadata: bool = field(default=False, compare=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Project) -> Project:
@@ -53,10 +58,13 @@ class Project(Operation):
         """The columns must be those that it knows; new rows only matter if they may lack values."""
         values = () if self.preserves_nullability else (Kind.WRITTEN_VALUES,)
         required = () if self.preserves_nullability else (Kind.REQUIRED_COLUMNS,)
-        return Footprint.of(
+        plain = Footprint.of(
             relies_on=(Kind.HISTORY, Kind.MEMTABLES, Kind.SCHEMA, *values),
             changes=(Kind.SCHEMA, Kind.PROJECTION, *required),
         )
+        ids = (str(found.id) for found in self.schema.walk())
+        described = frozenset(Resource(Kind.FIELD_DESCRIPTION, number) for number in ids)
+        return Footprint(plain.relies_on | described, plain.changes)
 
     def apply(self, manifest: Manifest) -> Manifest:
         """The manifest with the other schema, without files and indices that nobody needs.
@@ -68,9 +76,9 @@ class Project(Operation):
         if not self.schema.fields:
             raise InvalidInputError("a table needs at least one column")
         require_sound_keys(self.schema)
-        for field in self.schema.walk():
-            _require_same_type(field, manifest.schema.find(field.id))
-        fields = tuple(_with_dictionaries(field, manifest.schema) for field in self.schema.fields)
+        for found in self.schema.walk():
+            _require_same_type(found, manifest.schema.find(found.id))
+        fields = tuple(_with_dictionaries(found, manifest.schema) for found in self.schema.fields)
         schema = Schema(fields, manifest.schema.metadata)
         ids = {field.id for field in schema.walk()}
         fragments = tuple(with_needed_files(one, ids) for one in manifest.fragments)
@@ -80,6 +88,18 @@ class Project(Operation):
             fragments=fragments,
             index_section=retained_indices(manifest.index_section, schema, fragments),
         )
+
+    def rebase(self, store: Store, manifest: Manifest) -> Self | None:
+        """The same columns with the metadata that fields have now.
+
+        Returns:
+            None if the metadata may be a part of the change.
+        """
+        del store
+        if not self.keeps_metadata:
+            return None
+        fields = tuple(_with_metadata(found, manifest.schema) for found in self.schema.fields)
+        return replace(self, schema=Schema(fields, self.schema.metadata))
 
 
 def _require_same_type(field: Field, known: Field | None) -> None:
@@ -97,3 +117,10 @@ def _with_dictionaries(field: Field, schema: Schema) -> Field:
     known = schema.find(field.id)
     children = tuple(_with_dictionaries(child, schema) for child in field.children)
     return replace(field, children=children, dictionary=known.dictionary if known else None)
+
+
+def _with_metadata(field: Field, schema: Schema) -> Field:
+    """The field with the metadata that it has in a schema."""
+    known = schema.find(field.id)
+    children = tuple(_with_metadata(child, schema) for child in field.children)
+    return replace(field, children=children, metadata=(known or field).metadata)

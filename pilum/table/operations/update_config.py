@@ -145,6 +145,7 @@ class UpdateConfig(Operation):
             | _resources(Kind.REMOVED_CONFIG_KEY, set_keys),
             columns.changes
             | own
+            | _resources(Kind.FIELD_DESCRIPTION, map(str, self.fields))
             | _resources(Kind.CONFIG_KEY, set_keys)
             | _resources(Kind.REMOVED_CONFIG_KEY, config.keys() - set_keys),
         )
