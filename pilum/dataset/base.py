@@ -27,7 +27,7 @@ from pilum.table.scanning.json_columns import given_schema
 from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["DatasetBase", "Location", "options_of", "store_of"]
+__all__ = ["DatasetBase", "Location", "options_of", "pinned_by", "store_of"]
 
 Location = str | os.PathLike[str]
 
@@ -215,6 +215,16 @@ def store_of(
         commit_lock=commit_lock,
         commit_handler=uri.given_handler if is_same else commit_handler,
     )
+
+
+def pinned_by(uri: Location | DatasetBase, store: Store) -> Snapshot | None:
+    """The version that a write to a dataset continues; None for a location, which names no version.
+
+    Args:
+        uri: What was given.
+        store: What `store_of` made of it.
+    """
+    return replace(uri.snapshot, store=store) if isinstance(uri, DatasetBase) else None
 
 
 def options_of(

@@ -21,14 +21,9 @@ from pilum.dataset.compaction_tasks import (
     CompactionTask,
     RewriteResult,
 )
-from pilum.errors import (
-    CommitConflictError,
-    CommitError,
-    InvalidInputError,
-    UnsupportedFeatureError,
-    UnsupportedFormatError,
-)
+from pilum.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
 from pilum.progress import progress
+from pilum.table.commits.commit import NOT_COMMITTED
 from pilum.table.manifest import Manifest
 from pilum.table.snapshot import Snapshot
 from pilum.table.upkeep.compaction import commit_moves, discard_moves, rewrite_all
@@ -126,7 +121,7 @@ def commit_what_fits(
         try:
             _publish(dataset, version, left, plan.options)
             break
-        except (CommitError, InvalidInputError, UnsupportedFormatError) as error:
+        except NOT_COMMITTED as error:
             store = dataset.snapshot.store
             latest = Snapshot.latest(store, dataset.snapshot.session).manifest
             fitting = [move for move in left if _is_current(move, latest)]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location, store_of
+from pilum.dataset.base import DatasetBase, Location, pinned_by, store_of
 from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.fragment_columns import FragmentColumns
 from pilum.dataset.fragment_files import FragmentFiles, FragmentSession
@@ -375,6 +375,6 @@ def write_fragments(
     )
     store = store_of(dataset_uri, storage_options)
     with left_to_commit():  # a block of its own: durable before anybody hears of it
-        written = write_transaction(store, data, schema, wanted)
+        written = write_transaction(store, data, schema, wanted, pinned_by(dataset_uri, store))
     transaction = Transaction.from_table(written)
     return transaction if return_transaction else transaction.fragments

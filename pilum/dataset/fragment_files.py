@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location, store_of
+from pilum.dataset.base import DatasetBase, Location, pinned_by, store_of
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.options import Columns, require_count
 from pilum.dataset.transactions import WriteRequest, write_transaction
@@ -85,7 +85,9 @@ class FragmentFiles:
         layout = FileOptions(max_rows_per_group=max_rows_per_group or 1024)
         wanted = WriteRequest(mode, _NO_LIMIT, _NO_LIMIT, data_storage_version, layout=layout)
         store = store_of(dataset_uri, storage_options)
-        made = _new_fragments(write_transaction(store, data, schema, wanted).operation)
+        pinned = pinned_by(dataset_uri, store)
+        written = write_transaction(store, data, schema, wanted, pinned)
+        made = _new_fragments(written.operation)
         if len(made) != 1:
             raise InvalidInputError("a fragment has at least one row")
         number = 0 if fragment_id is None else require_count("fragment_id", fragment_id)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location, options_of, store_of
+from pilum.dataset.base import DatasetBase, Location, options_of, pinned_by, store_of
 from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.blobs import Blobs
 from pilum.dataset.branches import Branching
@@ -302,7 +302,7 @@ def write_dataset(
     if snapshot is None:
         scheme = NamingScheme.V2 if enable_v2_manifest_paths else NamingScheme.V1
         with left_to_commit():
-            written = write_transaction(store, data_obj, schema, wanted)
+            written = write_transaction(store, data_obj, schema, wanted, pinned_by(uri, store))
             snapshot = publish(store, written, scheme=scheme)
     if session is not None:
         snapshot = replace(snapshot, session=session)

@@ -19,17 +19,15 @@ from pilum.container.options import FileOptions
 from pilum.dataset.base_paths import BaseRequest
 from pilum.dataset.inputs import to_reader
 from pilum.errors import (
-    CommitError,
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
     InvalidInputError,
     PilumError,
-    UnsupportedFormatError,
 )
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.commits.commit import commit
+from pilum.table.commits.commit import NOT_COMMITTED, commit
 from pilum.table.commits.jobs import JOB_PROPERTY, Job, JobKey
 from pilum.table.commits.landed import find_job
 from pilum.table.commits.transaction import Transaction
@@ -40,7 +38,7 @@ from pilum.table.names import NamingScheme
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.merge import Merge, appended_to
-from pilum.table.operations.overwrite import Overwrite
+from pilum.table.operations.overwrite import IfCreated, Overwrite
 from pilum.table.places import data_file_place, with_bases
 from pilum.table.snapshot import Snapshot
 from pilum.table.versions import latest_manifest
@@ -156,7 +154,11 @@ def properties_of(
 
 
 def write_transaction(
-    store: Store, data: Any, schema: pa.Schema | None, request: WriteRequest
+    store: Store,
+    data: Any,
+    schema: pa.Schema | None,
+    request: WriteRequest,
+    pinned: Snapshot | None = None,
 ) -> Transaction:
     """Writes the data files and says what is to be committed. The table does not change.
 
@@ -165,6 +167,7 @@ def write_transaction(
         data: See `pilum.dataset.inputs.to_reader`.
         schema: What the data is brought to.
         request: How.
+        pinned: The version that the write continues; None for the newest.
 
     Raises:
         DatasetAlreadyExistsError: If mode is "create" and there is a table.
@@ -172,7 +175,7 @@ def write_transaction(
         InvalidInputError: For any other argument that makes no sense.
         UnsupportedFormatError: If the table has a file version that is not written.
     """
-    snapshot = _existing(store, request.mode)
+    snapshot = _existing(store, request.mode, pinned)
     bases = request.bases.known(snapshot)
     reader = to_reader(data, schema)
     version = _file_version(snapshot, request, reader.schema)
@@ -191,7 +194,7 @@ def write_transaction(
     table_schema = (
         _schema_to_append_to(snapshot, reader.schema, request)
         if snapshot and appends
-        else new_schema(reader.schema, snapshot.manifest.first_new_field_id if snapshot else 0)
+        else new_schema(reader.schema, _first_field_id(snapshot) if snapshot else 0)
     )
     require_storable(table_schema, version, has_sidecars=True)
     alignment = align(reader.schema, table_schema)
@@ -209,6 +212,7 @@ def write_transaction(
             empty_format=str(version),
             stable_row_ids=request.stable_row_ids,
             bases=bases if snapshot is None else (),
+            if_created=IfCreated.REPLACE if snapshot else IfCreated(request.mode),
         )
     )
     read_version = snapshot.manifest.version if snapshot else 0
@@ -228,7 +232,7 @@ def _schema_to_append_to(snapshot: Snapshot, incoming: pa.Schema, request: Write
 def _append(snapshot: Snapshot, schema: Schema, fragments: tuple[Fragment, ...]) -> Operation:
     """More rows, together with more columns if there are some."""
     if schema == snapshot.schema:
-        return Append(fragments)
+        return Append(fragments, schema)
     return Merge(
         schema,
         appended_to(snapshot.manifest, fragments),
@@ -255,7 +259,7 @@ def publish(
     """
     try:
         manifest = commit(store, transaction, attempts=attempts, scheme=scheme)
-    except (CommitError, InvalidInputError, UnsupportedFormatError):
+    except NOT_COMMITTED:
         _discard(store, transaction)
         raise
     if transaction.uuid not in manifest.transaction_file:  # the job was in already
@@ -271,11 +275,11 @@ def snapshot_of_job(store: Store, idempotency_key: JobKey | None) -> Snapshot | 
     return None if manifest is None else Snapshot(store, manifest)
 
 
-def _existing(store: Store, mode: str) -> Snapshot | None:
+def _existing(store: Store, mode: str, pinned: Snapshot | None) -> Snapshot | None:
     if mode not in _MODES:
         raise InvalidInputError(f"mode: expected one of {', '.join(_MODES)}, found {mode!r}")
     try:
-        snapshot = Snapshot.latest(store)
+        snapshot = pinned or Snapshot.latest(store)
     except DatasetNotFoundError:
         return None
     if mode == "create":
@@ -286,6 +290,13 @@ def _existing(store: Store, mode: str) -> Snapshot | None:
     manifest = snapshot.manifest
     manifest.require_continuable(f"{store.uri}, version {manifest.version}")
     return snapshot
+
+
+def _first_field_id(snapshot: Snapshot) -> int:
+    """Where an overwrite begins to number columns: others may have used more ids since."""
+    if snapshot.manifest.max_allocated_field_id is None:
+        return 0
+    return Snapshot.latest(snapshot.store).manifest.first_new_field_id
 
 
 def _file_version(

@@ -98,7 +98,8 @@ class Writing(DatasetBase):
         snapshot = snapshot_of_job(store, idempotency_key)
         if snapshot is None:
             with left_to_commit():
-                snapshot = publish(store, write_transaction(store, data, None, wanted))
+                written = write_transaction(store, data, None, wanted, self._snapshot)
+                snapshot = publish(store, written)
         self.advance(snapshot)
 
     @classmethod

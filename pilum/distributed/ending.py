@@ -44,6 +44,7 @@ def commit_parts(
 
     Raises:
         CommitConflictError: If another commit made the job meaningless.
+        DatasetAlreadyExistsError: If the job was to create the table and another one did.
         CommitContentionError: If others were faster every time.
     """
     store = open_table(job.uri, job.storage_options)
@@ -76,9 +77,10 @@ def _operation(store: Store, job: WriteJob, fragments: tuple[Fragment, ...]) -> 
             fragments,
             empty_format=str(job.options.version),
             stable_row_ids=job.stable_row_ids,
+            if_created=job.if_created,
         )
     if job.read_schema is None:
-        return Append(fragments)
+        return Append(fragments, job.schema)
     return Merge(
         job.schema,
         appended_to(Snapshot.at(store, job.read_version).manifest, fragments),

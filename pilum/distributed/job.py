@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from pilum.format.schema import Schema
+from pilum.table.operations.overwrite import IfCreated
 from pilum.table.writing.write import WriteOptions
 
 __all__ = ["Mode", "PartMessage", "WriteJob"]
@@ -29,6 +30,7 @@ class WriteJob:
         storage_options: Settings of the store.
         read_schema: Columns that the table has now, if an append brings more; else None.
         stable_row_ids: Whether rows of a table that this creates keep their ids when they move.
+        if_created: What becomes of the rows if there was no table and another writer creates it.
     """
 
     uri: str
@@ -40,6 +42,7 @@ class WriteJob:
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     read_schema: Schema | None = None
     stable_row_ids: bool = False
+    if_created: IfCreated = IfCreated.REPLACE
 
 
 @dataclass(frozen=True, slots=True)

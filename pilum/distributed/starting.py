@@ -18,6 +18,7 @@ from pilum.table.evolution.add_columns import require_not_legacy
 from pilum.table.evolution.evolution import with_missing_columns
 from pilum.table.manifest import Manifest
 from pilum.table.open import open_table
+from pilum.table.operations.overwrite import IfCreated
 from pilum.table.snapshot import Snapshot
 from pilum.table.writing.align import new_schema
 from pilum.table.writing.blob_inputs import schema_with_blobs_v2
@@ -66,7 +67,8 @@ def start_job(
     try:
         latest = Snapshot.latest(store)
     except DatasetNotFoundError:
-        return draft.new("create", schema, version, stable_row_ids=stable_row_ids)
+        job = draft.new("create", schema, version, stable_row_ids=stable_row_ids)
+        return replace(job, if_created=IfCreated(mode))
     if mode == "create":
         raise DatasetAlreadyExistsError(
             f"{store.uri}: there is a table already; use mode append or overwrite"

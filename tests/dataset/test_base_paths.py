@@ -119,6 +119,7 @@ def test_bases_are_added(tmp_path: Path) -> None:
     stale = dataset.checkout_version(1)
     stale.add_bases([DatasetBasePath(str(tmp_path / "x"), "x")])
     assert {number: base.name for number, base in stale.base_paths().items()} == {1: "root", 2: "x"}
+    dataset.checkout_latest()
     dataset.insert({"a": [2]}, target_bases=["x"])
     assert base_ids(dataset) == [None, 2]
     dataset.checkout_version(1).restore()

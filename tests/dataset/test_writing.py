@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,12 @@ import pyarrow as pa
 import pytest
 
 import pilum
+from pilum.dataset import AutoCleanupConfig
 from pilum.errors import (
+    CommitConflictError,
     DatasetAlreadyExistsError,
     InvalidInputError,
+    PilumError,
     SchemaMismatchError,
     UnsupportedFormatError,
     UnsupportedTypeError,
@@ -48,6 +51,72 @@ def test_a_dataset_is_a_destination_too(tmp_path: Path) -> None:
     assert first.version == 1
     first.insert(TABLE)
     assert (first.version, first.count_rows()) == (3, 9)
+
+
+def while_writing(other: Callable[[], object]) -> pa.RecordBatchReader:
+    """Rows of `TABLE`, during which somebody else does something."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from TABLE.slice(0, 1).to_batches()
+        other()
+        yield from TABLE.slice(1).to_batches()
+
+    return pa.RecordBatchReader.from_batches(TABLE.schema, batches())
+
+
+def test_who_loses_the_race_to_create_a_table_appends(tmp_path: Path) -> None:
+    """The reference's overwrite takes the rows of the winner away."""
+    path = tmp_path / "t"
+    other = pa.table({"a": [7, 8], "s": ["u", "v"]})
+
+    def create() -> None:
+        settings: AutoCleanupConfig = {"interval": 9, "older_than_seconds": 60}
+        pilum.write_dataset(other, path, mode="append", auto_cleanup_options=settings)
+        pilum.dataset(path).delete("a = 7")
+
+    settings: AutoCleanupConfig = {"interval": 5, "older_than_seconds": 60}
+    rows = while_writing(create)
+    found = pilum.write_dataset(rows, path, mode="append", auto_cleanup_options=settings)
+    assert found.version == 3
+    assert found.to_table().equals(pa.concat_tables([other.slice(1), TABLE]))
+    assert found.config()["lance.auto_cleanup.interval"] == "9"
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"),
+    [
+        ("create", DatasetAlreadyExistsError),
+        ("overwrite", CommitConflictError),
+        ("append", CommitConflictError),
+    ],
+)
+def test_who_loses_the_race_to_create_a_table_takes_nothing_away(
+    tmp_path: Path, mode: str, error: type[PilumError]
+) -> None:
+    """An append of other columns has to look again, like an overwrite; all can be repeated."""
+    path, other = tmp_path / "t", pa.table({"s": ["u"], "a": [7]})
+    before: set[str] = set()
+
+    def create() -> None:
+        pilum.write_dataset(other, path)
+        before.update(files(path / "_versions") | files(path / "_transactions"))
+
+    with pytest.raises(error, match=r"another writer has created the table|do it again"):
+        pilum.write_dataset(while_writing(create), path, mode=mode)
+    assert files(path / "_versions") | files(path / "_transactions") == before
+    assert len(files(path / "data")) == 1
+    assert pilum.dataset(path).to_table().equals(other)
+    if mode != "create":
+        pilum.write_dataset(TABLE, path, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+def test_a_clone_that_came_first_is_not_replaced(tmp_path: Path, mode: str) -> None:
+    source = pilum.write_dataset(pa.table({"s": ["u"]}), tmp_path / "source")
+    clone = while_writing(lambda: source.shallow_clone(tmp_path / "t", 1))
+    with pytest.raises((DatasetAlreadyExistsError, CommitConflictError)):
+        pilum.write_dataset(clone, tmp_path / "t", mode=mode)
+    assert pilum.dataset(tmp_path / "t").to_table().equals(source.to_table())
 
 
 def test_columns_of_an_append_come_in_any_order_and_may_be_missing(tmp_path: Path) -> None:

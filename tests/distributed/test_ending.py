@@ -12,9 +12,7 @@ from pilum.distributed import (
     start_job,
     write_part,
 )
-from pilum.errors import (
-    CommitConflictError,
-)
+from pilum.errors import CommitConflictError, DatasetAlreadyExistsError, PilumError
 
 
 def test_parts_are_committed_in_the_order_of_their_partitions(uri: str) -> None:
@@ -73,14 +71,37 @@ def test_nothing_appended_is_no_version_but_nothing_created_is_a_table(uri: str)
     assert latest(uri).schema.arrow.names == ["id", "text"]
 
 
-def test_two_jobs_cannot_both_create_a_table(uri: str) -> None:
+def test_of_two_jobs_that_find_no_table_the_second_appends(uri: str) -> None:
     jobs = [start_job(uri, SCHEMA, "append") for _ in range(2)]
     messages = [write_part(job, rows(number), partition=0) for number, job in enumerate(jobs)]
     assert commit_parts(jobs[0], messages[:1]) == 1
-    with pytest.raises(CommitConflictError):
+    assert commit_parts(jobs[1], messages[1:]) == 2
+    assert commit_parts(jobs[1], messages[1:]) == 2
+    assert read(uri) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"),
+    [("create", DatasetAlreadyExistsError), ("overwrite", CommitConflictError)],
+)
+def test_two_jobs_cannot_both_create_a_table(uri: str, mode: Mode, error: type[PilumError]) -> None:
+    jobs = [start_job(uri, SCHEMA, mode) for _ in range(2)]
+    messages = [write_part(job, rows(number), partition=0) for number, job in enumerate(jobs)]
+    assert commit_parts(jobs[0], messages[:1]) == 1
+    with pytest.raises(error):
         commit_parts(jobs[1], messages[1:])
     assert abort_parts(jobs[1]) == 1
     assert read(uri) == [0]
+
+
+def test_a_job_does_not_append_to_a_table_of_other_columns_that_came_first(uri: str) -> None:
+    job = start_job(uri, SCHEMA, "append")
+    message = write_part(job, rows(0), partition=0)
+    pilum.write_dataset({"text": ["x"], "id": [1]}, uri)
+    with pytest.raises(CommitConflictError, match="has created the table meanwhile") as found:
+        commit_parts(job, [message])
+    assert found.value.retryable
+    assert abort_parts(job) == 1
 
 
 def test_files_of_lost_attempts_go_with_the_commit(uri: str) -> None:

@@ -24,6 +24,14 @@ for number in range(commits):
     rows = pa.table({"writer": [writer] * 3, "number": [number] * 3, "row": [0, 1, 2]})
     pilum.write_dataset(rows, path, mode="append")
 """
+FIRST = """
+import sys
+import pyarrow as pa
+import pilum
+
+sys.stdin.readline()
+pilum.write_dataset({"writer": [int(sys.argv[2])]}, sys.argv[1], mode="append")
+"""
 THEIRS = OURS.replace("pilum", "lance")
 COMMITS = 50
 THEIR_COMMITS = 8
@@ -92,3 +100,18 @@ except PilumError as error:
     assert pilum.dataset(path).version == 1
     assert pilum.dataset(path).to_table().to_pydict() == {"writer": [winner]}
     assert len(list((path / "data").iterdir())) == 1
+
+
+@pytest.mark.checklist("S2.8")
+def test_no_first_append_is_lost(tmp_path: Path) -> None:
+    """All begin before there is a table, so that most find it made when they commit."""
+    path = str(tmp_path / "t")
+    writers = [start_python(FIRST, path, number) for number in range(4)]
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0, 0]
+    for dataset in (pilum.dataset(path), lance.dataset(path)):
+        assert dataset.version == 4
+        assert sorted(dataset.to_table()["writer"].to_pylist()) == [0, 1, 2, 3]

@@ -79,6 +79,7 @@ def test_the_dataset_takes_the_lock_for_all_that_it_commits(tmp_path: Path) -> N
     data.insert({"a": [2]})
     data.delete("a = 1")
     data.checkout_version(1).restore()
+    data.checkout_latest()
     pilum.write_dataset({"a": [3]}, data, mode="append")
     operation = pilum.LanceOperation.Append(write_fragments({"a": [4]}, data))
     pilum.LanceDataset.commit(data, operation, read_version=5)

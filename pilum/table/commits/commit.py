@@ -31,6 +31,7 @@ from pilum.errors import (
     CommitError,
     CommitStatusUnknownError,
     CorruptFileError,
+    DatasetAlreadyExistsError,
     DatasetNotFoundError,
     InvalidInputError,
     NotFoundError,
@@ -71,7 +72,15 @@ from pilum.table.upkeep.auto_cleanup import clean_up_if_due
 from pilum.table.versions import latest_manifest, list_manifests, load_named, load_version
 from pilum.table.writing.sidecars import discard_file
 
-__all__ = ["commit", "commit_detached"]
+__all__ = ["NOT_COMMITTED", "commit", "commit_detached"]
+
+NOT_COMMITTED = (
+    CommitError,
+    DatasetAlreadyExistsError,
+    InvalidInputError,
+    UnsupportedFormatError,
+)
+"""What a commit raises that has certainly not happened."""
 
 _ATTEMPTS = 20
 _OUTCOME_PAUSES_SECONDS = (0.0, 0.05, 0.2)
@@ -102,6 +111,7 @@ def commit(
         CommitConflictError: If a commit since `transaction.read_version` contradicts it.
         CommitContentionError: If every attempt lost against another commit.
         DatasetNotFoundError: If there is no table and the operation does not create one.
+        DatasetAlreadyExistsError: If another writer has created the table that it was to create.
         UnsupportedFeatureError: If the table has something that would be lost.
         InvalidInputError: If the operation does not fit the table.
         NotFoundError: If the operation needs something of the table that is not there.
@@ -113,8 +123,7 @@ def commit(
     committer = _committer(store, transaction)
     try:
         return committer.run(attempts, timeout_seconds, scheme)
-    except (CommitError, InvalidInputError, UnsupportedFormatError):
-        # Certainly not committed. After any other failure files stay: they may be in use.
+    except NOT_COMMITTED:  # after any other failure files stay: they may be in use
         committer.discard(keep=transaction)
         raise
 
@@ -140,7 +149,7 @@ def commit_detached(store: Store, transaction: Transaction) -> Manifest:
     committer = _committer(store, transaction)
     try:
         return committer.run_detached()
-    except (CommitError, InvalidInputError, UnsupportedFormatError):
+    except NOT_COMMITTED:
         committer.discard(keep=transaction)
         raise
 

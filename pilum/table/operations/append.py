@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
-from pilum.errors import InvalidInputError
+from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.format.pb import transaction_pb2
+from pilum.format.schema import Schema
+from pilum.storage.base import Store
 from pilum.table.commits.footprint import Footprint, Kind
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
@@ -26,10 +29,13 @@ class Append(Operation):
 
     Attributes:
         fragments: The new rows; an id of 0 means "give it the next free id".
+        written_for: The columns that the table had when the rows were written, None if they are not
+            known; not part of the transaction.
     """
 
     arm = "append"
     fragments: tuple[Fragment, ...]
+    written_for: Schema | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Append) -> Append:
@@ -53,6 +59,34 @@ class Append(Operation):
         """The data files."""
         return data_paths(self.fragments)
 
+    def prepared(self, store: Store, manifest: Manifest) -> Self:
+        """The operation itself, if the table does not have other columns in the place of its own.
+
+        A column that was dropped since would have been dropped from the new rows too. But one that
+        was written anew, as a cast does, would be null in them.
+
+        Raises:
+            CommitConflictError: If columns of the new rows are gone and others came.
+        """
+        if self.written_for is None:
+            return self
+        known = {found.id for found in self.written_for.walk()}
+        current = {found.id for found in manifest.schema.walk()}
+        lost = known.difference(current).intersection(
+            number for one in self.fragments for file in one.files for number in file.fields
+        )
+        if lost and not current <= known:
+            names = [self.written_for.path(number) for number in sorted(lost)]
+            raise CommitConflictError(
+                f"{store.uri}: the append conflicts with a change of columns up to version "
+                f"{manifest.version}: the table has others in the place of {names}; do it again on "
+                "the latest version",
+                retryable=True,
+                operation=self.arm,
+                version=manifest.version,
+            )
+        return self
+
     def apply(self, manifest: Manifest) -> Manifest:
         """The manifest with the new fragments after its own.
 
@@ -61,7 +95,8 @@ class Append(Operation):
             UnsupportedVersionError: If their version is not the table's.
             InvalidInputError: If a fragment has an id that is taken.
         """
-        require_fits(self.fragments, manifest.schema)
+        may_have_more = self.written_for is not None  # of which some were dropped since
+        require_fits(self.fragments, manifest.schema, may_have_more=may_have_more)
         require_version(self.fragments, manifest)
         new = numbered(self.fragments, manifest.highest_fragment_id)
         fragments = sorted((*manifest.fragments, *new), key=lambda fragment: fragment.id)

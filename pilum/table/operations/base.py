@@ -74,7 +74,7 @@ class Operation(ABC):
         """Whether `rebase` is to be asked too after what has to be tried again otherwise."""
         return False
 
-    def rebase(self, store: Store, manifest: Manifest) -> Self | None:
+    def rebase(self, store: Store, manifest: Manifest) -> Operation | None:
         """The same change for a version in which others made changes that it can be merged with.
 
         Args:
@@ -83,6 +83,10 @@ class Operation(ABC):
 
         Returns:
             None if it cannot be merged.
+
+        Raises:
+            CommitConflictError: If it cannot be merged and there is more to say about it.
+            DatasetAlreadyExistsError: If it was to create the table.
         """
         del store, manifest
         return None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
-from pilum.errors import InvalidInputError
+from pilum.errors import CommitConflictError, DatasetAlreadyExistsError, InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
+from pilum.storage.base import Store
 from pilum.table.base_paths import BasePath, with_new_bases
 from pilum.table.changes.keys import require_sound_keys
 from pilum.table.commits.footprint import Footprint, Kind, Resource
 from pilum.table.features import Feature
 from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.manifest import Manifest
+from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
 from pilum.table.operations.fragments import (
     data_format_of,
@@ -22,7 +25,18 @@ from pilum.table.operations.fragments import (
     require_fits,
 )
 
-__all__ = ["Overwrite"]
+__all__ = ["IfCreated", "Overwrite"]
+
+
+class IfCreated(Enum):
+    """What a write that finds no table does if another one creates it first.
+
+    The value is the mode of the write.
+    """
+
+    REFUSE = "create"
+    APPEND = "append"
+    REPLACE = "overwrite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +53,8 @@ class Overwrite(Operation):
         stable_row_ids: Whether rows of a table that this creates keep their ids when they move;
             the transaction does not tell others either, and of a table that exists it changes
             nothing.
+        if_created: What becomes of it if it was made for no table and there is one now; not part of
+            the transaction.
     """
 
     arm = "overwrite"
@@ -49,6 +65,7 @@ class Overwrite(Operation):
     empty_format: str | None = field(default=None, compare=False)
     stable_row_ids: bool = field(default=False, compare=False)
     bases: tuple[BasePath, ...] = ()
+    if_created: IfCreated = field(default=IfCreated.REPLACE, compare=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Overwrite) -> Overwrite:
@@ -71,7 +88,15 @@ class Overwrite(Operation):
         )
 
     def footprint(self) -> Footprint:
-        """It wins over what happened to the old rows, but not over another overwrite."""
+        """It wins over what happened to the old rows, but not over another overwrite.
+
+        One that is to create the table does not replace anything, so that no settings clash.
+        """
+        if self.if_created is not IfCreated.REPLACE:
+            return Footprint.of(
+                relies_on=(Kind.REPLACEMENT, Kind.MEMTABLES),
+                changes=(Kind.REPLACEMENT, Kind.HISTORY),
+            )
         keys = frozenset(Resource(Kind.CONFIG_KEY, key) for key in self.config)
         removed = frozenset(Resource(Kind.REMOVED_CONFIG_KEY, key) for key in self.config)
         plain = Footprint.of(
@@ -82,6 +107,34 @@ class Overwrite(Operation):
     def new_files(self) -> tuple[str, ...]:
         """The data files."""
         return data_paths(self.fragments)
+
+    @property
+    def can_follow_more(self) -> bool:
+        """Whether it is another operation if there is a table already."""
+        return self.if_created is not IfCreated.REPLACE
+
+    def rebase(self, store: Store, manifest: Manifest) -> Append:
+        """The append of its rows to the table that another writer has created meanwhile.
+
+        Raises:
+            DatasetAlreadyExistsError: If it was not to append.
+            CommitConflictError: If the table has other columns than the rows.
+        """
+        if self.if_created is IfCreated.REFUSE:
+            raise DatasetAlreadyExistsError(
+                f"{store.uri}: another writer has created the table meanwhile; use mode='append' "
+                "or mode='overwrite'"
+            )
+        if self.schema.fields != manifest.schema.fields or self.bases:
+            raise CommitConflictError(
+                f"{store.uri}: another writer has created the table meanwhile, with the columns "
+                f"{manifest.schema.names} or base paths of its own; append again",
+                retryable=True,
+                operation=Append.arm,
+                read_version=0,
+                version=manifest.version,
+            )
+        return Append(self.fragments, self.schema)
 
     def apply(self, manifest: Manifest) -> Manifest:
         """The manifest with the new content and without indices.
