@@ -124,7 +124,8 @@ class Configuring(DatasetBase):
 
     def _update(self, operation: UpdateConfig) -> None:
         before = self._snapshot
-        found = publish(before.store, Transaction(before.manifest.version, operation))
+        read = before.manifest
+        found = publish(before.store, Transaction(read.version, operation, read=read))
         self._snapshot = replace(found, session=before.session)
 
     def _field_id(self, path: str) -> FieldId:

@@ -14,8 +14,9 @@ from pilum.dataset.inputs import to_reader
 from pilum.dataset.options import require_count
 from pilum.dataset.transactions import publish
 from pilum.dataset.udf import BatchUDF, Computation
-from pilum.dataset.values import computed
+from pilum.dataset.values import computed, null_columns
 from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.version import FileVersion
 from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.joined import Join
 from pilum.table.commits.transaction import Transaction
@@ -153,7 +154,11 @@ class Evolving(DatasetBase):
             return
         if isinstance(transforms, Mapping):
             schema, batches = computed(snapshot, transforms, batch_size)
-            self._add(schema, batches)
+            nulls = null_columns(snapshot, transforms)
+            if nulls is None or snapshot.manifest.data_version is FileVersion.LEGACY:
+                self._add(schema, batches)
+            else:
+                self._evolve(add_null_columns(snapshot, nulls))
             return
         reader = to_reader(transforms, reader_schema)
         self._add(reader.schema, reader)

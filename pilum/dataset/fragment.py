@@ -40,8 +40,13 @@ class LanceFragment(FragmentColumns, FragmentFiles):
     """One fragment of a version of a table; made by `LanceDataset.get_fragments`."""
 
     def __init__(self, dataset: DatasetBase, fragment_id: int) -> None:
+        self._dataset = dataset
         self._snapshot = dataset.snapshot
         self._fragment = self._find(fragment_id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        version = self._dataset.pinned_at(self._snapshot)
+        return LanceFragment, (version, self.fragment_id)
 
     def _find(self, fragment_id: int) -> Fragment:
         for fragment in self._snapshot.manifest.fragments:

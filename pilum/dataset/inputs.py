@@ -94,8 +94,17 @@ def _batches_of(item: Any) -> list[pa.RecordBatch]:
 
 def _checked(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        if not batch.schema.equals(schema):
+        yield batch if batch.schema.equals(schema) else _with_nullability(batch, schema)
+
+
+def _with_nullability(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with a schema that differs only in which columns may have nulls."""
+    found = batch.schema
+    if (found.names, found.types) != (schema.names, schema.types):
+        raise SchemaMismatchError(f"the batches differ: expected\n{schema}\nfound\n{found}")
+    for field, column in zip(schema, batch.columns, strict=True):
+        if not field.nullable and column.null_count:
             raise SchemaMismatchError(
-                f"the batches differ: expected\n{schema}\nfound\n{batch.schema}"
+                f"column {field.name!r} must not be null, but {column.null_count} values are"
             )
-        yield batch
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)

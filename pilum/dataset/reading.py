@@ -106,6 +106,11 @@ class Reading(DatasetBase):
         )
         return LanceScanner(self._snapshot, wanted)
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of scans without arguments: those of the table, but for scan defaults."""
+        return self.scanner().projected_schema if self._scan_defaults else super().schema
+
     def _scanner_with_defaults(self, **given: Any) -> LanceScanner:
         """A scan whose arguments are those of the dataset where they are not given."""
         known = given.keys() | ScanArguments.__annotations__.keys()

@@ -215,8 +215,9 @@ def write_transaction(
             if_created=IfCreated.REPLACE if snapshot else IfCreated(request.mode),
         )
     )
-    read_version = snapshot.manifest.version if snapshot else 0
-    return Transaction(read_version, operation, properties=request.properties)
+    read = snapshot.manifest if snapshot else None
+    read_version = read.version if read else 0
+    return Transaction(read_version, operation, properties=request.properties, read=read)
 
 
 def _schema_to_append_to(snapshot: Snapshot, incoming: pa.Schema, request: WriteRequest) -> Schema:

@@ -12,7 +12,7 @@ from pilum.errors import InvalidInputError
 from pilum.table.scanning.scan import ScanOptions, scan, scan_schema
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["computed"]
+__all__ = ["computed", "null_columns"]
 
 
 def computed(
@@ -44,3 +44,18 @@ def computed(
     options = ScanOptions(columns=reads, batch_size=batch_size, fragment_ids=fragment_ids)
     schema = projection.schema(scan_schema(snapshot, options))
     return schema, map(projection.apply, scan(snapshot, options))
+
+
+def null_columns(snapshot: Snapshot, expressions: Mapping[str, str]) -> pa.Schema | None:
+    """Columns of expressions that are all null, such as `CAST(NULL AS INT)`; None if one is not.
+
+    Args:
+        snapshot: The version.
+        expressions: Names and SQL expressions that `computed` has taken.
+    """
+    _, projection = project(expressions, snapshot.described.arrow)
+    assert projection is not None
+    items = projection.items
+    if not all(item.is_null for _, item in items):
+        return None
+    return pa.schema([pa.field(name, item.field.type) for name, item in items])

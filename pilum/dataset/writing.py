@@ -134,7 +134,8 @@ class Writing(DatasetBase):
             enable_v2_manifest_paths: As in `pilum.write_dataset`; None is the same as True.
             detached: Whether the version is no part of history: it conflicts with nothing, only its
                 number opens it, and others can follow it, detached too.
-            max_retries: How often to try when others commit at the same moment.
+            max_retries: How often to try when others commit at the same moment; 0 is once, and an
+                overwrite has to follow `read_version` at once then.
             commit_message: A note for readers of the history.
             enable_stable_row_ids: Whether rows of a table that an overwrite creates keep their ids
                 when they move.
@@ -157,18 +158,21 @@ class Writing(DatasetBase):
         store = store_of(base_uri, storage_options, commit_lock, commit_handler)
         wanted = _transaction(store, operation, read_version).to_table()
         notes = properties_of(commit_message, wanted.properties, idempotency_key)
-        attempts = require_count("max_retries", max_retries, 1)
+        attempts = require_count("max_retries", max_retries)
         seconds = _seconds(commit_timeout)
         wanted = replace(wanted, properties=notes)
         if enable_stable_row_ids and isinstance(wanted.operation, Overwrite):
             stable = replace(wanted.operation, stable_row_ids=True)
             wanted = replace(wanted, operation=stable)
+        if attempts == 0 and isinstance(wanted.operation, Overwrite):
+            strict = replace(wanted.operation, only_after=wanted.read_version)
+            wanted = replace(wanted, operation=strict)
         if detached:
             manifest = commit_detached(store, wanted)
         else:
             scheme = NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2
             manifest = commit(
-                store, wanted, attempts=attempts, timeout_seconds=seconds, scheme=scheme
+                store, wanted, attempts=max(attempts, 1), timeout_seconds=seconds, scheme=scheme
             )
         options = options_of(base_uri, storage_options)
         return cls.pinned(location, options, Snapshot(store, manifest))

@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.expressions.evaluate import evaluate, read_column, to_array, to_mask
-from pilum.expressions.nodes import Column, Expression
+from pilum.expressions.nodes import Cast, Column, Constant, Expression
 from pilum.expressions.prune import Zones, may_match
 
 __all__ = ["BoundFilter", "BoundProjection", "SqlFilter"]
@@ -85,6 +85,12 @@ class BoundProjection:
     columns: tuple[str, ...]
     field: pa.Field
     node: Expression
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it is the constant null."""
+        node = self.node.operand if isinstance(self.node, Cast) else self.node
+        return isinstance(node, Constant) and not node.value.is_valid
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
         """The values for a batch that holds at least `columns`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -235,3 +236,43 @@ def test_writers_at_the_same_moment(dataset: LanceDataset) -> None:
     assert (len(won), len(lost)) == (1, 4)
     own = {f"own {number}": "x" for number in range(5)}
     assert pilum.dataset(dataset.uri).config() == {**own, "shared": won[0]}
+
+
+def test_a_stale_handle_changes_settings_although_versions_since_are_gone(tmp_path: Path) -> None:
+    data = pilum.write_dataset(TABLE, tmp_path / "t")
+    data.update_config({"a": "1", "b": "1"})
+    stale = [data.checkout_version(data.version) for _ in range(8)]
+    data.update_config({"b": "2"})
+    data.update_field_metadata({"a": {"unit": "cm"}})
+    data.insert(TABLE)
+    data.cleanup_old_versions(timedelta(0))
+    assert [found["version"] for found in data.versions()] == [5]
+    for lost in (
+        lambda one: one.update_config({"b": "3"}),
+        lambda one: one.update_config({"a": "3"}, replace=True),
+        lambda one: one.update_field_metadata({"a": {"unit": "km"}}),
+        lambda one: one.delete("a = 1"),
+    ):
+        with pytest.raises(CommitConflictError, match="version 3 is gone"):
+            lost(stale.pop())
+    stale.pop().update_config({"a": "3"})
+    stale.pop().update_metadata({"note": "x"})
+    stale.pop().update_field_metadata({"s": {"is": "a struct"}})
+    stale.pop().insert(TABLE)
+    found = pilum.dataset(tmp_path / "t")
+    assert found.config() == {"a": "3", "b": "2"}
+    assert found.metadata == {"note": "x"}
+    assert found.schema.field("a").metadata == {b"unit": b"cm"}
+    assert found.schema.field("s").metadata == {b"is": b"a struct"}
+    assert found.count_rows() == 6
+
+
+def test_a_stale_append_does_not_follow_an_overwrite_that_is_gone(tmp_path: Path) -> None:
+    stale = pilum.write_dataset(TABLE, tmp_path / "t")
+    pilum.write_dataset(TABLE.slice(1), tmp_path / "t", mode="overwrite")
+    data = pilum.dataset(tmp_path / "t")
+    data.update_config({"a": "1"})
+    data.cleanup_old_versions(timedelta(0))
+    with pytest.raises(CommitConflictError, match="version 2 is gone"):
+        stale.insert(TABLE)
+    assert pilum.dataset(tmp_path / "t").count_rows() == 1

@@ -359,3 +359,13 @@ def test_a_promise_of_no_nulls_does_not_follow_rows_that_may_have_them(tmp_path:
     mine.alter_columns({"path": "a", "name": "b"})
     with pytest.raises(SchemaMismatchError):
         mine.alter_columns({"path": "b", "nullable": False})
+
+
+def test_expressions_that_are_null_need_no_files(tmp_path: Path) -> None:
+    dataset = pilum.write_dataset({"a": [1, 2]}, tmp_path / "t")
+    dataset.add_columns({"n": "CAST(NULL AS INT)", "s": "cast(null as string)"})
+    assert len(list((tmp_path / "t" / "data").iterdir())) == 1
+    assert dataset.schema.field("n").type == pa.int32()
+    assert dataset.to_table().to_pydict() == {"a": [1, 2], "n": [None] * 2, "s": [None] * 2}
+    dataset.add_columns({"m": "CAST(NULL AS INT)", "b": "a + 1"})
+    assert dataset.to_table(columns=["m", "b"]).to_pydict() == {"m": [None] * 2, "b": [2, 3]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
@@ -98,3 +99,13 @@ def test_fragments_are_invisible_until_they_are_committed(dataset: pilum.LanceDa
 def test_fragments_of_an_append_must_fit_the_table(dataset: pilum.LanceDataset) -> None:
     with pytest.raises(SchemaMismatchError):
         write_fragments({"other": [1]}, dataset)
+
+
+def test_fragments_travel_to_other_processes(dataset: pilum.LanceDataset) -> None:
+    """They stay at their version, whatever becomes of the dataset that they are from."""
+    fragment = dataset.get_fragments()[0]
+    dataset.delete("true")
+    found = pickle.loads(pickle.dumps(fragment))
+    assert found.fragment_id == fragment.fragment_id
+    assert found.to_table().equals(fragment.to_table())
+    assert found.count_rows() > 0

@@ -58,12 +58,26 @@ def test_an_append_does_not_survive_an_overwrite(tmp_path: Path) -> None:
     assert pilum.dataset(tmp_path / "t").version == 2
 
 
+def test_without_retries_an_overwrite_follows_its_version_alone(tmp_path: Path) -> None:
+    """All else follows what it is compatible with, as in the reference."""
+    path = tmp_path / "t"
+    pilum.write_dataset(TABLE, path).update_config({"a": "b"})
+    found = LanceDataset.commit(path, LanceOperation.Append([]), read_version=1, max_retries=0)
+    assert found.version == 3
+    overwrite = LanceOperation.Overwrite(TABLE.schema, [])
+    with pytest.raises(CommitConflictError, match="for version 2 alone") as caught:
+        LanceDataset.commit(path, overwrite, read_version=2, max_retries=0)
+    assert caught.value.retryable
+    assert LanceDataset.commit(path, overwrite, read_version=2).version == 4
+    assert LanceDataset.commit(path, overwrite, read_version=4, max_retries=0).version == 5
+
+
 @pytest.mark.parametrize(
     ("operation", "arguments", "reason"),
     [
         (LanceOperation.Append([]), {}, "read_version"),
         (LanceOperation.Append([]), {"read_version": -1}, "read_version"),
-        (LanceOperation.Append([]), {"read_version": 1, "max_retries": 0}, "max_retries"),
+        (LanceOperation.Append([]), {"read_version": 1, "max_retries": -1}, "max_retries"),
         (LanceOperation.Append(NO_FRAGMENTS), {"read_version": 1}, "FragmentMetadata"),
         (LanceOperation.Overwrite("a", []), {}, "new_schema"),
         (LanceOperation.BaseOperation(), {"read_version": 1}, "expected one of LanceOperation"),

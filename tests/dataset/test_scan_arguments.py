@@ -239,6 +239,7 @@ def test_a_dataset_brings_arguments_for_its_scans(dataset: pilum.LanceDataset) -
     )
     for one in (opened, pickle.loads(pickle.dumps(opened)), opened.checkout_version(1)):
         assert one.to_table().to_pydict() == {"a": [3, None], "_rowid": [0, 1]}
+        assert one.schema.names == ["a", "_rowid"]
         assert one.to_table(["t"], limit=1, with_row_id=False).to_pydict() == {"t": ["b"]}
     assert opened.take([0]).column_names == TABLE.column_names
     wrong = pilum.dataset(dataset.uri, default_scan_options={"limits": 2})

@@ -225,3 +225,36 @@ def test_a_file_that_is_no_checkpoint_is_left_alone(
             dataset.add_columns(BatchUDF(double, checkpoint_file=path))
         assert path != text or path.read_bytes() == before
     assert pilum.dataset(dataset.uri).version == dataset.version
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pa.record_batch({"n": [0.5, 1.5]}),
+        pa.record_batch({"n": pa.array([1, 2], pa.int32())}),
+        pa.record_batch({"m": [1, 2]}),
+        pa.record_batch({"n": [1, 2], "m": [1, 2]}),
+    ],
+    ids=str,
+)
+def test_results_of_another_schema_in_a_later_fragment_are_refused(
+    tmp_path: Path, other: pa.RecordBatch
+) -> None:
+    """Their buffers would be read as those of the columns of the first result."""
+    path = tmp_path / "t"
+    dataset = pilum.write_dataset({"id": [0, 1, 2, 3]}, path, max_rows_per_file=2)
+    first = pa.record_batch({"n": [5, 6]})
+    before = set(path.rglob("*"))
+    with pytest.raises(SchemaMismatchError, match=r"'[nm]'"):
+        dataset.add_columns(lambda batch: first if batch["id"][0].as_py() == 0 else other)
+    assert set(path.rglob("*")) == before
+
+
+def test_results_whose_structs_lack_a_member_later_are_refused(tmp_path: Path) -> None:
+    dataset = pilum.write_dataset({"id": [0, 1]}, tmp_path / "t", max_rows_per_file=1)
+    results = [
+        pa.record_batch({"p": [{"x": 1, "y": "a"}]}),
+        pa.record_batch({"p": [{"x": 1}]}),
+    ]
+    with pytest.raises(SchemaMismatchError, match="'p'"):
+        dataset.add_columns(lambda batch: results[batch["id"][0].as_py()])

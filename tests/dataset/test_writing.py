@@ -301,3 +301,18 @@ def test_file_uris_and_relative_paths(tmp_path: Path, monkeypatch: pytest.Monkey
     pilum.write_dataset(TABLE, f"file://{tmp_path}/t")
     monkeypatch.chdir(tmp_path)
     assert pilum.dataset("t").to_table().equals(TABLE)
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_batches_that_declare_nulls_fit_a_schema_without_if_they_have_none(
+    tmp_path: Path, nulls: bool
+) -> None:
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False), ("s", pa.string())])
+    batches = pa.table({"a": [1, None if nulls else 2], "s": ["x", None]}).to_batches()
+    if nulls:
+        with pytest.raises(SchemaMismatchError, match="'a' must not be null, but 1 values are"):
+            pilum.write_dataset(iter(batches), tmp_path / "t", schema=schema)
+        return
+    found = pilum.write_dataset(iter(batches), tmp_path / "t", schema=schema)
+    assert found.schema.equals(schema)
+    assert found.to_table().to_pydict() == {"a": [1, 2], "s": ["x", None]}

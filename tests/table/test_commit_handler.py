@@ -145,16 +145,37 @@ def test_a_lock_is_told_that_the_version_was_taken(
     assert Snapshot.latest(store).num_rows == 11
 
 
-def test_a_lock_that_fails_when_it_is_left_does_not_undo_the_commit(
-    store: LocalStore, make_fragment: MakeFragment
+@pytest.mark.parametrize("error", [LockError("lost"), CommitConflictError("lost"), OSError("lost")])
+def test_a_lock_that_fails_when_it_is_left_is_reported_and_does_not_undo_the_commit(
+    store: LocalStore, make_fragment: MakeFragment, error: Exception
 ) -> None:
     @contextmanager
     def commit_lock(version: int) -> Iterator[None]:
         yield
-        raise LockError("the lease was lost")
+        raise error
 
     table = TableStore(store, LockedPut(commit_lock))
-    assert commit(table, Transaction(2, Append((make_fragment(1),)))).version == 3
+    with pytest.raises(CommitStatusUnknownError, match=r"version 3 was written.*lost") as caught:
+        commit(table, Transaction(2, Append((make_fragment(1),))))
+    assert caught.value.version == 3
+    assert Snapshot.latest(store).manifest.version == 3
+
+
+def test_a_conflict_of_a_lock_without_such_a_version_is_the_error(
+    store: LocalStore, make_fragment: MakeFragment
+) -> None:
+    asked = []
+
+    def commit_lock(version: int) -> Lock:
+        asked.append(version)
+        raise CommitConflictError("held by another")
+
+    with pytest.raises(CommitConflictError, match="held by another"):
+        commit(
+            TableStore(store, LockedPut(commit_lock)), Transaction(2, Append((make_fragment(1),)))
+        )
+    assert asked == [3]
+    assert Snapshot.latest(store).manifest.version == 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,7 +242,7 @@ class _Committer:
         newer = [name for name in names if name.version > self.checked_version]
         others = in_turn(self.store, (partial(self._load, name) for name in newer))
         for name in newer:
-            self._require_next(name)
+            self._require_next(name, names[-1])
             other = next(others)
             if other.uuid == self.transaction.uuid:
                 return name
@@ -290,11 +290,15 @@ class _Committer:
         self.transaction, self.data = merged, merged.to_bytes()
         self.has_file, self.conflict = False, None
 
-    def _require_next(self, name: ManifestName) -> None:
-        if name.version != self.checked_version + 1:
+    def _require_next(self, name: ManifestName, newest: ManifestName) -> None:
+        """Checks that no version is missing, or that it does not matter what it changed."""
+        read, operation = self.transaction.read, self.transaction.operation
+        if name.version == self.checked_version + 1:
+            return
+        if read is None or not operation.fits(read, load_named(self.store, newest)):
             raise CommitConflictError(
                 f"{self.store.uri}: version {self.checked_version + 1} is gone, "
-                "so nobody can tell what it changed",
+                "so that it is not known what it changed; open the newest version and do it again",
                 operation=self.transaction.operation.arm,
                 read_version=self.transaction.read_version,
                 version=self.checked_version + 1,
@@ -367,7 +371,7 @@ class _Committer:
             finish_left()  # else it is done while the manifest becomes durable
         try:
             won = handler.publish(self.store, name, data)
-        except CommitError:
+        except (CommitError, CommitStatusUnknownError):
             raise
         except OSError as error:
             return self._settled(name, error)

@@ -20,7 +20,12 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
-from pilum.errors import CommitConflictError, CommitError, NotFoundError
+from pilum.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitStatusUnknownError,
+    NotFoundError,
+)
 from pilum.storage.around import StoreAround
 from pilum.storage.base import Store, write_object
 from pilum.storage.open import open_beside
@@ -135,7 +140,9 @@ class LockedPut(ConditionalPut):
 
         Raises:
             CommitError: If the lock could not be entered.
-            OSError: If the write failed, or leaving the lock did.
+            CommitConflictError: If the lock says that the version is taken, and there is none.
+            CommitStatusUnknownError: If leaving the lock failed after the write.
+            OSError: If the write failed.
         """
         written = False
         try:
@@ -144,11 +151,17 @@ class LockedPut(ConditionalPut):
                 _require_absent(store, name)
                 write_object(store, name.path, data)
                 written = True
-        except CommitConflictError:
-            return False
-        except (CommitError, OSError):
-            raise
         except Exception as error:
+            if written:
+                raise CommitStatusUnknownError(
+                    f"{store.uri}: version {name.version} was written, but leaving the commit lock "
+                    f"failed: {error!r}; look whether it is still there before doing it again",
+                    version=name.version,
+                ) from error
+            if isinstance(error, CommitConflictError) and exists(store, name.path):
+                return False
+            if isinstance(error, CommitError | OSError):
+                raise
             raise OSError(f"{store.uri}: leaving the commit lock failed: {error!r}") from error
         return written
 

@@ -17,6 +17,7 @@ from typing import Any
 from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
+from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import decode_message, load_manifest_and_transaction
 from pilum.table.names import transaction_file_name, transaction_path
 from pilum.table.operations.append import Append
@@ -73,12 +74,15 @@ class Transaction:
         operation: The change.
         uuid: Unique for ever.
         properties: Notes for readers of the history.
+        read: The version that the change was made for, if it is at hand: what is left of it where
+            the versions since were cleaned up. Not part of the message.
     """
 
     read_version: int
     operation: Operation
     uuid: str = field(default_factory=_new_uuid)
     properties: Mapping[str, str] = field(default_factory=dict)
+    read: Manifest | None = field(default=None, compare=False, repr=False)
 
     @property
     def file_name(self) -> str:

@@ -55,6 +55,12 @@ class Append(Operation):
             changes=(Kind.ROWS, Kind.WRITTEN_VALUES, Kind.NEW_ROWS),
         )
 
+    def fits(self, read: Manifest, manifest: Manifest) -> bool:
+        """Whether the table has the same columns, and still some of the files that it had."""
+        if _columns(read.schema) != _columns(manifest.schema):
+            return False
+        return not set(data_paths(read.fragments)).isdisjoint(data_paths(manifest.fragments))
+
     def new_files(self) -> tuple[str, ...]:
         """The data files."""
         return data_paths(self.fragments)
@@ -104,3 +110,8 @@ class Append(Operation):
             ids = sorted(fragment.id for fragment in self.fragments if fragment.id)
             raise InvalidInputError(f"new fragments have ids that are taken: among {ids}")
         return replace(manifest, fragments=tuple(fragments))
+
+
+def _columns(schema: Schema) -> list[tuple[object, ...]]:
+    """All that files of rows depend on."""
+    return [(one.id, one.name, one.logical_type, one.nullable) for one in schema.walk()]

@@ -69,6 +69,16 @@ class Operation(ABC):
         """Paths of the files that were written for it: of no use if it is not committed."""
         return ()
 
+    def fits(self, read: Manifest, manifest: Manifest) -> bool:
+        """Whether two versions show that it can follow, although those in between are gone.
+
+        Args:
+            read: The version that it was made for.
+            manifest: The newest one.
+        """
+        del read, manifest
+        return False
+
     @property
     def can_follow_more(self) -> bool:
         """Whether `rebase` is to be asked too after what has to be tried again otherwise."""

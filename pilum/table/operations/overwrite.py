@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Self
 
 from pilum.errors import CommitConflictError, DatasetAlreadyExistsError, InvalidInputError
 from pilum.format.pb import transaction_pb2
@@ -55,6 +56,8 @@ class Overwrite(Operation):
             nothing.
         if_created: What becomes of it if it was made for no table and there is one now; not part of
             the transaction.
+        only_after: The version that it must follow at once; None for any. Not part of the
+            transaction.
     """
 
     arm = "overwrite"
@@ -66,6 +69,7 @@ class Overwrite(Operation):
     stable_row_ids: bool = field(default=False, compare=False)
     bases: tuple[BasePath, ...] = ()
     if_created: IfCreated = field(default=IfCreated.REPLACE, compare=False)
+    only_after: int | None = field(default=None, compare=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Overwrite) -> Overwrite:
@@ -135,6 +139,23 @@ class Overwrite(Operation):
                 version=manifest.version,
             )
         return Append(self.fragments, self.schema)
+
+    def prepared(self, store: Store, manifest: Manifest) -> Self:
+        """The operation itself.
+
+        Raises:
+            CommitConflictError: If it has to follow another version at once.
+        """
+        if self.only_after not in {None, manifest.version}:
+            raise CommitConflictError(
+                f"{store.uri}: the overwrite is for version {self.only_after} alone, and there is "
+                f"version {manifest.version}",
+                retryable=True,
+                operation=self.arm,
+                read_version=self.only_after,
+                version=manifest.version,
+            )
+        return self
 
     def apply(self, manifest: Manifest) -> Manifest:
         """The manifest with the new content and without indices.

@@ -150,6 +150,16 @@ class UpdateConfig(Operation):
             | _resources(Kind.REMOVED_CONFIG_KEY, config.keys() - set_keys),
         )
 
+    def fits(self, read: Manifest, manifest: Manifest) -> bool:
+        """Whether all that it changes is still what it was."""
+        before, now = read.schema, manifest.schema
+        return (
+            _is_same(self.config, read.config, manifest.config)
+            and _is_same(self.table_metadata, read.table_metadata, manifest.table_metadata)
+            and (self.schema_metadata is None or before.metadata == now.metadata)
+            and all(before.find(number) == now.find(number) for number in self.fields)
+        )
+
     def apply(self, manifest: Manifest) -> Manifest:
         """The manifest with the other maps.
 
@@ -196,6 +206,14 @@ def _is_new(message: _Message) -> bool:
 
 def _resources(kind: Kind, keys: Iterable[str]) -> frozenset[Resource]:
     return frozenset(Resource(kind, key) for key in keys)
+
+
+def _is_same(update: MapUpdate | None, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether a map is what it was, as far as an update is about it."""
+    if update is None:
+        return True
+    keys = {*before, *now, *update.values} if update.replaces else update.values
+    return all(before.get(key) == now.get(key) for key in keys)
 
 
 def _applied(update: MapUpdate | None, texts: Mapping[str, str]) -> Mapping[str, str]:
