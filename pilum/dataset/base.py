@@ -100,10 +100,6 @@ class DatasetBase:
         found._scan_defaults = self._scan_defaults
         return found
 
-    def pinned_at(self, snapshot: Snapshot) -> Self:
-        """A dataset of its own at a version on the line of this one, whatever becomes of this."""
-        return self._on_line(snapshot)
-
     @property
     def snapshot(self) -> Snapshot:
         """The pinned version, for the floors below."""

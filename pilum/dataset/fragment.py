@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location, pinned_by, store_of
+from pilum.dataset.base import DatasetBase, Location, options_of, pinned_by, store_of
 from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.fragment_columns import FragmentColumns
 from pilum.dataset.fragment_files import FragmentFiles, FragmentSession
@@ -45,8 +45,9 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         self._fragment = self._find(fragment_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        version = self._dataset.pinned_at(self._snapshot)
-        return LanceFragment, (version, self.fragment_id)
+        one = self._dataset
+        at_version = one.pinned(one.uri, options_of(one, None), self._snapshot)
+        return LanceFragment, (at_version, self.fragment_id)
 
     def _find(self, fragment_id: int) -> Fragment:
         for fragment in self._snapshot.manifest.fragments:

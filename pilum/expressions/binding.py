@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from pilum.errors import ColumnNotFoundError, FilterError
 from pilum.expressions.coerce import Typed, align, cast_to, in_set, operands
 from pilum.expressions.constants import parse_temporal, scalar
-from pilum.expressions.evaluate import evaluate
+from pilum.expressions.evaluate import counts_units, evaluate
 from pilum.expressions.filter import BoundFilter, BoundProjection, SqlFilter
 from pilum.expressions.from_arrow import bind_arrow
 from pilum.expressions.functions import FUNCTIONS, Kind
@@ -334,9 +334,12 @@ def _castable(source: pa.DataType, target: pa.DataType) -> bool:
         return True
     if is_text(target):
         exact = pt.is_integer(source) or pt.is_decimal(source) or pt.is_boolean(source)
-        return bool(exact or pt.is_date32(source) or is_text(source) or is_binary(source))
+        local = pt.is_date32(source) or (pt.is_timestamp(source) and not source.tz)
+        return bool(exact or local or is_text(source) or is_binary(source))
     if is_text(source):
         return not is_temporal(target) or pt.is_date(target) or pt.is_timestamp(target)
+    if counts_units(source, target) or counts_units(target, source):
+        return True
     if is_number(source):
         return bool(is_number(target) or (pt.is_boolean(target) and not pt.is_decimal(source)))
     if pt.is_boolean(source):

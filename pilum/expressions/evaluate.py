@@ -38,8 +38,9 @@ from pilum.expressions.nodes import (
     walk,
 )
 from pilum.expressions.plain import FALSE, TRUE, scalar_of
+from pilum.expressions.types import is_text
 
-__all__ = ["evaluate", "read_column", "to_array", "to_mask"]
+__all__ = ["counts_units", "evaluate", "read_column", "to_array", "to_mask"]
 
 _COMPARE: dict[str, Callable[..., Datum]] = {
     "=": pc.equal,
@@ -241,9 +242,17 @@ def cast(values: Datum, target: pa.DataType) -> Datum:
     """Casts as SQL does.
 
     Towards zero to integers, half away from zero to fewer decimal places; a timestamp without a
-    zone is a local time of the zone it gets.
+    zone is a local time of the zone it gets. Dates and timestamps are the number of their units
+    since 1970, and as text they have no more digits than they need, in groups of three.
     """
     source = values.type
+    if counts_units(source, target):
+        return values.cast(_units_of(source)).cast(target)
+    if counts_units(target, source):
+        return values.cast(_units_of(target)).cast(target)
+    if pt.is_timestamp(source) and is_text(target):
+        text = pc.replace_substring(values.cast(pa.string()), " ", "T", max_replacements=1)
+        return pc.replace_substring_regex(text, r"\.?(000)+$", "").cast(target)
     if pt.is_integer(source) and pt.is_floating(target):
         return pc.cast(values, options=pc.CastOptions(target, allow_float_truncate=True))
     if pt.is_integer(source) and pt.is_decimal(target):
@@ -257,6 +266,17 @@ def cast(values: Datum, target: pa.DataType) -> Datum:
     if pt.is_timestamp(source) and source.tz and pt.is_date(target):
         values = pc.local_timestamp(values)
     return values.cast(target)
+
+
+def counts_units(temporal: pa.DataType, number: pa.DataType) -> bool:
+    """Whether values of a type are cast to or from the number of their units since 1970."""
+    if pt.is_date32(temporal):
+        return bool(pt.is_int32(number) or pt.is_int64(number))
+    return bool(pt.is_timestamp(temporal) and not temporal.tz and pt.is_int64(number))
+
+
+def _units_of(temporal: pa.DataType) -> pa.DataType:
+    return pa.int32() if pt.is_date32(temporal) else pa.int64()
 
 
 def _call(node: Call, batch: pa.RecordBatch) -> Datum:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from threading import Thread
@@ -247,12 +248,13 @@ def test_a_stale_handle_changes_settings_although_versions_since_are_gone(tmp_pa
     data.insert(TABLE)
     data.cleanup_old_versions(timedelta(0))
     assert [found["version"] for found in data.versions()] == [5]
-    for lost in (
+    changes: list[Callable[[LanceDataset], object]] = [
         lambda one: one.update_config({"b": "3"}),
         lambda one: one.update_config({"a": "3"}, replace=True),
         lambda one: one.update_field_metadata({"a": {"unit": "km"}}),
         lambda one: one.delete("a = 1"),
-    ):
+    ]
+    for lost in changes:
         with pytest.raises(CommitConflictError, match="version 3 is gone"):
             lost(stale.pop())
     stale.pop().update_config({"a": "3"})

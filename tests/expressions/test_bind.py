@@ -77,7 +77,7 @@ def test_an_unknown_column_is_named_with_the_known_ones(condition: str, named: s
         ("lower(a) = '1'", "lower takes text, not int32"),
         ("lower() = '1'", "does not take 0 arguments"),
         ("starts_with(s, s)", "a text constant"),
-        ("cast(d AS int) = 1", "cannot cast date32"),
+        ("cast(d AS smallint) = 1", "cannot cast date32"),
         ("1 / 0 = 1", "divide by zero"),
         ("a IN (1, 'x')", "does not compare"),
     ],

@@ -8,11 +8,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -326,3 +328,53 @@ def test_columns_that_the_reference_wrote_anew(tmp_path: Path, mode: str) -> Non
         assert found["_rowid"].to_pylist() == list(range(6))
     assert coverage(path) == {"b_idx": {1}, "a_idx": {0, 1}}
     lance.dataset(path).validate()
+
+
+MOMENTS = [
+    datetime(2020, 1, 2, 3, 4, 5, 6),
+    datetime(2020, 1, 2, 3, 4, 5, 120_000),
+    datetime(1960, 1, 1),
+    datetime(2020, 1, 2, 10),
+    None,
+]
+DAYS = [date(2020, 1, 2), date(1960, 1, 1), date(1970, 1, 1), None, date(9999, 12, 31)]
+NUMBERS = [0, -1, 86_400_000, None, 2_000_000]
+UNITS = ("s", "ms", "us", "ns")
+
+
+@pytest.mark.parametrize(
+    ("values", "source", "target"),
+    [
+        *((MOMENTS, pa.timestamp(unit), pa.string()) for unit in UNITS),
+        *((MOMENTS, pa.timestamp(unit), pa.large_string()) for unit in UNITS),
+        *((MOMENTS, pa.timestamp(unit), pa.int64()) for unit in UNITS),
+        *((NUMBERS, pa.int64(), pa.timestamp(unit)) for unit in UNITS),
+        *((DAYS, pa.date32(), one) for one in (pa.int32(), pa.int64(), pa.string())),
+        *((NUMBERS, one, pa.date32()) for one in (pa.int32(), pa.int64())),
+    ],
+    ids=str,
+)
+def test_values_of_updates_are_cast_alike(
+    tmp_path: Path, values: list[Any], source: pa.DataType, target: pa.DataType
+) -> None:
+    if pa.types.is_timestamp(source):
+        array = pc.cast(pa.array(values, pa.timestamp("us")), source, safe=False)
+    else:
+        array = pa.array(values, source)
+    table = pa.table({"a": array, "b": pa.nulls(len(values), target)})
+    found = []
+    for library in (lance, pilum):
+        path = str(tmp_path / library.__name__)
+        dataset = library.write_dataset(table, path)
+        dataset.update({"b": "a"})
+        found.append(dataset.to_table()["b"])
+    assert found[1].equals(found[0])
+    assert found[1].null_count == 1
+
+
+@pytest.mark.parametrize("library", [lance, pilum])
+def test_days_that_no_date_has_are_refused(tmp_path: Path, library: Any) -> None:
+    table = pa.table({"a": [2**40], "b": pa.nulls(1, pa.date32())})
+    dataset = library.write_dataset(table, str(tmp_path / "t"))
+    with pytest.raises((OSError, ValueError), match=r"1099511627776|cast"):
+        dataset.update({"b": "a"})
