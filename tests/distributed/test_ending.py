@@ -98,7 +98,7 @@ def test_a_job_does_not_append_to_a_table_of_other_columns_that_came_first(uri: 
     job = start_job(uri, SCHEMA, "append")
     message = write_part(job, rows(0), partition=0)
     pilum.write_dataset({"text": ["x"], "id": [1]}, uri)
-    with pytest.raises(CommitConflictError, match="has created the table meanwhile") as found:
+    with pytest.raises(CommitConflictError, match="has created the table first") as found:
         commit_parts(job, [message])
     assert found.value.retryable
     assert abort_parts(job) == 1

@@ -69,7 +69,7 @@ class Append(Operation):
         """The operation itself, if the table does not have other columns in the place of its own.
 
         A column that was dropped since would have been dropped from the new rows too. But one that
-        was written anew, as a cast does, would be null in them.
+        was rewritten under a new id, as by a cast, would be null in them.
 
         Raises:
             CommitConflictError: If columns of the new rows are gone and others came.

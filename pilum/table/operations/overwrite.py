@@ -118,7 +118,7 @@ class Overwrite(Operation):
         return self.if_created is not IfCreated.REPLACE
 
     def rebase(self, store: Store, manifest: Manifest) -> Append:
-        """The append of its rows to the table that another writer has created meanwhile.
+        """The append of its rows to the table that another writer has created first.
 
         Raises:
             DatasetAlreadyExistsError: If it was not to append.
@@ -126,12 +126,12 @@ class Overwrite(Operation):
         """
         if self.if_created is IfCreated.REFUSE:
             raise DatasetAlreadyExistsError(
-                f"{store.uri}: another writer has created the table meanwhile; use mode='append' "
+                f"{store.uri}: another writer has created the table first; use mode='append' "
                 "or mode='overwrite'"
             )
         if self.schema.fields != manifest.schema.fields or self.bases:
             raise CommitConflictError(
-                f"{store.uri}: another writer has created the table meanwhile, with the columns "
+                f"{store.uri}: another writer has created the table first, with the columns "
                 f"{manifest.schema.names} or base paths of its own; append again",
                 retryable=True,
                 operation=Append.arm,
