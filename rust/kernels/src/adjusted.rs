@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::bitmap::BitmapBuilder;
-use crate::error::{Corrupt, Result, ensure, part, size};
+use crate::error::{Corrupt, Result, ensure, out_of_range, part, size};
 use crate::values::Offsets;
 
 /// Some entries of a page.
@@ -61,7 +61,9 @@ pub fn entries(
         let lead = usize::from(range.start > 0);
         let own = part(words, at, lead + range.len(), "end offsets")?;
         at += own.len();
-        let (before, own) = own.split_at_checked(lead).unwrap_or((&[], own));
+        let (before, own) = own
+            .split_at_checked(lead)
+            .ok_or_else(|| out_of_range("end offsets"))?;
         let first = before
             .first()
             .map_or(0, |word| u64::from_le_bytes(*word) % adjustment);

@@ -1,20 +1,20 @@
 //! Bitmaps, least significant bit first: bit `i` is `byte[i / 8] >> (i % 8) & 1`.
 
-use crate::error::{Result, part};
+use crate::error::{Result, part, rest};
 
 /// A bitmap that grows at its end and counts its unset bits.
 #[derive(Debug, Default)]
 pub struct BitmapBuilder {
     bytes: Vec<u8>,
     word: u64,
-    filled: u32,
+    filled: usize,
     ones: usize,
 }
 
 impl BitmapBuilder {
     /// Number of bits so far.
     pub fn len(&self) -> usize {
-        self.bytes.len() * 8 + self.filled as usize
+        self.bytes.len() * 8 + self.filled
     }
 
     /// Whether nothing was appended yet.
@@ -39,7 +39,7 @@ impl BitmapBuilder {
 
     /// Appends the low `count` (1..=64) bits of `bits`; the others must be zero.
     #[inline]
-    pub fn push_word(&mut self, bits: u64, count: u32) {
+    pub fn push_word(&mut self, bits: u64, count: usize) {
         self.word |= bits << self.filled;
         let free = 64 - self.filled;
         if count < free {
@@ -70,7 +70,7 @@ impl BitmapBuilder {
             count -= 64;
         }
         if count > 0 {
-            self.push_word(word >> (64 - count), u32::try_from(count).unwrap_or(0));
+            self.push_word(word >> (64 - count), count);
         }
     }
 
@@ -93,14 +93,14 @@ impl BitmapBuilder {
         while done < count {
             let take = (count - done).min(56);
             let position = skip + done;
-            let rest = bytes.get(position / 8..).unwrap_or_default();
-            let window = match rest.first_chunk::<8>() {
+            let left = rest(bytes, position / 8, "bitmap, bytes")?;
+            let window = match left.first_chunk::<8>() {
                 Some(whole) => *whole,
-                None => last_window(rest),
+                None => last_window(left),
             };
             let mask = (1u64 << take) - 1;
             let bits = (u64::from_le_bytes(window) >> (position % 8)) & mask;
-            self.push_word(bits, u32::try_from(take).unwrap_or(0));
+            self.push_word(bits, take);
             done += take;
         }
         Ok(())
@@ -108,7 +108,7 @@ impl BitmapBuilder {
 
     /// The finished bitmap; unused bits of the last byte are zero.
     pub fn finish(mut self) -> Vec<u8> {
-        let used = self.filled.div_ceil(8) as usize;
+        let used = self.filled.div_ceil(8);
         let tail = self.word.to_le_bytes();
         self.bytes.extend(tail.iter().take(used));
         self.bytes

@@ -5,33 +5,38 @@
 //!
 //!     128 * (row % 8) + 16 * ORDER[row / 8] + lane        ORDER = 0 4 2 6 1 5 3 7
 //!
+//! (ORDER reverses three bits, so it is its own inverse),
 //! and its bits start at bit `row * W` of its lane. Word `j` of lane `l` stands at `j * lanes + l`,
 //! so that one row of all lanes is read and written with vector instructions.
 
-use crate::error::{Corrupt, Result, ensure, part};
+use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part};
 
 /// Values in one group.
 pub const GROUP: usize = 1024;
-const ORDER: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
+
+/// The order of blocks of rows, and its inverse: three bits, reversed.
+fn order(block: usize) -> usize {
+    (block & 1) << 2 | block & 2 | (block & 4) >> 2
+}
 
 fn first_index(row: usize) -> usize {
-    128 * (row % 8) + 16 * ORDER.get(row / 8).copied().unwrap_or(0)
+    128 * (row % 8) + 16 * order(row / 8)
 }
 
 /// Row and lane of the value with this index, for a word of `bits` bits.
 fn row_and_lane(index: usize, bits: usize) -> (usize, usize) {
     let (s, q) = (index / 128, index % 128);
     let lane = q % (1024 / bits);
-    let o = ORDER
-        .iter()
-        .position(|&o| o == (q - lane) / 16)
-        .unwrap_or(0);
-    (8 * o + s, lane)
+    (8 * order((q - lane) / 16) + s, lane)
 }
 
 /// Bytes of one group of words of `bits` bits packed to `width` bits each.
 pub fn packed_bytes(width: usize) -> usize {
     GROUP * width / 8
+}
+
+fn missing() -> Corrupt {
+    out_of_range("bit-packed group")
 }
 
 macro_rules! width_of_word {
@@ -54,17 +59,17 @@ macro_rules! width_of_word {
                 for row in 0..BITS {
                     let (word, shift) = (row * width / BITS, row * width % BITS);
                     let first = first_index(row);
-                    let slots = out.get_mut(first..first + LANES).unwrap_or_default();
+                    let slots = out.get_mut(first..first + LANES).ok_or_else(missing)?;
                     let low = words
                         .get(word * LANES..(word + 1) * LANES)
-                        .unwrap_or_default();
+                        .ok_or_else(missing)?;
                     if shift + width <= BITS {
                         for (slot, low) in slots.iter_mut().zip(low) {
                             *slot = ((<$word>::from_le_bytes(*low) >> shift) & mask).to_le_bytes();
                         }
                     } else {
                         let next = (word + 1) * LANES;
-                        let high = words.get(next..next + LANES).unwrap_or_default();
+                        let high = words.get(next..next + LANES).ok_or_else(missing)?;
                         for ((slot, low), high) in slots.iter_mut().zip(low).zip(high) {
                             let low = <$word>::from_le_bytes(*low) >> shift;
                             let high = <$word>::from_le_bytes(*high) << (BITS - shift);
@@ -85,19 +90,29 @@ macro_rules! width_of_word {
                 let mask = <$word>::MAX >> (BITS - width);
                 let (row, lane) = row_and_lane(index, BITS);
                 let (word, shift) = (row * width / BITS, row * width % BITS);
-                let at = |word: usize| {
-                    let bytes = words.get(word * LANES + lane).copied().unwrap_or_default();
-                    <$word>::from_le_bytes(bytes)
+                let at = |word: usize| -> Result<$word> {
+                    let bytes = words.get(word * LANES + lane).ok_or_else(missing)?;
+                    Ok(<$word>::from_le_bytes(*bytes))
                 };
-                let mut value = at(word) >> shift;
+                let mut value = at(word)? >> shift;
                 if shift + width > BITS {
-                    value |= at(word + 1) << (BITS - shift);
+                    value |= at(word + 1)? << (BITS - shift);
                 }
                 Ok((value & mask).to_le_bytes())
             }
 
             /// Packs one group, every value to its low `width` bits, and appends it to `out`.
-            pub fn pack(values: &[[u8; $bytes]; GROUP], width: usize, out: &mut Vec<u8>) {
+            pub fn pack(
+                values: &[[u8; $bytes]; GROUP],
+                width: usize,
+                out: &mut Vec<u8>,
+            ) -> Result<()> {
+                ensure(
+                    width <= BITS,
+                    "bit-packed width, bits",
+                    width,
+                    format_args!("at most {BITS}"),
+                )?;
                 let mut words = [0 as $word; GROUP];
                 let mask = if width == 0 {
                     0
@@ -108,9 +123,9 @@ macro_rules! width_of_word {
                     let (word, shift) = (row * width / BITS, row * width % BITS);
                     let spill = shift + width > BITS;
                     let first = first_index(row);
-                    let from = values.get(first..first + LANES).unwrap_or_default();
+                    let from = values.get(first..first + LANES).ok_or_else(missing)?;
                     let (low, high) = words.split_at_mut((word + 1) * LANES);
-                    let low = low.get_mut(word * LANES..).unwrap_or_default();
+                    let low = low.get_mut(word * LANES..).ok_or_else(missing)?;
                     if spill {
                         for ((slot, next), value) in low.iter_mut().zip(high).zip(from) {
                             let value = <$word>::from_le_bytes(*value) & mask;
@@ -125,6 +140,7 @@ macro_rules! width_of_word {
                 }
                 let used = words.iter().take(LANES * width);
                 out.extend(used.flat_map(|word| word.to_le_bytes()));
+                Ok(())
             }
 
             /// Bits that the largest value needs, values taken as unsigned.
@@ -207,6 +223,9 @@ pub fn append_ranges(
     }
 }
 
+/// Packs one group, as `pack` of a word width does.
+pub type Pack<const N: usize> = fn(&[[u8; N]; GROUP], usize, &mut Vec<u8>) -> Result<()>;
+
 type Unpack<const N: usize> = fn(&[u8], usize, &mut [[u8; N]]) -> Result<()>;
 type UnpackOne<const N: usize> = fn(&[u8], usize, usize) -> Result<[u8; N]>;
 
@@ -223,12 +242,7 @@ fn append<const N: usize>(
     if let [all] = ranges
         && *all == (0..GROUP)
     {
-        let start = out.len();
-        out.resize(start + GROUP * N, 0);
-        let (slots, _) = out
-            .get_mut(start..)
-            .unwrap_or_default()
-            .as_chunks_mut::<N>();
+        let (slots, _) = grow(out, GROUP * N).as_chunks_mut::<N>();
         return unpack(packed, width, slots);
     }
     let wanted: usize = ranges.iter().map(std::iter::ExactSizeIterator::len).sum();
@@ -292,7 +306,7 @@ mod tests {
                         *slot = (mixed & mask).to_le_bytes();
                     }
                     let mut packed = Vec::new();
-                    $module::pack(&values, width, &mut packed);
+                    $module::pack(&values, width, &mut packed).unwrap();
                     assert_eq!(packed.len(), packed_bytes(width));
                     assert!($module::width_of(&values) <= width);
                     let mut back = [[0u8; $bytes]; GROUP];
@@ -325,7 +339,7 @@ mod tests {
                 *slot = value.to_le_bytes();
             }
             let mut packed = Vec::new();
-            words32::pack(&bytes, width, &mut packed);
+            words32::pack(&bytes, width, &mut packed).unwrap();
             assert_eq!(packed, naive_pack32(&values, width));
         }
     }

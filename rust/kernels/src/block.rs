@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::bitpacking::{self, GROUP, packed_bytes};
 use crate::compression::{self, Scheme};
-use crate::error::{Corrupt, Result, ensure, part, size, u64_at};
+use crate::error::{Corrupt, Result, ensure, part, rest, size, u16_at, u64_at};
 use crate::rle;
 
 /// How a block is stored. Widths are in bits.
@@ -62,7 +62,7 @@ pub fn decode(plan: &BlockPlan, data: &[u8], count: usize, out: &mut Vec<u8>) ->
         BlockPlan::Rle { bits } => {
             let values_bytes = size(u64_at(data, 0, "rle block header")?, "rle values, bytes")?;
             let values = part(data, 8, values_bytes, "rle values, bytes")?;
-            let lengths = data.get(8 + values_bytes..).unwrap_or_default();
+            let lengths = rest(data, 8 + values_bytes, "rle lengths, bytes")?;
             rle::expand(values, lengths, bits / 8, count, out)
         }
         BlockPlan::General { scheme, inner } => {
@@ -139,11 +139,11 @@ fn packed_level(data: &[u8], width: usize, count: usize, index: usize) -> Result
     )?;
     let group_bytes = packed_bytes(width);
     let (group, place) = (index / GROUP, index % GROUP);
-    let rest = data.get(group * group_bytes..).unwrap_or_default();
-    if group == count / GROUP && rest.len() == count % GROUP * 2 {
-        return crate::error::u16_at(rest, 2 * place, "level");
+    let left = rest(data, group * group_bytes, "bit-packed groups, bytes")?;
+    if group == count / GROUP && left.len() == count % GROUP * 2 {
+        return u16_at(left, 2 * place, "level");
     }
-    let packed = part(rest, 0, group_bytes, "bit-packed group, bytes")?;
+    let packed = part(left, 0, group_bytes, "bit-packed group, bytes")?;
     Ok(u16::from_le_bytes(bitpacking::words16::unpack_one(
         packed, width, place,
     )?))
@@ -163,7 +163,8 @@ pub fn inline_header(data: &[u8], bits: usize) -> Result<(usize, &[u8])> {
         width,
         format_args!("at most {bits}"),
     )?;
-    Ok((width, data.get(bits / 8..).unwrap_or_default()))
+    let packed = rest(data, bits / 8, "inline bit-packed words, bytes")?;
+    Ok((width, packed))
 }
 
 fn unpack(packed: &[u8], bits: usize, width: usize, count: usize, out: &mut Vec<u8>) -> Result<()> {
@@ -195,22 +196,22 @@ fn out_of_line(
         )?;
         unpack(packed, bits, width, GROUP, out)?;
     }
-    let rest = data.get(groups * group_bytes..).unwrap_or_default();
-    if rest.len() == tail * bits / 8 {
-        out.extend_from_slice(rest);
+    let left = rest(data, groups * group_bytes, "bit-packed groups, bytes")?;
+    if left.len() == tail * bits / 8 {
+        out.extend_from_slice(left);
         return Ok(());
     }
-    unpack(rest, bits, width, tail, out)
+    unpack(left, bits, width, tail, out)
 }
 
 /// Packs values out of line, all in the bits that the largest needs; returns these and the block.
 pub fn pack(data: &[u8], bits: usize) -> Result<(usize, Vec<u8>)> {
     use bitpacking::{words8, words16, words32, words64};
     match bits {
-        8 => Ok(pack_words::<1>(data, words8::width_of, words8::pack)),
-        16 => Ok(pack_words::<2>(data, words16::width_of, words16::pack)),
-        32 => Ok(pack_words::<4>(data, words32::width_of, words32::pack)),
-        64 => Ok(pack_words::<8>(data, words64::width_of, words64::pack)),
+        8 => pack_words::<1>(data, words8::width_of, words8::pack),
+        16 => pack_words::<2>(data, words16::width_of, words16::pack),
+        32 => pack_words::<4>(data, words32::width_of, words32::pack),
+        64 => pack_words::<8>(data, words64::width_of, words64::pack),
         _ => Err(Corrupt(format!("bit-packing of values of {bits} bits"))),
     }
 }
@@ -218,8 +219,8 @@ pub fn pack(data: &[u8], bits: usize) -> Result<(usize, Vec<u8>)> {
 fn pack_words<const N: usize>(
     data: &[u8],
     width_of: fn(&[[u8; N]]) -> usize,
-    pack: fn(&[[u8; N]; GROUP], usize, &mut Vec<u8>),
-) -> (usize, Vec<u8>) {
+    pack: bitpacking::Pack<N>,
+) -> Result<(usize, Vec<u8>)> {
     let (values, _) = data.as_chunks::<N>();
     let (width, mut out) = (width_of(values), Vec::new());
     for group in values.chunks(GROUP) {
@@ -231,9 +232,9 @@ fn pack_words<const N: usize>(
         for (slot, value) in padded.iter_mut().zip(group) {
             *slot = *value;
         }
-        pack(&padded, width, &mut out);
+        pack(&padded, width, &mut out)?;
     }
-    (width, out)
+    Ok((width, out))
 }
 
 /// Encodes 16-bit levels.
@@ -245,7 +246,7 @@ pub fn encode_levels(plan: &BlockPlan, levels: &[u16], out: &mut Vec<u8>) -> Res
         }
         BlockPlan::OutOfLineBitpacking { bits: 16, packed } => {
             for group in levels.chunks(GROUP) {
-                encode_group(group, *packed, out);
+                encode_group(group, *packed, out)?;
             }
             Ok(())
         }
@@ -254,7 +255,7 @@ pub fn encode_levels(plan: &BlockPlan, levels: &[u16], out: &mut Vec<u8>) -> Res
                 .iter()
                 .flat_map(|level| level.to_le_bytes())
                 .collect();
-            let (values, lengths) = rle::encode(&bytes, 2);
+            let (values, lengths) = rle::encode(&bytes, 2)?;
             out.extend((values.len() as u64).to_le_bytes());
             out.extend(values);
             out.extend(lengths);
@@ -264,16 +265,16 @@ pub fn encode_levels(plan: &BlockPlan, levels: &[u16], out: &mut Vec<u8>) -> Res
     }
 }
 
-fn encode_group(group: &[u16], width: usize, out: &mut Vec<u8>) {
+fn encode_group(group: &[u16], width: usize, out: &mut Vec<u8>) -> Result<()> {
     if group.len() < GROUP && group.len() * 2 <= packed_bytes(width) {
         out.extend(group.iter().flat_map(|level| level.to_le_bytes()));
-        return;
+        return Ok(());
     }
     let mut values = [[0u8; 2]; GROUP];
     for (slot, level) in values.iter_mut().zip(group) {
         *slot = level.to_le_bytes();
     }
-    bitpacking::words16::pack(&values, width, out);
+    bitpacking::words16::pack(&values, width, out)
 }
 
 #[cfg(test)]

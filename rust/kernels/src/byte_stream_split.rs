@@ -2,7 +2,7 @@
 //!
 //!     a0 a1 a2 a3  b0 b1 b2 b3  …    ->    a0 b0 …  a1 b1 …  a2 b2 …  a3 b3 …
 
-use crate::error::{Result, ensure};
+use crate::error::{Result, ensure, grow};
 
 /// The streams of values of `width` bytes, one behind the other.
 pub fn split(data: &[u8], width: usize) -> Vec<u8> {
@@ -20,9 +20,7 @@ pub fn join(data: &[u8], width: usize, count: usize, out: &mut Vec<u8>) -> Resul
         data.len(),
         bytes,
     )?;
-    let start = out.len();
-    out.resize(start + bytes, 0);
-    let fresh = out.get_mut(start..).unwrap_or_default();
+    let fresh = grow(out, bytes);
     for (position, stream) in data.chunks_exact(count.max(1)).enumerate() {
         for (slot, byte) in fresh.iter_mut().skip(position).step_by(width).zip(stream) {
             *slot = *byte;

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use lz4_flex::block::{self, CompressTable};
 use zstd::bulk::Decompressor;
 
-use crate::error::{Corrupt, Result, ensure, part, size, u32_at, u64_at};
+use crate::error::{Corrupt, Result, ensure, grow, part, size, u32_at, u64_at};
 
 /// The most that one buffer may decompress to, bytes.
 pub const LIMIT: usize = 1 << 31;
@@ -74,15 +74,13 @@ impl Compressor {
                 let raw = u32::try_from(data.len())
                     .map_err(|_| Corrupt(format!("lz4 of {} bytes", data.len())))?;
                 out.extend_from_slice(&raw.to_le_bytes());
-                out.resize(start + block::get_maximum_output_size(data.len()), 0);
-                let room = out.get_mut(start..).unwrap_or_default();
+                let room = grow(out, block::get_maximum_output_size(data.len()));
                 block::compress_into_with_table(data, room, table)
                     .map_err(|e| Corrupt(format!("lz4: {e}")))?
             }
             Self::Zstd(frames) => {
                 out.extend_from_slice(&(data.len() as u64).to_le_bytes());
-                out.resize(start + zstd::compress_bound(data.len()), 0);
-                let room = out.get_mut(start..).unwrap_or_default();
+                let room = grow(out, zstd::compress_bound(data.len()));
                 frames
                     .compress_to_buffer(data, room)
                     .map_err(|e| Corrupt(format!("zstd: {e}")))?
@@ -105,7 +103,7 @@ fn is_bare_frame(data: &[u8]) -> bool {
 }
 
 fn zstd_frame(frame: &[u8], limit: usize) -> Result<Vec<u8>> {
-    let bound = Decompressor::upper_bound(frame).unwrap_or(limit).min(limit);
+    let bound = Decompressor::upper_bound(frame).map_or(limit, |bound| bound.min(limit));
     let mut out = Vec::new();
     // What a file claims may be more than this machine has; that must not end the process.
     out.try_reserve_exact(bound)

@@ -1,7 +1,7 @@
 //! Strings by their index in a dictionary.
 
 use crate::bitmap::bit;
-use crate::error::{Corrupt, Result, ensure, part};
+use crate::error::{Corrupt, Result, ensure, out_of_range, part};
 use crate::mini_block_writer::OffsetsIn;
 use crate::values::{Offsets, Values};
 
@@ -41,14 +41,12 @@ pub fn strings(
     copy(&picked, data, 8 * offsets.width())
 }
 
-fn numbers<const N: usize>(indices: &[u8]) -> Vec<usize> {
+fn numbers<const N: usize>(indices: &[u8]) -> Vec<u64> {
     let (words, _) = indices.as_chunks::<N>();
     let number = |word: &[u8; N]| {
-        let value = word
-            .iter()
+        word.iter()
             .rev()
-            .fold(0u64, |value, byte| value << 8 | u64::from(*byte));
-        usize::try_from(value).unwrap_or(usize::MAX)
+            .fold(0u64, |value, byte| value << 8 | u64::from(*byte))
     };
     words.iter().map(number).collect()
 }
@@ -94,13 +92,14 @@ fn copy(picked: &[Span], data: &[u8], offset_bits: usize) -> Result<Values> {
             let to = out
                 .get_mut(filled..)
                 .and_then(|bytes| bytes.first_chunk_mut::<SHORT>());
-            if let (Some(from), Some(to)) = (from, to) {
-                *to = *from;
-            }
+            let (Some(from), Some(to)) = (from, to) else {
+                return Err(out_of_range("dictionary string"));
+            };
+            *to = *from;
         } else {
             let from = part(data, start, length, "dictionary string")?;
             let to = out.get_mut(filled..filled + length);
-            to.ok_or_else(|| Corrupt("no room for strings".into()))?
+            to.ok_or_else(|| out_of_range("dictionary string"))?
                 .copy_from_slice(from);
         }
         filled += length;
@@ -110,8 +109,9 @@ fn copy(picked: &[Span], data: &[u8], offset_bits: usize) -> Result<Values> {
 }
 
 #[inline]
-fn span(spans: &[Span], index: usize) -> Result<Span> {
-    spans.get(index).copied().ok_or_else(|| {
+fn span(spans: &[Span], index: u64) -> Result<Span> {
+    let found = usize::try_from(index).ok().and_then(|at| spans.get(at));
+    found.copied().ok_or_else(|| {
         Corrupt(format!(
             "dictionary index {index}: the dictionary has {} values",
             spans.len()

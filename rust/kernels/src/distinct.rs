@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use crate::bitmap::bit;
-use crate::error::{Corrupt, Result};
+use crate::error::{Corrupt, Result, signed};
 use crate::mini_block_writer::OffsetsIn;
 
 /// What tells strings apart.
@@ -49,7 +49,9 @@ fn of<T: Copy + TryInto<usize>>(
         indices: Vec::with_capacity(offsets.len()),
         firsts: Vec::new(),
     };
-    let ends = offsets.get(1..).unwrap_or_default();
+    let Some((_, ends)) = offsets.split_first() else {
+        return Ok(Some(found));
+    };
     for (place, (&start, &end)) in offsets.iter().zip(ends).enumerate() {
         if validity.is_some_and(|(bitmap, first)| !bit(bitmap, first + place)) {
             found.indices.push(0);
@@ -68,7 +70,7 @@ fn of<T: Copy + TryInto<usize>>(
             .map_err(|_| Corrupt("more than 2^31 different strings".into()))?;
         known.insert(value, index);
         found.indices.push(index);
-        found.firsts.push(i64::try_from(place).unwrap_or(i64::MAX));
+        found.firsts.push(signed(place, "string")?);
     }
     Ok(Some(found))
 }

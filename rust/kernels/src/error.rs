@@ -47,6 +47,32 @@ pub fn part<'a, T>(data: &'a [T], start: usize, len: usize, what: &str) -> Resul
         })
 }
 
+/// All items of `data` from `start`, or an error that names them.
+#[inline]
+pub fn rest<'a, T>(data: &'a [T], start: usize, what: &str) -> Result<&'a [T]> {
+    data.get(start..).ok_or_else(|| out_of_range(what))
+}
+
+/// The error of an index that was computed and lies outside of what it counts.
+#[cold]
+pub fn out_of_range(what: &str) -> Corrupt {
+    Corrupt(format!("{what}: out of range"))
+}
+
+/// Appends `count` zero bytes and returns them, to be filled.
+#[inline]
+pub fn grow(out: &mut Vec<u8>, count: usize) -> &mut [u8] {
+    let start = out.len();
+    out.resize(start + count, 0);
+    out.split_at_mut(start).1
+}
+
+/// A number as an end or a position that Arrow holds in 64 bits.
+#[inline]
+pub fn signed(n: usize, what: &str) -> Result<i64> {
+    i64::try_from(n).map_err(|_| out_of_range(what))
+}
+
 /// A number of the file as a size in memory.
 pub fn size(n: impl TryInto<usize> + Display + Copy, what: &str) -> Result<usize> {
     n.try_into()
@@ -55,19 +81,23 @@ pub fn size(n: impl TryInto<usize> + Display + Copy, what: &str) -> Result<usize
 
 /// Reads a little-endian u16 at `start`.
 pub fn u16_at(data: &[u8], start: usize, what: &str) -> Result<u16> {
-    Ok(u16::from_le_bytes(array(part(data, start, 2, what)?)))
+    Ok(u16::from_le_bytes(array_at(data, start, what)?))
 }
 
 /// Reads a little-endian u32 at `start`.
 pub fn u32_at(data: &[u8], start: usize, what: &str) -> Result<u32> {
-    Ok(u32::from_le_bytes(array(part(data, start, 4, what)?)))
+    Ok(u32::from_le_bytes(array_at(data, start, what)?))
 }
 
 /// Reads a little-endian u64 at `start`.
 pub fn u64_at(data: &[u8], start: usize, what: &str) -> Result<u64> {
-    Ok(u64::from_le_bytes(array(part(data, start, 8, what)?)))
+    Ok(u64::from_le_bytes(array_at(data, start, what)?))
 }
 
-fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    bytes.first_chunk::<N>().copied().unwrap_or([0; N])
+fn array_at<const N: usize>(data: &[u8], start: usize, what: &str) -> Result<[u8; N]> {
+    let bytes = part(data, start, N, what)?;
+    bytes
+        .first_chunk()
+        .copied()
+        .ok_or_else(|| out_of_range(what))
 }

@@ -11,7 +11,7 @@
 
 use ::fsst::Compressor;
 
-use crate::error::{Corrupt, Result, ensure, part, size};
+use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part, rest, size};
 use crate::mini_block_writer::OffsetsIn;
 
 /// Bytes of a symbol table.
@@ -37,7 +37,10 @@ impl SymbolTable {
             table.len(),
             TABLE_BYTES,
         )?;
-        let coded = table.get(3).is_some_and(|flags| flags & 1 == 1);
+        let &[num_symbols, _, _, flags, ..] = table else {
+            return Err(out_of_range("fsst symbol table"));
+        };
+        let coded = flags & 1 == 1;
         let mut symbols = Box::new([[0; 8]; 256]);
         let mut lengths = Box::new([0; 256]);
         if coded {
@@ -47,7 +50,7 @@ impl SymbolTable {
                 "other bytes",
                 "TSSF",
             )?;
-            let n = usize::from(table.first().copied().unwrap_or(0));
+            let n = usize::from(num_symbols);
             ensure(n <= usize::from(ESCAPE), "fsst symbols", n, "at most 255")?;
             let (words, _) = part(table, 8, 8 * n, "fsst symbols")?.as_chunks::<8>();
             for (slot, word) in symbols.iter_mut().zip(words) {
@@ -78,9 +81,8 @@ impl SymbolTable {
             return Ok(());
         }
         let start = out.len();
-        out.resize(start + 8 * codes.len() + WINDOW, 0);
-        let room = out.get_mut(start..).unwrap_or_default();
-        let filled = self.expand(codes, room, |_, _| ())?;
+        let room = grow(out, 8 * codes.len() + WINDOW);
+        let filled = self.expand(codes, room, |_, _| true)?;
         out.truncate(start + filled);
         Ok(())
     }
@@ -107,25 +109,27 @@ impl SymbolTable {
             codes.len() + 1,
         )?;
         let filled = self.expand(codes, out, |index, places| {
-            if let Some(slots) = marks.get_mut(index..index + places.len()) {
+            let slots = marks.get_mut(index..index + places.len());
+            slots.is_some_and(|slots| {
                 slots.copy_from_slice(places);
-            }
+                true
+            })
         })?;
-        if let Some(end) = marks.last_mut() {
-            *end = u32::try_from(filled).unwrap_or(NOWHERE);
-        }
+        let end = marks.last_mut().ok_or_else(|| out_of_range("fsst marks"))?;
+        *end = u32::try_from(filled).map_err(|_| out_of_range("fsst string"))?;
         Ok(filled)
     }
 
     /// Writes neighbouring strings to the front of `out`; returns where they end.
     ///
-    /// `mark` is told the number of a code and the places of its output and that of those behind.
+    /// `mark` gets the number of a code and the places of its output and of those that follow; it
+    /// says whether it has room for them.
     #[inline]
     fn expand(
         &self,
         codes: &[u8],
         out: &mut [u8],
-        mut mark: impl FnMut(usize, &[u32]),
+        mut mark: impl FnMut(usize, &[u32]) -> bool,
     ) -> Result<usize> {
         let most = u32::MAX as usize / 8;
         ensure(
@@ -134,9 +138,9 @@ impl SymbolTable {
             codes.len(),
             format_args!("below {most}"),
         )?;
-        let (mut filled, mut index, mut unknown) = (0u32, 0, false);
+        let (mut filled, mut index, mut unknown, mut fits) = (0u32, 0, false, true);
         while index < codes.len() {
-            let rest = codes.get(index..).unwrap_or_default();
+            let rest = rest(codes, index, "fsst codes")?;
             let window = window_at(out, filled as usize)?;
             match rest.first_chunk::<GROUP>() {
                 Some(group) if !group.contains(&ESCAPE) => {
@@ -147,7 +151,7 @@ impl SymbolTable {
                         unknown |= length == 0;
                         at += length;
                     }
-                    mark(index, &places);
+                    fits &= mark(index, &places);
                     filled += at;
                     index += GROUP;
                 }
@@ -155,12 +159,13 @@ impl SymbolTable {
                     let (codes, length) = self.step(codes, index, window)?;
                     unknown |= length == 0;
                     let places = [filled, NOWHERE];
-                    mark(index, places.get(..codes).unwrap_or_default());
+                    fits &= mark(index, part(&places, 0, codes, "fsst codes")?);
                     filled += length;
                     index += codes;
                 }
             }
         }
+        ensure(fits, "fsst marks", "too few", "one per code")?;
         ensure(
             !unknown,
             "fsst code",
@@ -172,29 +177,28 @@ impl SymbolTable {
 
     /// Writes what one code stands for; returns the codes taken and the bytes written.
     fn step(&self, codes: &[u8], index: usize, window: &mut [u8; WINDOW]) -> Result<(usize, u32)> {
-        let code = codes.get(index).copied().unwrap_or(0);
-        if code != ESCAPE {
-            return Ok((1, self.put(code, window, 0)));
+        match *rest(codes, index, "fsst codes")? {
+            [ESCAPE, literal, ..] => {
+                window[0] = literal;
+                Ok((2, 1))
+            }
+            [ESCAPE] => Err(Corrupt("fsst: escape at the end".into())),
+            [code, ..] => Ok((1, self.put(code, window, 0))),
+            [] => Err(out_of_range("fsst codes")),
         }
-        let literal = codes
-            .get(index + 1)
-            .ok_or_else(|| Corrupt("fsst: escape at the end".into()))?;
-        window[0] = *literal;
-        Ok((2, 1))
     }
 
     /// Writes one symbol; returns its length (0 for a code without one).
     #[inline]
+    #[allow(clippy::indexing_slicing)] // every u8 is an index of both tables
     fn put(&self, code: u8, window: &mut [u8; WINDOW], at: usize) -> u32 {
         let code = usize::from(code);
-        let symbol = self.symbols.get(code).copied().unwrap_or_default();
-        if let Some(slot) = window
-            .get_mut(at..)
-            .and_then(|free| free.first_chunk_mut::<8>())
-        {
-            *slot = symbol;
-        }
-        u32::from(self.lengths.get(code).copied().unwrap_or_default())
+        let free = window.get_mut(at..).and_then(|free| free.first_chunk_mut());
+        let Some(slot) = free else {
+            return 0;
+        };
+        *slot = self.symbols[code];
+        u32::from(self.lengths[code])
     }
 }
 
@@ -270,15 +274,13 @@ pub fn compress(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Compressed> {
             &mut run_ends,
         );
         let base = coded.len() as u64;
-        ends.extend(
-            run_ends
-                .iter()
-                .map(|end| i64::try_from(base + end).unwrap_or(i64::MAX)),
-        );
+        for &end in &run_ends {
+            ends.push(i64::try_from(base + end).map_err(|_| out_of_range("fsst string"))?);
+        }
         coded.extend_from_slice(&run_coded);
     }
     Ok(Compressed {
-        table: table_bytes(&compressor),
+        table: table_bytes(&compressor)?,
         offsets: ends,
         data: coded,
     })
@@ -309,9 +311,9 @@ fn string(data: &[u8], start: usize, end: usize) -> Result<&[u8]> {
     part(data, start, end - start, "string data")
 }
 
-fn table_bytes(compressor: &Compressor) -> Vec<u8> {
+fn table_bytes(compressor: &Compressor) -> Result<Vec<u8>> {
     let symbols = compressor.symbol_table();
-    let count = u8::try_from(symbols.len()).unwrap_or(ESCAPE);
+    let count = u8::try_from(symbols.len()).map_err(|_| out_of_range("fsst symbols"))?;
     let mut table = vec![count, TERMINATOR, count, 1];
     table.extend_from_slice(&MAGIC);
     table.extend(
@@ -321,7 +323,7 @@ fn table_bytes(compressor: &Compressor) -> Vec<u8> {
     );
     table.extend_from_slice(compressor.symbol_lengths());
     table.resize(TABLE_BYTES, 0);
-    table
+    Ok(table)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! found by an index of byte offsets, which values of fixed width without lists do not need.
 
 use crate::compression::{self, Compressor, Scheme};
-use crate::error::{Corrupt, Result, ensure, part, size, u32_at, u64_at};
+use crate::error::{Corrupt, Result, ensure, out_of_range, part, signed, size, u32_at, u64_at};
 use crate::levels::Layers;
 use crate::mini_block::Decoded;
 use crate::mini_block_writer::OffsetsIn;
@@ -35,9 +35,11 @@ impl Control {
     }
 
     fn split(self, word: u32) -> Result<(u16, u16)> {
-        let rep = word.checked_shr(self.bits_def).unwrap_or(0);
-        let def = word & 1u32.checked_shl(self.bits_def).unwrap_or(0).wrapping_sub(1);
-        Ok((size16(rep)?, size16(def)?))
+        let word = u64::from(word);
+        let below = 1u64
+            .checked_shl(self.bits_def)
+            .ok_or_else(|| out_of_range("control word, bits"))?;
+        Ok((size16(word / below)?, size16(word % below)?))
     }
 
     fn read(self, data: &[u8], at: usize) -> Result<(u16, u16)> {
@@ -57,7 +59,7 @@ impl Control {
     }
 }
 
-fn size16(level: u32) -> Result<u16> {
+fn size16(level: u64) -> Result<u16> {
     u16::try_from(level).map_err(|_| Corrupt(format!("level {level} in a control word")))
 }
 
@@ -277,9 +279,15 @@ pub struct Levels<'a> {
 }
 
 impl Levels<'_> {
-    fn get(&self, entry: usize) -> (u16, u16) {
-        let level = |levels: &[u16]| levels.get(entry).copied().unwrap_or(0);
-        (level(self.rep), level(self.def))
+    fn get(&self, entry: usize) -> Result<(u16, u16)> {
+        let level = |levels: &[u16]| match levels {
+            [] => Ok(0),
+            levels => levels
+                .get(entry)
+                .copied()
+                .ok_or_else(|| out_of_range("levels")),
+        };
+        Ok((level(self.rep)?, level(self.def)?))
     }
 
     fn starts_row(&self, rep: u16) -> bool {
@@ -299,7 +307,7 @@ pub fn encode_fixed(parts: &[(&[u8], usize)], levels: &Levels<'_>) -> Result<Zip
     let mut made = Zipped::default();
     let mut value = 0;
     for entry in 0..levels.num_entries {
-        let (rep, def) = levels.get(entry);
+        let (rep, def) = levels.get(entry)?;
         if !levels.rep.is_empty() && levels.starts_row(rep) {
             made.row_starts.push(made.data.len() as u64);
         }
@@ -330,7 +338,7 @@ pub fn encode_variable(offsets: OffsetsIn<'_>, data: &[u8], levels: &Levels<'_>)
     };
     let mut value = 0;
     for entry in 0..levels.num_entries {
-        let (rep, def) = levels.get(entry);
+        let (rep, def) = levels.get(entry)?;
         if levels.starts_row(rep) {
             made.row_starts.push(made.data.len() as u64);
         }
@@ -365,7 +373,7 @@ pub fn compress_values(
             .checked_sub(start)
             .ok_or_else(|| Corrupt("string offsets descend".into()))?;
         frames.append(part(data, start, length, "string data")?, &mut out)?;
-        ends.push(i64::try_from(out.len()).unwrap_or(i64::MAX));
+        ends.push(signed(out.len(), "compressed strings, bytes")?);
     }
     Ok((ends, out))
 }

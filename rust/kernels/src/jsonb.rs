@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use crate::bitmap::bit;
-use crate::error::{Corrupt, Result, ensure, part, size};
+use crate::error::{Corrupt, Result, ensure, out_of_range, part, size};
 use crate::mini_block_writer::OffsetsIn;
 
 const ARRAY: u32 = 0x8000_0000;
@@ -230,11 +230,7 @@ fn push_number(kind: u8, bits: u64, width: usize, out: &mut Vec<u8>) -> u32 {
         out.push(ZERO);
     } else {
         out.push(kind);
-        out.extend_from_slice(
-            bytes
-                .last_chunk::<8>()
-                .map_or(&[], |all| all.get(8 - width..).unwrap_or(all)),
-        );
+        out.extend(bytes.iter().skip(bytes.len() - width));
     }
     NUMBER
 }
@@ -280,9 +276,9 @@ fn reserve(count: usize, out: &mut Vec<u8>) -> usize {
 fn set_word(kind: u32, length: usize, word: usize, out: &mut [u8]) -> Result<()> {
     let length = u32::try_from(length).ok().filter(|length| *length <= SIZE);
     let length = length.ok_or_else(|| Corrupt("a value of 256 MiB or more".into()))?;
-    if let Some(place) = out.get_mut(word..word + WORD) {
-        place.copy_from_slice(&(kind | length).to_be_bytes());
-    }
+    let place = out.get_mut(word..word + WORD);
+    let place = place.ok_or_else(|| out_of_range("word"))?;
+    place.copy_from_slice(&(kind | length).to_be_bytes());
     Ok(())
 }
 
@@ -396,9 +392,8 @@ impl<'a> Entries<'a> {
 
 fn word_at(data: &[u8], start: usize) -> Result<u32> {
     let bytes = part(data, start, WORD, "word")?;
-    Ok(bytes
-        .first_chunk()
-        .map_or(0, |word| u32::from_be_bytes(*word)))
+    let word = bytes.first_chunk().ok_or_else(|| out_of_range("word"))?;
+    Ok(u32::from_be_bytes(*word))
 }
 
 fn write_text(value: &[u8], out: &mut Vec<u8>) -> Result<()> {

@@ -67,12 +67,10 @@ impl Layers {
             });
         }
         let mut visible_to = def;
-        for index in (0..layers.len()).rev() {
-            if let Some(layer) = layers.get_mut(index) {
-                layer.max_def = visible_to;
-                if layer.list {
-                    visible_to = layer.inner;
-                }
+        for layer in layers.iter_mut().rev() {
+            layer.max_def = visible_to;
+            if layer.list {
+                visible_to = layer.inner;
             }
         }
         let max_visible = layers.first().map_or(0, |layer| layer.max_def);

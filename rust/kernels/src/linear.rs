@@ -2,7 +2,7 @@
 //!
 //!     value i     bits i * width .. (i + 1) * width of the buffer
 
-use crate::error::{Result, ensure, part};
+use crate::error::{Result, ensure, out_of_range, part, rest};
 
 /// Unpacks `count` values from bit `first` on into words of `bits`; signed ones keep their sign.
 pub fn unpack(
@@ -23,7 +23,7 @@ pub fn unpack(
     part(data, 0, end.div_ceil(8), "bit-packed values, bytes")?;
     let mut out = Vec::with_capacity(count * (bits / 8));
     for index in 0..count {
-        let value = word_at(data, first + index * width, width);
+        let value = word_at(data, first + index * width, width)?;
         let value = if signed { extend(value, width) } else { value };
         let bytes = value.to_le_bytes();
         out.extend_from_slice(part(&bytes, 0, bits / 8, "word")?);
@@ -32,15 +32,15 @@ pub fn unpack(
 }
 
 /// The `width` (at most 64) bits from bit `start`.
-fn word_at(data: &[u8], start: usize, width: usize) -> u64 {
-    let bytes = data.get(start / 8..).unwrap_or_default();
+fn word_at(data: &[u8], start: usize, width: usize) -> Result<u64> {
+    let bytes = rest(data, start / 8, "bit-packed values, bytes")?;
     let word = bytes
         .iter()
         .take(9)
         .rev()
         .fold(0u128, |word, byte| word << 8 | u128::from(*byte));
     let mask = (1u128 << width) - 1;
-    u64::try_from(word >> (start % 8) & mask).unwrap_or(u64::MAX)
+    u64::try_from(word >> (start % 8) & mask).map_err(|_| out_of_range("bit-packed value"))
 }
 
 /// Copies the topmost packed bit into all above it.

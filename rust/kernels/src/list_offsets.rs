@@ -1,7 +1,7 @@
 //! Offsets of lists as levels take them: from 0 on, and without items that no list shows.
 
 use crate::bitmap::BitmapBuilder;
-use crate::error::{Corrupt, Result, ensure, size};
+use crate::error::{Corrupt, Result, ensure, rest, size};
 use crate::mini_block_writer::OffsetsIn;
 
 /// What `shown` finds.
@@ -63,14 +63,14 @@ fn walk<T: Copy + Into<i64>>(offsets: &[T], alive: Option<&[u8]>) -> Result<Show
 
 fn mask<T: Copy + Into<i64>>(offsets: &[T], alive: &[u8]) -> Result<Vec<u8>> {
     let mut bits = BitmapBuilder::default();
-    let (mut rest, first) = (offsets, |offsets: &[T]| {
+    let (mut left, first) = (offsets, |offsets: &[T]| {
         offsets.first().map_or(0, |&at| at.into())
     });
     // Neighbours that are alive, or are not, are one stretch of items.
     for lists in alive.chunk_by(|a, b| a == b) {
-        let from = first(rest);
-        rest = rest.get(lists.len()..).unwrap_or_default();
-        let items = size(first(rest) - from, "list length")?;
+        let from = first(left);
+        left = rest(left, lists.len(), "list offsets")?;
+        let items = size(first(left) - from, "list length")?;
         bits.extend_constant(lists.first().is_some_and(|alive| alive & 1 == 1), items);
     }
     Ok(bits.finish())

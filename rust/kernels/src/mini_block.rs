@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::slice;
 
 use crate::block::{BlockPlan, decode_level_ranges, decode_levels};
-use crate::error::{Result, ensure, part, size, u16_at, u32_at};
+use crate::error::{Result, ensure, part, rest, size, u16_at, u32_at};
 use crate::levels::Layers;
 use crate::unravel::{Unraveled, Unraveler};
 use crate::values::{Plan, Values, append};
@@ -383,7 +383,7 @@ fn select_entries(
         row: chunk.first_row,
         value: 0,
     };
-    let total = entry.levels.visible(0..rep.len());
+    let total = entry.levels.visible(0..rep.len())?;
     ensure(
         total == chunk.num_values,
         "visible entries of a chunk",
@@ -397,23 +397,23 @@ fn select_entries(
         values.push(0..total);
         return Ok(());
     }
-    let starts = entry.levels.starts(0..rep.len());
+    let starts = entry.levels.starts(0..rep.len())?;
     ensure(
         starts == chunk.num_rows,
         "rows that start in a chunk",
         starts,
         chunk.num_rows,
     )?;
-    for range in rows.get(*cursor..).unwrap_or_default() {
+    for range in rest(rows, *cursor, "wanted rows")? {
         if range.start >= end {
             break;
         }
         // The row in front of the first goes on here, from the first entry.
         if range.start >= chunk.first_row {
-            entry.seek(range.start);
+            entry.seek(range.start)?;
         }
         let (first_entry, first_value) = (entry.number, entry.value);
-        entry.seek(range.end.min(end));
+        entry.seek(range.end.min(end))?;
         if first_entry < entry.number {
             entries.push(first_entry..entry.number);
         }
@@ -434,20 +434,20 @@ struct EntryLevels<'a> {
 
 impl EntryLevels<'_> {
     /// Rows that start in some entries.
-    fn starts(&self, entries: Range<usize>) -> usize {
+    fn starts(&self, entries: Range<usize>) -> Result<usize> {
         let max_rep = self.page.layers.max_rep;
-        count(self.rep.get(entries).unwrap_or_default(), |rep| {
-            rep == max_rep
-        })
+        let rep = part(self.rep, entries.start, entries.len(), "levels")?;
+        Ok(count(rep, |rep| rep == max_rep))
     }
 
     /// Values that some entries own.
-    fn visible(&self, entries: Range<usize>) -> usize {
+    fn visible(&self, entries: Range<usize>) -> Result<usize> {
         let Some(def) = self.def else {
-            return entries.len();
+            return Ok(entries.len());
         };
         let most = self.page.layers.max_visible;
-        count(def.get(entries).unwrap_or_default(), |def| def <= most)
+        let def = part(def, entries.start, entries.len(), "levels")?;
+        Ok(count(def, |def| def <= most))
     }
 }
 
@@ -475,30 +475,31 @@ struct Entry<'a> {
 
 impl Entry<'_> {
     /// Moves on to where a row starts, or behind the last entry.
-    fn seek(&mut self, row: usize) {
+    fn seek(&mut self, row: usize) -> Result<()> {
         loop {
             let block = self.number..self.number + BLOCK;
             if block.end > self.levels.rep.len() {
                 break;
             }
-            let starts = self.levels.starts(block.clone());
+            let starts = self.levels.starts(block.clone())?;
             if self.row + starts > row {
                 break;
             }
             self.row += starts;
-            self.value += self.levels.visible(block);
+            self.value += self.levels.visible(block)?;
             self.number += BLOCK;
         }
         while let Some(&rep) = self.levels.rep.get(self.number) {
             if rep == self.levels.page.layers.max_rep {
                 if self.row == row {
-                    return;
+                    return Ok(());
                 }
                 self.row += 1;
             }
-            self.value += self.levels.visible(self.number..self.number + 1);
+            self.value += self.levels.visible(self.number..self.number + 1)?;
             self.number += 1;
         }
+        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::bitpacking::{self, GROUP};
 use crate::block::{BlockPlan, encode_levels};
 use crate::byte_stream_split;
 use crate::compression::{Compressor, Scheme};
-use crate::error::{Corrupt, Result, ensure, part, size};
+use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part, rest, signed, size};
 use crate::rle;
 
 /// Values of one page, as Arrow holds them.
@@ -204,7 +204,7 @@ pub fn encode(
         let entries = if last {
             levels.len()
         } else {
-            levels.end_of(entry, count)
+            levels.end_of(entry, count)?
         };
         write_chunk(
             &mut made,
@@ -239,14 +239,13 @@ impl LevelsIn<'_> {
     }
 
     /// The entry behind the one that owns the `count`-th value from entry `start` on.
-    fn end_of(&self, start: usize, count: usize) -> usize {
+    fn end_of(&self, start: usize, count: usize) -> Result<usize> {
         if self.def.is_empty() {
-            return (start + count).min(self.len());
+            return Ok((start + count).min(self.len()));
         }
         let mut left = count;
         let mut end = start;
-        let rest = self.def.get(start..).unwrap_or_default();
-        for block in rest.chunks(STRETCH) {
+        for block in rest(self.def, start, "levels")?.chunks(STRETCH) {
             // Whole stretches are counted many entries at a time.
             let owners = block.iter().filter(|&&def| def <= self.max_visible).count();
             if owners < left {
@@ -255,13 +254,13 @@ impl LevelsIn<'_> {
             }
             for &def in block {
                 if left == 0 {
-                    return end;
+                    return Ok(end);
                 }
                 left -= usize::from(def <= self.max_visible);
                 end += 1;
             }
         }
-        end
+        Ok(end)
     }
 }
 
@@ -351,26 +350,26 @@ fn bits_of(data: &[u8], first: usize, count: usize) -> Result<Vec<u8>> {
 
 fn pack(bytes: &[u8], bits: usize) -> Result<Vec<u8>> {
     match bits {
-        8 => Ok(pack_words::<1>(
+        8 => pack_words::<1>(
             bytes,
             bitpacking::words8::width_of,
             bitpacking::words8::pack,
-        )),
-        16 => Ok(pack_words::<2>(
+        ),
+        16 => pack_words::<2>(
             bytes,
             bitpacking::words16::width_of,
             bitpacking::words16::pack,
-        )),
-        32 => Ok(pack_words::<4>(
+        ),
+        32 => pack_words::<4>(
             bytes,
             bitpacking::words32::width_of,
             bitpacking::words32::pack,
-        )),
-        64 => Ok(pack_words::<8>(
+        ),
+        64 => pack_words::<8>(
             bytes,
             bitpacking::words64::width_of,
             bitpacking::words64::pack,
-        )),
+        ),
         _ => Err(Corrupt(format!("bit-packing of values of {bits} bits"))),
     }
 }
@@ -378,8 +377,8 @@ fn pack(bytes: &[u8], bits: usize) -> Result<Vec<u8>> {
 fn pack_words<const N: usize>(
     bytes: &[u8],
     width_of: fn(&[[u8; N]]) -> usize,
-    pack: fn(&[[u8; N]; GROUP], usize, &mut Vec<u8>),
-) -> Vec<u8> {
+    pack: bitpacking::Pack<N>,
+) -> Result<Vec<u8>> {
     let (values, _) = bytes.as_chunks::<N>();
     let width = width_of(values);
     let mut group = [[0u8; N]; GROUP];
@@ -388,8 +387,8 @@ fn pack_words<const N: usize>(
     }
     let mut out = Vec::with_capacity(N + bitpacking::packed_bytes(width));
     out.extend(width.to_le_bytes().iter().take(N));
-    pack(&group, width, &mut out);
-    out
+    pack(&group, width, &mut out)?;
+    Ok(out)
 }
 
 fn rle_chunk(
@@ -403,7 +402,7 @@ fn rle_chunk(
     let mut count = chunking.max_values.min(left);
     loop {
         let bytes = part(data, start * width, count * width, "values, bytes")?;
-        let (values, lengths) = rle::encode(bytes, width);
+        let (values, lengths) = rle::encode(bytes, width)?;
         let fits = values.len() + lengths.len() <= target;
         let regular = count.is_power_of_two() && count > 1;
         if fits && (count == left || regular) || count <= 2 {
@@ -445,7 +444,7 @@ fn string_chunk(
     }
     let head = (count + 1) * width;
     let mut out = Vec::with_capacity(bytes(count)? + width);
-    let shift = i64::try_from(head).unwrap_or(0) - i64::try_from(first).unwrap_or(0);
+    let shift = signed(head, "string offsets")? - signed(first, "string offsets")?;
     match offsets {
         OffsetsIn::Small(all) => {
             put_ends::<i32, 4>(part(all, start, count + 1, "offsets")?, shift, &mut out)?;
@@ -472,15 +471,12 @@ fn put_ends<T: Copy + PartialOrd + Into<i64>, const N: usize>(
         "others",
         "ascending ones",
     )?;
-    let start = out.len();
-    out.resize(start + N * ends.len(), 0);
-    let (slots, _) = out
-        .get_mut(start..)
-        .unwrap_or_default()
-        .as_chunks_mut::<N>();
+    let (slots, _) = grow(out, N * ends.len()).as_chunks_mut::<N>();
     for (slot, &end) in slots.iter_mut().zip(ends) {
         let moved = end.into().wrapping_add(shift).to_le_bytes();
-        *slot = moved.first_chunk::<N>().copied().unwrap_or([0; N]);
+        *slot = *moved
+            .first_chunk()
+            .ok_or_else(|| out_of_range("string offsets"))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 //! Rows that are null, or below a null, have no bytes; all others have some.
 
 use crate::bitmap::bit;
-use crate::error::{Corrupt, Result, ensure, part, size, u32_at, u64_at};
+use crate::error::{Corrupt, Result, ensure, part, rest, signed, size, u32_at, u64_at};
 use crate::full_zip::{append_fixed, append_value, length_bytes};
 use crate::mini_block_writer::OffsetsIn;
 use crate::values::{Plan, Values};
@@ -103,7 +103,7 @@ impl<'a> Column<'a> {
             }
             _ => return Err(Corrupt("the plan does not fit its output".into())),
         }
-        Ok(row.get(head + length..).unwrap_or_default())
+        rest(row, head + length, "packed row, bytes")
     }
 }
 
@@ -149,7 +149,7 @@ pub fn join(
                 .iter()
                 .try_for_each(|member| member.write(row, &mut out))?;
         }
-        ends.push(i64::try_from(out.len()).unwrap_or(i64::MAX));
+        ends.push(signed(out.len(), "packed rows, bytes")?);
     }
     Ok((ends, out))
 }

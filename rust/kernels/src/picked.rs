@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::error::{Result, ensure};
+use crate::error::{Result, ensure, part};
 use crate::mini_block::Chunk;
 
 /// So many chunks per range of rows still count as dense.
@@ -33,7 +33,7 @@ pub fn pick(table: &[Chunk], rows: &[Range<usize>]) -> Result<Picked> {
     ensure(last.end <= end, "rows of the page", last.end, end)?;
     let begin = table.partition_point(|chunk| chunk.first_row + chunk.num_rows <= first.start);
     let behind = table.partition_point(|chunk| chunk.first_row < last.end);
-    let span = table.get(begin..behind).unwrap_or_default();
+    let span = part(table, begin, behind.saturating_sub(begin), "chunks")?;
     let is_dense = DENSE * rows.len() >= span.len();
     let mut wanted = Vec::with_capacity(span.len().min(2 * rows.len()));
     let mut cursor = 0;
@@ -68,12 +68,16 @@ fn in_ranges(wanted: &[(usize, Chunk)]) -> Picked {
     for &(number, chunk) in wanted {
         let goes_on = before.is_some_and(|before| is_one || number == before + 1);
         before = Some(number);
-        match picked.ranges.last_mut() {
-            Some(range) if goes_on => range.1 = chunk.start + chunk.size - range.0,
-            _ => picked.ranges.push((chunk.start, chunk.size)),
-        }
-        let (start, _) = picked.ranges.last().copied().unwrap_or_default();
-        let start = chunk.start - start;
+        let start = match picked.ranges.last_mut() {
+            Some(range) if goes_on => {
+                range.1 = chunk.start + chunk.size - range.0;
+                chunk.start - range.0
+            }
+            _ => {
+                picked.ranges.push((chunk.start, chunk.size));
+                0
+            }
+        };
         picked
             .chunks
             .push((picked.ranges.len() - 1, Chunk { start, ..chunk }));

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::error::{Result, ensure};
+use crate::error::{Result, ensure, grow, out_of_range};
 
 /// Appends `num_values` items to `out`.
 pub fn expand(
@@ -26,13 +26,8 @@ pub fn expand(
 }
 
 fn fill<const N: usize>(values: &[u8], lengths: &[u8], num_values: usize, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + num_values * N, 0);
     let (items, _) = values.as_chunks::<N>();
-    let (mut slots, _) = out
-        .get_mut(start..)
-        .unwrap_or_default()
-        .as_chunks_mut::<N>();
+    let (mut slots, _) = grow(out, num_values * N).as_chunks_mut::<N>();
     for (item, &n) in items.iter().zip(lengths) {
         let (run, rest) = slots.split_at_mut(usize::from(n).min(slots.len()));
         run.fill(*item);
@@ -63,7 +58,7 @@ pub fn expand_ranges(
         while at < range.end {
             while end <= at {
                 let Some((value, &n)) = runs.next() else {
-                    return Ok(());
+                    return Err(out_of_range("rle runs"));
                 };
                 (item, end) = (value, end + usize::from(n));
             }
@@ -102,7 +97,7 @@ fn check(values: &[u8], lengths: &[u8], width: usize, num_values: usize) -> Resu
 }
 
 /// Encodes items of 1, 2, 4 or 8 bytes; returns the values and lengths of the runs.
-pub fn encode(data: &[u8], width: usize) -> (Vec<u8>, Vec<u8>) {
+pub fn encode(data: &[u8], width: usize) -> Result<(Vec<u8>, Vec<u8>)> {
     match width {
         1 => runs::<1>(data),
         2 => runs::<2>(data),
@@ -111,15 +106,15 @@ pub fn encode(data: &[u8], width: usize) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-fn runs<const N: usize>(data: &[u8]) -> (Vec<u8>, Vec<u8>) {
+fn runs<const N: usize>(data: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
     let (mut values, mut lengths) = (Vec::new(), Vec::new());
     for run in data.as_chunks::<N>().0.chunk_by(|a, b| a == b) {
         for part in run.chunks(usize::from(u8::MAX)) {
-            values.extend(part.first().unwrap_or(&[0; N]));
-            lengths.push(u8::try_from(part.len()).unwrap_or(u8::MAX));
+            values.extend(part.iter().take(1).flatten());
+            lengths.push(u8::try_from(part.len()).map_err(|_| out_of_range("rle run"))?);
         }
     }
-    (values, lengths)
+    Ok((values, lengths))
 }
 
 #[cfg(test)]
@@ -130,7 +125,7 @@ mod tests {
     #[test]
     fn long_runs_are_split() {
         let data = 7u32.to_le_bytes().repeat(904);
-        let (values, lengths) = encode(&data, 4);
+        let (values, lengths) = encode(&data, 4).unwrap();
         assert_eq!(lengths, [255, 255, 255, 139]);
         let mut back = Vec::new();
         expand(&values, &lengths, 4, 904, &mut back).unwrap();
@@ -140,7 +135,7 @@ mod tests {
 
     #[test]
     fn ranges_of_runs() {
-        let (values, lengths) = encode(&[1, 1, 1, 2, 2, 3, 3, 3, 3], 1);
+        let (values, lengths) = encode(&[1, 1, 1, 2, 2, 3, 3, 3, 3], 1).unwrap();
         let mut out = Vec::new();
         expand_ranges(&values, &lengths, 1, 9, &[0..1, 2..4, 6..9], &mut out).unwrap();
         assert_eq!(out, [1, 1, 2, 3, 3, 3]);

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use crate::error::{Result, size};
+use crate::error::{Result, out_of_range, size};
 use crate::ranges::{gather_bits, gather_bytes};
 
 /// What lies between two ranges is read too if it has no more bytes.
@@ -54,8 +54,8 @@ impl Slots {
         let unit = if self.is_bits { 1 } else { 8 };
         let mut wanted = Vec::with_capacity(self.pieces.len());
         for &(range, first, bits) in &self.pieces {
-            let start = starts.get(range).copied().unwrap_or(-1);
-            let start = size(start, "position of a range")?;
+            let start = starts.get(range).ok_or_else(|| out_of_range("ranges"))?;
+            let start = size(*start, "position of a range")?;
             let first = start.saturating_mul(8 / unit).saturating_add(first / unit);
             wanted.push((first, bits / unit));
         }

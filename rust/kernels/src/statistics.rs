@@ -57,7 +57,8 @@ pub fn exceeds_distinct(data: &[u8], most: usize) -> bool {
 /// Puts a word into a table that has room, of a size that is a power of two; whether it is new.
 fn insert(seen: &mut [Option<u64>], word: u64) -> bool {
     let mixed = word.wrapping_mul(SPREAD);
-    let mut at = usize::try_from(mixed >> 32).unwrap_or(0);
+    let [.., a, b, c, d] = (mixed >> 32).to_be_bytes();
+    let mut at = u32::from_be_bytes([a, b, c, d]) as usize;
     loop {
         at &= seen.len() - 1;
         match seen.get_mut(at) {
@@ -72,7 +73,9 @@ fn insert(seen: &mut [Option<u64>], word: u64) -> bool {
 }
 
 fn changes<const N: usize>(values: &[[u8; N]]) -> usize {
-    let following = values.get(1..).unwrap_or_default();
+    let [_, following @ ..] = values else {
+        return 0;
+    };
     values.iter().zip(following).filter(|(a, b)| a != b).count()
 }
 

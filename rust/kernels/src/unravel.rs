@@ -1,7 +1,7 @@
 //! Levels to the validity bitmaps and list offsets of every layer.
 
 use crate::bitmap::{BitmapBuilder, compress64, mask64};
-use crate::error::{Corrupt, Result, ensure};
+use crate::error::{Corrupt, Result, ensure, part};
 use crate::levels::{Layer, Layers};
 
 /// What Arrow needs of one layer.
@@ -78,7 +78,7 @@ impl Unraveler {
             self.zeros.resize(self.zeros.len().max(count), 0);
         }
         let def = if self.has_rep && def.is_empty() {
-            self.zeros.get(..count).unwrap_or_default()
+            part(&self.zeros, 0, count, "levels")?
         } else {
             def
         };
@@ -144,7 +144,7 @@ impl State {
         } else {
             inner
         };
-        let empty = empty.unwrap_or(valid_to);
+        let empty = empty.map_or(valid_to, |empty| empty);
         let slots = mask64(rep, |rep| rep >= min_rep) & mask64(def, |def| def <= max_def);
         self.len += slots.count_ones() as usize;
         if null.is_some() {
@@ -193,7 +193,7 @@ impl State {
     }
 
     fn push_validity(&mut self, valid: u64, slots: u64) {
-        let count = slots.count_ones();
+        let count = slots.count_ones() as usize;
         if count > 0 {
             self.validity
                 .push_word(compress64(valid & slots, slots), count);

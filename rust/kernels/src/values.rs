@@ -7,7 +7,7 @@ use crate::bitpacking;
 use crate::block::inline_header;
 use crate::byte_stream_split;
 use crate::compression::{self, Scheme};
-use crate::error::{Corrupt, Result, ensure, part, u32_at, u64_at};
+use crate::error::{Corrupt, Result, ensure, out_of_range, part, u32_at, u64_at};
 use crate::fsst::{NOWHERE, SymbolTable};
 use crate::rle;
 
@@ -121,7 +121,7 @@ impl Offsets {
                 )?;
                 offsets.extend(lengths.map(|length| {
                     end += length;
-                    i32::try_from(end).unwrap_or(i32::MAX)
+                    i32::try_from(end).unwrap_or(i32::MAX) // refused below if it is beyond `total`
                 }));
             }
             Self::Large(offsets) => offsets.extend(lengths.map(|length| {
@@ -129,7 +129,7 @@ impl Offsets {
                 i64::try_from(end).unwrap_or(i64::MAX)
             })),
         }
-        Ok(())
+        ensure(end == total, "bytes of strings", end, total)
     }
 
     fn reserve(&mut self, count: usize) {
@@ -448,10 +448,10 @@ impl<'a> Strings<'a> {
             last,
             format_args!("at least {first}"),
         )?;
-        let shift = u32::try_from(base)
-            .unwrap_or(0)
-            .wrapping_sub(u32::try_from(first).unwrap_or(0));
-        let (mut previous, mut sorted) = (u32::try_from(first).unwrap_or(0), true);
+        let small = |at: usize| u32::try_from(at).map_err(|_| out_of_range("string offset"));
+        let first = small(first)?;
+        let shift = small(base)?.wrapping_sub(first);
+        let (mut previous, mut sorted) = (first, true);
         offsets.extend(ends.iter().map(|end| {
             let end = u32::from_le_bytes(*end);
             sorted &= end >= previous;

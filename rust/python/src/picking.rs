@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
-use pilum_kernels::error::{Corrupt, size};
+use pilum_kernels::error::{Corrupt, out_of_range, size};
 use pilum_kernels::mini_block::{self, Chunk, Decoded};
 use pilum_kernels::picked::{Picked, pick};
 use pilum_kernels::slots::{Slots, slots_of};
@@ -44,14 +44,17 @@ impl PickedChunks {
     ) -> Result<Decoded, Corrupt> {
         let mut chunks = Vec::with_capacity(part.picked.chunks.len());
         for &(range, chunk) in &part.picked.chunks {
-            let start = starts.get(part.first_range + range).copied();
-            let start = size(start.unwrap_or(-1), "position of a range")?;
+            let start = starts
+                .get(part.first_range + range)
+                .ok_or_else(|| out_of_range("ranges"))?;
+            let start = size(*start, "position of a range")?;
             chunks.push(Chunk {
                 start: start.saturating_add(chunk.start),
                 ..chunk
             });
         }
-        let wanted = self.wanted.get(part.wanted).map_or(&[][..], Vec::as_slice);
+        let wanted = self.wanted.get(part.wanted);
+        let wanted = wanted.ok_or_else(|| out_of_range("wanted rows"))?;
         mini_block::decode(page, data, &chunks, wanted)
     }
 }
@@ -171,7 +174,7 @@ impl PickedSlots {
             let decode = |(_, slots): &(usize, Slots)| {
                 let (own, others) = left
                     .split_at_checked(slots.ranges.len())
-                    .unwrap_or((&[], &[]));
+                    .ok_or_else(|| out_of_range("ranges"))?;
                 left = others;
                 slots.decode(data, own)
             };
