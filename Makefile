@@ -29,7 +29,7 @@ test-rust: ## Run the tests of the Rust kernels only
 	    cargo test --quiet --locked --manifest-path rust/Cargo.toml --package pilum-kernels
 
 test-python: $(DONE)/dev $(DONE)/extension java ## Run the Python tests only; ARGS=... goes to pytest
-	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n auto --dist loadgroup)
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n auto --dist loadgroup)
 
 bench: $(DONE)/dev $(DONE)/extension ## Measure against pylance, Parquet and Vortex; ARGS="--help" for more
 	$(BIN)/python -m bench $(ARGS)
@@ -42,6 +42,10 @@ checklist: $(DONE)/venv ## Write docs/checklist.md: what the format asks for, an
 
 api: $(DONE)/extension ## Write docs/api.md, the reference, from the docstrings
 	$(BIN)/python scripts/api-reference.py
+
+explore: $(DONE)/dev $(DONE)/extension java ## Run the tests that draw examples with new ones, MINUTES=60 long
+	PYTHONPATH=tests $(BIN)/python -m explore $(if $(SEED),--seed $(SEED)) \
+	    --seconds $(or $(SECONDS),$(shell expr 60 \* $(or $(MINUTES),60))) $(ARGS)
 
 fuzz: $(DONE)/dev $(DONE)/extension ## Damage files and read them, SECONDS=300 long
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)

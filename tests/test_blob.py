@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pilum
@@ -44,7 +44,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(steps=st.lists(STEPS, max_size=12), buffer_size=st.sampled_from([0, 1, 100, 512 * 1024]))
 def test_a_blob_is_read_like_a_file_in_memory(
     dataset: pilum.LanceDataset, steps: list[tuple[str, int]], buffer_size: int

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pilum
@@ -149,7 +149,7 @@ def test_append_and_overwrite_after_a_delete(dataset: pilum.LanceDataset) -> Non
     assert_holds(dataset, [0, 1, 2])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["range", "modulo", "append"]), st.integers(0, 99)), max_size=6

@@ -159,7 +159,7 @@ PLANS = st.builds(
 ).filter(lambda plan: bool(plan.matched or plan.inserts or plan.others))
 
 
-@settings(deadline=None, max_examples=45)
+@settings(max_examples=45)
 @given(PLANS, ROWS, ROWS, st.integers(1, 5))
 def test_merges_do_what_the_model_does(
     plan: Plan, table: list[Row], source: list[Row], num_rows: int

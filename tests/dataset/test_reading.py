@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pilum
@@ -80,7 +80,7 @@ def test_row_ids_are_addresses(dataset: pilum.LanceDataset) -> None:
     assert dataset.to_table(filter=f"_rowid = {(2 << 32) + 5}")["i"].to_pylist() == [605]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(
     low=st.none() | st.integers(-1, ROWS),
     limit=st.none() | st.integers(0, ROWS + 1),

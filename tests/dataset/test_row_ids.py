@@ -141,7 +141,7 @@ def matches(row: Row, chosen: tuple[int, int]) -> bool:
     return row[0] % chosen[0] == chosen[1]
 
 
-StableTable.TestCase.settings = settings(max_examples=8, stateful_step_count=10, deadline=None)
+StableTable.TestCase.settings = settings(max_examples=8, stateful_step_count=10)
 TestStableTable = StableTable.TestCase
 
 

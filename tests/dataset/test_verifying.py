@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pilum
@@ -230,9 +230,7 @@ def test_blobs_are_read_by_a_deep_check(tmp_path: Path) -> None:
     assert "blobs is missing" in str(report)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60)
 @given(file=st.integers(0, 8), place=st.floats(0, 1, exclude_max=True), bits=st.integers(1, 255))
 def test_any_flipped_bits_are_survived(root: Path, file: int, place: float, bits: int) -> None:
     """A check tells what it sees, whatever it sees; it never fails itself."""

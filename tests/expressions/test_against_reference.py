@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pilum.expressions import bind
@@ -192,7 +192,7 @@ def _selected(table: pa.Table, condition: str) -> list[int]:
 
 @pytest.mark.reference
 @given(table=tables(), wanted=st.lists(conditions(), min_size=5, max_size=15))
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25)
 def test_the_same_rows_are_selected(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
     dataset = lance.write_dataset(
         table, tmp_path / "t.lance", mode="overwrite", data_storage_version="2.1"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import assert_same
 
@@ -56,7 +56,7 @@ def committed(path: str, library: Any, num_rows: int) -> None:
     library.LanceDataset.commit(path, append, read_version=1)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(
     packed=_PAYLOADS,
     dedicated=st.binary(max_size=300),
@@ -87,7 +87,7 @@ def test_each_continues_what_the_other_began(
     assert found.verify(deep=True).is_valid
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(parts=st.lists(_PAYLOADS, min_size=1, max_size=3))
 def test_both_write_the_same_bytes_and_descriptors(tmp_path: Path, parts: list[list[Any]]) -> None:
     made = []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import assert_same
 
@@ -45,7 +45,7 @@ def table_of(values: list[bytes | None], field: pa.Field) -> pa.Table:
     return pa.table([pa.array(range(len(values))), column], schema=schema)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(
     values=payloads(),
     form=st.sampled_from([("2.1", _PLAIN), ("2.2", _PLAIN), ("2.2", pilum.blob_field("b"))]),

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import as_stored, assert_same
 from interop.strategies import tables
@@ -154,7 +154,7 @@ STEPS: dict[str, Call] = {
 }
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(
     st.lists(st.tuples(st.booleans(), st.sampled_from([*STEPS])), min_size=2, max_size=6),
     st.booleans(),
@@ -182,7 +182,7 @@ def test_both_take_turns(steps: list[tuple[bool, str]], stable: bool) -> None:
         lance.dataset(both).validate()
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(table=tables(max_columns=2), version=st.sampled_from(["2.1", "2.2"]), stable=st.booleans())
 def test_values_of_all_types_move_unchanged(table: pa.Table, version: str, stable: bool) -> None:
     keys = np.arange(table.num_rows)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import as_stored, assert_same
 from interop.strategies import tables
@@ -24,7 +24,6 @@ optimize = pytest.importorskip("lance.optimize")
 pytestmark = pytest.mark.reference
 
 _NUMBERS = count()
-_SHARED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 def task_ids(plan: Any) -> list[list[int]]:
@@ -36,7 +35,7 @@ def append(uri: str, first: int, rows: int, **more: Any) -> None:
     pilum.write_dataset(table, uri, mode="append", **more)
 
 
-@settings(max_examples=20, suppress_health_check=_SHARED_FOLDER, deadline=None)
+@settings(max_examples=20)
 @given(
     fragments=st.lists(st.tuples(st.integers(1, 30), st.integers(0, 8)), min_size=1, max_size=9),
     indexed=st.integers(0, 9),
@@ -102,7 +101,7 @@ def test_the_reference_reads_what_was_compacted(tmp_path: Path, version: str) ->
     lance.dataset(uri).validate()
 
 
-@settings(max_examples=10, suppress_health_check=_SHARED_FOLDER, deadline=None)
+@settings(max_examples=10)
 @given(
     table=tables(max_columns=2),
     version=st.sampled_from(["2.1", "2.2"]),

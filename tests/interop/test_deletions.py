@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import as_stored, assert_same
 from interop.reading import Request, assert_reads_as, requests
@@ -25,7 +25,6 @@ lance = pytest.importorskip("lance", reason="the reference implementation is not
 
 pytestmark = pytest.mark.reference
 
-_SHARED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _NUMBERS = count()
 _VERSIONS = st.sampled_from(["2.1", "2.2"])
 _KEY = "the key"
@@ -49,7 +48,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=60)
 @given(
     table=tables(max_columns=2),
     rows_per_file=st.sampled_from([1_000_000, 4096]),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import as_stored, assert_same
 from interop.strategies import tables
@@ -21,7 +21,6 @@ lance = pytest.importorskip("lance", reason="the reference implementation is not
 pytestmark = pytest.mark.reference
 
 _NUMBERS = count()
-_SHARED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 TABLE = pa.table(
     {
         "a": range(50),
@@ -97,7 +96,7 @@ def _has_null_structs(table: pa.Table) -> bool:
     return any(pa.types.is_struct(one.type) and one.null_count for one in table.columns)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=30)
 @given(
     version=st.sampled_from(["2.0", "2.1", "2.2"]),
     creator=st.sampled_from([pilum, lance]),
@@ -127,7 +126,7 @@ def test_both_change_columns_in_turns(
     shutil.rmtree(uri)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=40)
 @given(
     table=tables(max_columns=2),
     version=st.sampled_from(["2.1", "2.2"]),

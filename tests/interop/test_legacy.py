@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 import pytest
 from container.files import MemorySource
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from interop.comparison import as_stored, assert_same
 from interop.legacy_tables import legacy_tables, nullable_types
@@ -25,7 +25,6 @@ lance = pytest.importorskip("lance", reason="the reference implementation is not
 
 pytestmark = pytest.mark.reference
 
-_SHARED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _NUMBERS = count()
 _GROUPS = st.sampled_from([1024, 1024, 1000, 37])
 _ROWS_PER_FILE = st.sampled_from([1_000_000, 3000])
@@ -35,7 +34,7 @@ def fresh(folder: Path) -> str:
     return str(folder / str(next(_NUMBERS)))
 
 
-@settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=60)
 @given(table=legacy_tables(nullable_types()), group=_GROUPS, rows_per_file=_ROWS_PER_FILE)
 def test_what_we_wrote_it_reads(
     tmp_path: Path, table: pa.Table, group: int, rows_per_file: int
@@ -63,7 +62,7 @@ def _has_fixed_size_list(kind: pa.DataType) -> bool:
     return any(_has_fixed_size_list(kind.field(i).type) for i in range(kind.num_fields))
 
 
-@settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=60)
 @given(table=legacy_tables(), group=_GROUPS, rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_it_wrote_we_read(
     tmp_path: Path, table: pa.Table, group: int, rows_per_file: int, request: Request
@@ -79,7 +78,7 @@ def test_what_it_wrote_we_read(
     assert_reads_as(pilum.dataset(path), table, request)
 
 
-@settings(max_examples=80, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=80)
 @given(table=tables(nullable_types(), rows=st.integers(1, 2500)), group=_GROUPS)
 def test_what_it_lost_we_lose_too(tmp_path: Path, table: pa.Table, group: int) -> None:
     """S2.5: nulls that the format does not keep are read as whatever stands there."""
@@ -108,7 +107,7 @@ def test_lists_of_booleans_that_do_not_fill_bytes(tmp_path: Path, writer: Any, s
     assert_same(ours.take(rows), table.take(rows))
 
 
-@settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=60)
 @given(table=legacy_tables(), group=_GROUPS, request=requests())
 def test_what_we_wrote_we_read(
     tmp_path: Path, table: pa.Table, group: int, request: Request
@@ -118,7 +117,7 @@ def test_what_we_wrote_we_read(
     assert_reads_as(pilum.dataset(path), table, request)
 
 
-@settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=60)
 @given(table=legacy_tables(), group=_GROUPS)
 def test_files_are_the_same_byte_for_byte(tmp_path: Path, table: pa.Table, group: int) -> None:
     """S2.11: pages, page table and statistics, up to the manifest, which names its writer."""

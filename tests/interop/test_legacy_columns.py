@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import assert_same
 
@@ -69,9 +69,7 @@ STEPS = (
 )
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(STEPS), st.booleans()), min_size=1, max_size=5),
     group=st.sampled_from([6, 10, 1024]),

@@ -81,7 +81,7 @@ def _root(model: Model, line: str) -> str:
 
 
 @given(st.data())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_lines_do_not_see_each_other(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = Model(str(Path(folder, "t")))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import assert_same
 
@@ -101,7 +101,7 @@ def _from_zero(offsets: pa.Array) -> pa.Array:
     return pa.concat_arrays([pa.array([0], pa.int32()), offsets])
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(data=st.data(), version=st.sampled_from(["2.1", "2.2"]), ours=st.booleans())
 def test_both_read_what_either_wrote(
     tmp_path: Path, data: st.DataObject, version: str, ours: bool

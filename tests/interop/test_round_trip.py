@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import as_stored, assert_same
 from interop.reading import Request, assert_reads_as, requests, side_by_side
@@ -19,13 +19,12 @@ lance = pytest.importorskip("lance", reason="the reference implementation is not
 
 pytestmark = pytest.mark.reference
 
-_SHARED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _NUMBERS = count()
 _TABLES = st.tuples(st.just("2.1"), tables()) | st.tuples(st.just("2.2"), tables(newer_types()))
 _ROWS_PER_FILE = st.sampled_from([1_000_000, 1_000_000, 4096, 30_000])
 
 
-@settings(max_examples=120, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=120)
 @given(versioned=_TABLES, rows_per_file=_ROWS_PER_FILE)
 def test_what_we_wrote_it_reads(
     tmp_path: Path, versioned: tuple[str, pa.Table], rows_per_file: int
@@ -43,7 +42,7 @@ def test_what_we_wrote_it_reads(
         assert_same(taken, expected.take(rows))
 
 
-@settings(max_examples=120, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=120)
 @given(versioned=_TABLES, rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_it_wrote_we_read(
     tmp_path: Path, versioned: tuple[str, pa.Table], rows_per_file: int, request: Request
@@ -58,7 +57,7 @@ def test_what_it_wrote_we_read(
     assert_reads_as(pilum.dataset(path), expected, request)
 
 
-@settings(max_examples=80, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=80)
 @given(versioned=_TABLES, rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_we_wrote_we_read(
     tmp_path: Path, versioned: tuple[str, pa.Table], rows_per_file: int, request: Request

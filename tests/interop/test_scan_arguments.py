@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import assert_same
 
@@ -44,9 +44,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 KEYS = st.tuples(st.sampled_from(["i", "f", "t", "b", "s.x"]), st.booleans(), st.booleans())
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25)
 @given(
     keys=st.lists(KEYS, min_size=1, max_size=3, unique_by=lambda key: key[0]),
     limit=st.none() | st.integers(1, 500),

@@ -2,7 +2,7 @@
 
 Every step is taken by one of both, drawn at random; then both must read what the dict says, find
 single rows by their keys (the reference with its own index, once there is one), and agree about the
-version. PILUM_MODEL_EXAMPLES=1000 makes a long run of it.
+version.
 """
 
 from __future__ import annotations
@@ -215,9 +215,8 @@ def _copied(rows: dict[int, Row]) -> dict[int, Row]:
 
 
 Table.TestCase.settings = settings(
-    max_examples=int(os.environ.get("PILUM_MODEL_EXAMPLES", "15")),
+    max_examples=15,
     stateful_step_count=12,
-    deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes too long here
 )
 TestTable = Table.TestCase

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import as_stored, assert_same
 from interop.reading import Request, assert_reads_as, requests
@@ -25,7 +25,6 @@ lance = pytest.importorskip("lance", reason="the reference implementation is not
 
 pytestmark = pytest.mark.reference
 
-_SHARED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _NUMBERS = count()
 _ROWS_PER_FILE = st.sampled_from([1_000_000, 1_000_000, 4096, 30_000])
 
@@ -55,7 +54,7 @@ def _without_null_structs(array: pa.Array) -> pa.Array:
     return array
 
 
-@settings(max_examples=100, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=100)
 @given(table=tables(), rows_per_file=_ROWS_PER_FILE)
 def test_what_we_wrote_it_reads(tmp_path: Path, table: pa.Table, rows_per_file: int) -> None:
     path, table = str(tmp_path / str(next(_NUMBERS))), storable(table)
@@ -68,7 +67,7 @@ def test_what_we_wrote_it_reads(tmp_path: Path, table: pa.Table, rows_per_file: 
         assert_same(found.take(rows), table.take(rows))
 
 
-@settings(max_examples=100, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=100)
 @given(table=tables(), rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_it_wrote_we_read(
     tmp_path: Path, table: pa.Table, rows_per_file: int, request: Request
@@ -78,7 +77,7 @@ def test_what_it_wrote_we_read(
     assert_reads_as(pilum.dataset(path), table, request)
 
 
-@settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=60)
 @given(table=tables(), rows_per_file=_ROWS_PER_FILE, request=requests())
 def test_what_we_wrote_we_read(
     tmp_path: Path, table: pa.Table, rows_per_file: int, request: Request
@@ -191,7 +190,7 @@ def _size(path: str) -> int:
     return sum(os.path.getsize(name) for name in glob.glob(f"{path}/data/*"))
 
 
-@settings(max_examples=40, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=40)
 @given(table=tables())
 def test_no_file_is_larger(tmp_path: Path, table: pa.Table) -> None:
     ours, theirs = (str(tmp_path / f"{next(_NUMBERS)}") for _ in range(2))

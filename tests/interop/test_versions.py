@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.comparison import as_stored, assert_same
 from interop.reading import Request, assert_reads_as, requests
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.reference
 
 _NUMBERS = count()
 _SETTINGS = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     max_examples=25,
 )
 
