@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from container.damage import attempt, columns, limit_memory
+from container.damage import attempt, columns
 from container.files import write_table
+from explore.costs import limit_memory
 
 from pilum.container.footer import FOOTER_BYTES
 from pilum.format.pb import encodings21_pb2, file_pb2

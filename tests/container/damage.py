@@ -2,16 +2,14 @@
 
 Runs as a program, so that a crash or a hunger for memory ends a process that nobody needs:
 
-    python -m container.damage SEED SECONDS
+    python -m container.damage SEED FILES
 """
 
 from __future__ import annotations
 
 import json
 import random
-import resource
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from functools import cache
@@ -20,18 +18,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from container.files import MemorySource, read_rows, write_table
+from explore.costs import Costs, limit_memory
+from explore.setting import EXPLORES
 
 from pilum.container.reader import FileReader
 from pilum.errors import PilumError, UnsupportedTypeError
 from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
 
-__all__ = ["MEMORY_BYTES", "attempt", "columns", "limit_memory", "newer_columns"]
-
-MEMORY_BYTES = 3 * 2**30
-"""Address space of the process: threads and libraries take the first gigabyte."""
-
-_SLOW_SECONDS = 1.0
+__all__ = ["attempt", "columns", "newer_columns"]
 
 
 @cache
@@ -92,14 +87,9 @@ def newer_columns() -> dict[str, pa.Array]:
     }
 
 
-def limit_memory() -> None:
-    """Lets no allocation take this process beyond `MEMORY_BYTES`."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-
-
 def attempt(data: bytes) -> str:
     """Reads all rows and some; returns "values", the name of the error, or what went wrong."""
-    start = time.process_time()  # a busy machine is no fault of ours
+    costs = Costs()
     try:
         reader = FileReader.open(MemorySource(data))
         count = reader.num_rows
@@ -123,8 +113,7 @@ def attempt(data: bytes) -> str:
         end = "values" if is_value else f"BAD: {traceback.format_exc(limit=-4)}"
     except BaseException as error:  # a Rust panic is no Exception
         end = f"BAD: {type(error).__name__}: {traceback.format_exc(limit=-4)}"
-    seconds = time.process_time() - start
-    return f"BAD: {seconds:.1f} s, then {end}" if seconds > _SLOW_SECONDS else end
+    return costs.judge(end) if EXPLORES else end
 
 
 _Damage = Callable[[bytearray, int, random.Random], None]
@@ -144,7 +133,7 @@ def _set_word(data: bytearray, at: int, source: random.Random) -> None:
     data[at : at + size] = value.to_bytes(size, "little")[: len(data) - at]
 
 
-def _main(seed: int, seconds: float) -> dict[str, Any]:
+def _main(seed: int, count: int) -> dict[str, Any]:
     limit_memory()
     source = random.Random(seed)
     files = [write_table(pa.table({name: column}))[0] for name, column in columns().items()]
@@ -152,9 +141,8 @@ def _main(seed: int, seconds: float) -> dict[str, Any]:
         files.append(write_table(pa.table({name: column}), version=FileVersion.V2_2)[0])
     ends: dict[str, int] = {}
     bad: dict[str, list[Any]] = {}
-    deadline = time.monotonic() + seconds
     damages: list[_Damage] = [_flip_bit, _set_byte, _set_word]
-    while time.monotonic() < deadline:
+    for _ in range(count):
         number = source.randrange(len(files))
         data = bytearray(files[number])
         changes = []
@@ -177,4 +165,4 @@ def _main(seed: int, seconds: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_main(int(sys.argv[1]), float(sys.argv[2]))))
+    print(json.dumps(_main(int(sys.argv[1]), int(sys.argv[2]))))

@@ -2,7 +2,7 @@
 
 Runs as a program, so that a crash or a hunger for memory ends a process that nobody needs:
 
-    python -m container.paged_damage SEED SECONDS
+    python -m container.paged_damage SEED FILES
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 import json
 import random
 import sys
-import time
 import traceback
 from collections import Counter
 from functools import cache
 
 import pyarrow as pa
-from container.damage import columns, limit_memory
+from container.damage import columns
 from container.paged import open_paged, read_paged, write_paged
+from explore.costs import Costs, limit_memory
+from explore.setting import EXPLORES
 
 from pilum.errors import PilumError
 from pilum.format.rows import RowRanges
 
-_SLOW_SECONDS = 1.0
 _ANY_VALUE = ("UTF8", "does not fit in precision")
 """Values that Arrow does not like, but files may hold."""
 _COMPRESSIONS = ("zstd", "lz4", "fsst")
@@ -47,7 +47,7 @@ def _has_null_structs(array: pa.Array) -> bool:
 
 def attempt(data: bytes) -> str:
     """Reads all rows and some; returns "values", the name of the error, or what went wrong."""
-    start = time.process_time()
+    costs = Costs()
     try:
         reader = open_paged(data)
         count = reader.num_rows
@@ -61,8 +61,7 @@ def attempt(data: bytes) -> str:
         end = "values" if any(part in str(error) for part in _ANY_VALUE) else f"BAD {error}"
     except BaseException:
         return "BAD " + traceback.format_exc()[-1500:]
-    spent = time.process_time() - start
-    return f"BAD {spent:.1f} s" if spent > _SLOW_SECONDS else end
+    return costs.judge(end) if EXPLORES else end
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:
@@ -74,14 +73,13 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(copy)
 
 
-def main(seed: int, seconds: float) -> None:
-    """Reads damaged files for a while; prints how they ended."""
+def main(seed: int, count: int) -> None:
+    """Reads so many damaged files; prints how they ended."""
     limit_memory()
     chance = random.Random(seed)
     ends: Counter[str] = Counter()
     bad: dict[str, str] = {}
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    for _ in range(count):
         data = damaged(chance.choice(files()), chance)
         end = attempt(data)
         if end.startswith("BAD"):
@@ -91,4 +89,4 @@ def main(seed: int, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -20,6 +20,7 @@ from pilum.errors import CorruptFileError, PilumError, UnsupportedVersionError
 from pilum.format.version import FileVersion
 
 ROOT = Path(__file__).parents[2]
+FILES = 4000
 SMALL = ("packed", "bits", "runs", "nulls", "decimals", "lists", "empty lists", "structs")
 
 
@@ -49,9 +50,9 @@ def test_a_claim(claim: str, ends: dict[str, str]) -> None:
     assert end != "values" or any(part in claim for part in PLAUSIBLE), end
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.seeds(2)
 def test_random_damage(seed: int) -> None:
-    found = run("container.damage", str(seed), "4")
+    found = run("container.damage", str(seed), str(FILES))
     assert found["bad"] == {}
     assert {"values", "CorruptFileError"} <= set(found["ends"])
 

@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from itertools import count, takewhile
 from pathlib import Path
 
 from fuzz.watch import fuzz, replay
@@ -33,7 +34,9 @@ def _main() -> int:
         print(replay(options.replay))
         return 0
     print(f"seed {options.seed}, {options.seconds:.0f} s", flush=True)
-    result = fuzz(options.seconds, options.seed, options.workers, options.out)
+    until = time.monotonic() + options.seconds
+    turns = takewhile(lambda _: time.monotonic() < until, count(options.seed))
+    result = fuzz(turns, options.workers, options.out, judges_costs=True)
     print(json.dumps(result.ends, indent=1))
     for finding in result.findings:
         print(f"{finding.file}: {finding.end}")

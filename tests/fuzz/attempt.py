@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import time
 import traceback
 from dataclasses import replace
 from itertools import count
@@ -11,6 +9,7 @@ from typing import cast
 
 import pyarrow as pa
 from container.files import MemorySource
+from explore.costs import Costs
 from fuzz.seeds import Seed
 
 from pilum.container.open import open_file
@@ -22,10 +21,7 @@ from pilum.table.session import Session
 
 __all__ = ["attempt"]
 
-_SLOW_SECONDS = 1.0
 _MOST_ROWS = 10_000
-_MOST_BYTES = 200 * 2**20
-"""What one file of some kilobytes may take."""
 _RULES_OF_VALUES = ("UTF8", "does not fit in precision", "whole number of days", "acceptable range")
 _NUMBERS = count()
 
@@ -41,9 +37,15 @@ class _OneFile:
         return cast(Source, self._source)
 
 
-def attempt(seed: Seed, data: bytes) -> str:
-    """Reads all rows and some; returns "values", the name of the error, or "BAD: …"."""
-    start, before = time.process_time(), _peak_bytes()
+def attempt(seed: Seed, data: bytes, judges_costs: bool = False) -> str:
+    """Reads all rows and some; returns "values", the name of the error, or "BAD: …".
+
+    Args:
+        seed: What the file was.
+        data: The file.
+        judges_costs: Whether it is bad, too, to take much time or memory of this machine.
+    """
+    costs = Costs()
     try:
         _read(seed, data)
         end = "values"
@@ -57,10 +59,7 @@ def attempt(seed: Seed, data: bytes) -> str:
         end = "values" if is_value else f"BAD: {traceback.format_exc(limit=-4)}"
     except BaseException as error:  # a Rust panic is no Exception
         end = f"BAD: {type(error).__name__}: {traceback.format_exc(limit=-4)}"
-    seconds, grown = time.process_time() - start, _peak_bytes() - before
-    if seconds > _SLOW_SECONDS:
-        return f"BAD: {seconds:.1f} s, then {end}"
-    return f"BAD: {grown >> 20} MiB, then {end}" if grown > _MOST_BYTES else end
+    return costs.judge(end) if judges_costs else end
 
 
 def _read(seed: Seed, data: bytes) -> None:
@@ -89,7 +88,3 @@ def _says_not_where(error: PilumError) -> str:
     if not isinstance(error, CorruptFileError):
         return ""
     return "" if "memory.lance" in str(error) else "no path"
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -8,10 +8,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from fuzz.attempt import attempt
@@ -19,10 +22,9 @@ from fuzz.seeds import seeds
 
 __all__ = ["Finding", "Result", "fuzz", "replay"]
 
-_TURN_SECONDS = 60.0
-_HANG_SECONDS = 20.0
-"""A file that is read for so long is a finding."""
-_START_SECONDS = 120.0
+_TURN_FILES = 4000
+_HANG_SECONDS = 600.0
+"""A file that is read for so long is a finding; a worker that takes so long to start an error."""
 _TESTS = Path(__file__).parents[1]
 
 
@@ -47,38 +49,40 @@ class Result:
     findings: list[Finding] = field(default_factory=list)
 
 
-def fuzz(seconds: float, seed: int, workers: int, out: Path) -> Result:
+def fuzz(turns: Iterable[int], workers: int, out: Path, judges_costs: bool) -> Result:
     """Fuzzes with some workers at a time.
 
     Args:
-        seconds: How long.
-        seed: Of the random numbers; with the same one the same files are made.
+        turns: A seed for each turn of some thousand files; the same one makes the same files.
         workers: Processes.
         out: Folder for findings.
+        judges_costs: Whether a file that takes much time or memory is a finding.
     """
+    waiting, lock = iter(turns), threading.Lock()
+
+    def next_seed() -> int | None:
+        with lock:
+            return next(waiting, None)
+
+    def work(_: int) -> list[Result]:
+        return [_turn(seed, out, judges_costs) for seed in iter(next_seed, None)]
+
     result = Result()
-    deadline = time.monotonic() + seconds
     with ThreadPoolExecutor(workers) as pool:
-        for one in pool.map(lambda number: _work(seed + number, deadline, out), range(workers)):
+        for one in chain.from_iterable(pool.map(work, range(workers))):
             result.ends += one.ends
             result.findings += one.findings
     return result
 
 
-def _work(seed: int, deadline: float, out: Path) -> Result:
-    result, number = Result(), seed * 1000
-    while (left := deadline - time.monotonic()) > 1:
-        _turn(number, min(left, _TURN_SECONDS), out, result)
-        number += 1
-    return result
-
-
-def _turn(seed: int, seconds: float, out: Path, result: Result) -> None:
+def _turn(seed: int, out: Path, judges_costs: bool) -> Result:
     """One worker from its start to its end."""
+    result = Result()
+    costs = ["costs"] if judges_costs else []
     with tempfile.TemporaryDirectory() as folder:
         path = os.pathsep.join([str(_TESTS.parent), str(_TESTS)])
         process = subprocess.Popen(
-            [sys.executable, "-m", "fuzz.worker", str(seed), str(seconds), folder],
+            [sys.executable, "-m", "fuzz.worker", str(seed), str(_TURN_FILES), folder, *costs],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -99,6 +103,7 @@ def _turn(seed: int, seconds: float, out: Path, result: Result) -> None:
             result.findings.append(_save(out, name, current.read_bytes(), end))
         else:
             raise RuntimeError(f"the worker did not start: {complaint[-2000:]}")
+    return result
 
 
 def _wait(process: subprocess.Popen[str], current: Path) -> bool:
@@ -108,9 +113,8 @@ def _wait(process: subprocess.Popen[str], current: Path) -> bool:
         try:
             process.wait(1)
         except subprocess.TimeoutExpired:
-            since = current.stat().st_mtime if current.exists() else None
-            limit = started + _START_SECONDS if since is None else since + _HANG_SECONDS
-            if time.time() > limit:
+            since = current.stat().st_mtime if current.exists() else started
+            if time.time() > since + _HANG_SECONDS:
                 process.kill()
                 return True
     return False
@@ -128,4 +132,4 @@ def replay(file: Path) -> str:
     """Reads a saved finding again; returns how that ends."""
     name = file.with_suffix(".txt").read_text().splitlines()[0]
     seed = next(seed for seed in seeds() if seed.name == name)
-    return attempt(seed, file.read_bytes())
+    return attempt(seed, file.read_bytes(), judges_costs=True)

@@ -1,52 +1,42 @@
-"""A worker of the fuzzer: `python -m fuzz.worker SEED SECONDS FOLDER`.
+"""A worker of the fuzzer: `python -m fuzz.worker SEED FILES FOLDER [costs]`.
 
 Before a file is read it stands in FOLDER/current.lance and the name of its seed in current.txt, so
-that whoever watches can save it if this process does not come back.
+that whoever watches can save it if this process does not come back. With `costs` a file that takes
+much time or memory is a finding, too.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import resource
 import sys
-import time
 from pathlib import Path
 
+from explore.costs import limit_memory
 from fuzz.attempt import attempt
 from fuzz.mutate import mutate
 from fuzz.seeds import Seed, seeds
 
-__all__ = ["limit_memory"]
-
-_HEADROOM_BYTES = 768 * 2**20
-_REDUCE_SECONDS = 2
+_MOST_ATTEMPTS = 300
+"""To reduce one finding."""
 
 
-def limit_memory() -> None:
-    """Lets this process grow by `_HEADROOM_BYTES` of address space, no more."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + _HEADROOM_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
-def _main(number: int, seconds: float, folder: Path) -> None:
+def _main(number: int, files: int, folder: Path, judges_costs: bool) -> None:
     all_seeds = [seed for seed in seeds() if _is_read(seed)]
     limit_memory()
     source = random.Random(number)
     ends: dict[str, int] = {}
     found: dict[str, tuple[str, str, str]] = {}
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    for _ in range(files):
         seed = source.choice(all_seeds)
         data = mutate(seed.data, source)
         (folder / "current.txt").write_text(seed.name)
         (folder / "current.lance").write_bytes(data)
-        end = attempt(seed, data)
+        end = attempt(seed, data, judges_costs)
         key = _kind(end)
         ends[key] = ends.get(key, 0) + 1
         if end.startswith("BAD") and key not in found:
-            found[key] = (seed.name, _reduced(seed, data, key).hex(), end)
+            found[key] = (seed.name, _reduced(seed, data, key, judges_costs).hex(), end)
     print(json.dumps({"ends": ends, "found": list(found.values())}))
 
 
@@ -65,21 +55,21 @@ def _kind(end: str) -> str:
     return kind if not end.startswith("BAD") or kind.startswith("BAD") else f"BAD: {kind}"
 
 
-def _reduced(seed: Seed, data: bytes, key: str) -> bytes:
+def _reduced(seed: Seed, data: bytes, key: str, judges_costs: bool) -> bytes:
     """The file with as many bytes of its seed put back as leave the same end."""
     if len(data) != len(seed.data):
         return data
     wrong = [at for at in range(len(data)) if data[at] != seed.data[at]]
     step = max(len(wrong) // 2, 1)
-    deadline = time.monotonic() + _REDUCE_SECONDS
+    attempts = 0
     while wrong:
         for first in range(0, len(wrong), step):
             less = bytearray(data)
             for at in wrong[first : first + step]:
                 less[at] = seed.data[at]
-            if time.monotonic() > deadline:
+            if (attempts := attempts + 1) > _MOST_ATTEMPTS:
                 return data
-            if _kind(attempt(seed, bytes(less))) == key:
+            if _kind(attempt(seed, bytes(less), judges_costs)) == key:
                 data = bytes(less)
         wrong = [at for at in wrong if data[at] != seed.data[at]]
         if step == 1:
@@ -89,4 +79,4 @@ def _reduced(seed: Seed, data: bytes, key: str) -> bytes:
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3]))
+    _main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), "costs" in sys.argv[4:])

@@ -2,7 +2,7 @@
 
 Runs as a program, so that a crash or a hunger for memory ends a process that nobody needs:
 
-    python -m container.legacy.damage SEED SECONDS
+    python -m container.legacy.damage SEED FILES
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import random
 import sys
-import time
 import traceback
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from container.damage import limit_memory
 from container.files import MemorySource
 from container.legacy.files import field_reader, read_legacy, write_legacy
+from explore.costs import Costs, limit_memory
+from explore.setting import EXPLORES
 
 from pilum.container.legacy.file import LegacyFile
 from pilum.container.legacy.zones import read_zones
@@ -26,8 +26,6 @@ from pilum.errors import PilumError
 from pilum.format.rows import RowRanges
 
 __all__ = ["attempt", "columns"]
-
-_SLOW_SECONDS = 1.0
 
 
 def columns() -> dict[str, pa.Array]:
@@ -53,7 +51,7 @@ def columns() -> dict[str, pa.Array]:
 
 def attempt(data: bytes) -> str:
     """Reads all that there is; returns "values", the name of the error, or what went wrong."""
-    start = time.process_time()
+    costs = Costs()
     try:
         _read(data)
         end = "values"
@@ -65,8 +63,7 @@ def attempt(data: bytes) -> str:
         end = "values" if is_value else f"BAD: {traceback.format_exc(limit=-4)}"
     except BaseException as error:
         end = f"BAD: {type(error).__name__}: {traceback.format_exc(limit=-4)}"
-    seconds = time.process_time() - start
-    return f"BAD: {seconds:.1f} s, then {end}" if seconds > _SLOW_SECONDS else end
+    return costs.judge(end) if EXPLORES else end
 
 
 def _read(data: bytes) -> None:
@@ -83,7 +80,7 @@ def _read(data: bytes) -> None:
         read_legacy(data, RowRanges.of((0, 100), (count - 100, count)))
 
 
-def _main(seed: int, seconds: float) -> dict[str, Any]:
+def _main(seed: int, count: int) -> dict[str, Any]:
     limit_memory()
     source = random.Random(seed)
     table = pa.table(columns())
@@ -91,8 +88,7 @@ def _main(seed: int, seconds: float) -> dict[str, Any]:
     files.append(write_legacy(table, 25))
     ends: dict[str, int] = {}
     bad: dict[str, list[Any]] = {}
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    for _ in range(count):
         number = source.randrange(len(files))
         data = bytearray(files[number])
         changes = [_change(data, source) for _ in range(source.choice([1, 1, 1, 2, 5]))]
@@ -117,4 +113,4 @@ def _change(data: bytearray, source: random.Random) -> tuple[int, int, int]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_main(int(sys.argv[1]), float(sys.argv[2]))))
+    print(json.dumps(_main(int(sys.argv[1]), int(sys.argv[2]))))

@@ -18,12 +18,13 @@ from pilum.container.legacy.file import LegacyFile
 from pilum.errors import CorruptFileError
 
 ROOT = Path(__file__).parents[3]
+FILES = 1500
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.seeds(2)
 def test_random_damage(seed: int) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    command = [sys.executable, "-m", "container.legacy.damage", str(seed), "4"]
+    command = [sys.executable, "-m", "container.legacy.damage", str(seed), str(FILES)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])

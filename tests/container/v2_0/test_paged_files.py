@@ -35,6 +35,7 @@ from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId, Schema
 
 ROOT = Path(__file__).parents[3]
+FILES = 5000
 ROWS = 1_300_000
 
 
@@ -176,12 +177,12 @@ def test_every_beginning_of_a_file_is_refused() -> None:
             read_all(data[:size])
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.seeds(2)
 def test_random_damage(seed: int) -> None:
     """Ends in values or one clear error, soon, and in little memory."""
     paths = [str(ROOT), str(ROOT / "tests")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-m", "container.paged_damage", str(seed), "4"]
+    command = [sys.executable, "-m", "container.paged_damage", str(seed), str(FILES)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     found: Any = json.loads(done.stdout.splitlines()[-1])
