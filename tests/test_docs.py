@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from guard import GUARD_SECONDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted(ROOT.glob("docs/guide/*.md"))]
@@ -68,7 +69,7 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
         env={**kept, **own},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=GUARD_SECONDS,
     )
     assert done.returncode == 0, done.stderr
 

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from guard import GUARD_SECONDS
 
 import pilum
 from pilum.parallel import num_threads, submit
@@ -26,7 +27,7 @@ def test_an_interrupt_is_not_swallowed() -> None:
 def test_tasks_run_side_by_side() -> None:
     if num_threads() < 2:
         pytest.skip("one processor")
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=GUARD_SECONDS)
     futures = [submit(barrier.wait) for _ in range(2)]
     assert sorted(future.result() for future in futures) == [0, 1]
 
@@ -42,7 +43,7 @@ def test_a_child_has_a_pool_of_its_own() -> None:
     queue = context.SimpleQueue()
     child = context.Process(target=_answer, args=(queue,))
     child.start()
-    child.join(20)
+    child.join(GUARD_SECONDS)
     assert child.exitcode == 0
     assert queue.get() == 42
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from guard import GUARD_SECONDS
 
 import pilum
 
@@ -47,7 +48,7 @@ def run_workers(path: Path, libraries: list[str], options: dict[str, str]) -> li
         process.stdin.flush()
     told: list[dict[str, Any]] = []
     for process in processes:
-        out, _ = process.communicate(timeout=200)
+        out, _ = process.communicate(timeout=GUARD_SECONDS)
         assert process.returncode == 0
         told += map(json.loads, out.splitlines())
     return told

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -249,10 +250,15 @@ def test_what_the_store_does_not_remove_is_counted(
     assert_whole(uri)
 
 
-def test_the_rate_is_limited(uri: str) -> None:
-    start = time.monotonic()
+def test_the_rate_is_limited(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that never advances each file waits a tenth of a second longer than another."""
+    before, slept = files(uri), list[float]()
+    clock = SimpleNamespace(monotonic=lambda: 100.0, sleep=slept.append)
+    monkeypatch.setattr(cleanup, "time", clock)
     pilum.dataset(uri).cleanup_old_versions(retain_versions=5, delete_rate_limit=10)
-    assert time.monotonic() - start >= 0.1
+    gone = before - files(uri)
+    assert len(gone) > 1
+    assert sorted(slept) == pytest.approx([number / 10 for number in range(len(gone))])
 
 
 def test_what_would_go_is_told(uri: str) -> None:

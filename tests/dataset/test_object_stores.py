@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from guard import GUARD_SECONDS
 from servers.moto import aws_options, client
 from servers.processes import Server
 from servers.proxy import Proxy, faulty_proxy
@@ -67,7 +68,7 @@ def test_many_fragments_are_no_chain_of_waits(proxy: Proxy, uri: str) -> None:
     options = aws_options(proxy.url)
     pilum.write_dataset(ROWS, uri, max_rows_per_file=1000, storage_options=options)
     dataset = reopened(uri, options)
-    meeting = threading.Barrier(8, timeout=30)
+    meeting = threading.Barrier(8, timeout=GUARD_SECONDS)
     waiting = iter(8 * [meeting.wait])
     proxy.before = lambda: next(waiting, int)()
     assert dataset.take(range(0, 20_000, 1000)).num_rows == 20

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from faults.helpers import listing, start_python
+from guard import GUARD_SECONDS
 
 import pilum
 
@@ -16,11 +17,13 @@ pytestmark = pytest.mark.reference
 
 OURS = """
 import sys
+from datetime import timedelta
 import pilum
 
 path, writer, deletes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+patient = dict(conflict_retries=10_000, retry_timeout=timedelta(hours=1))
 for number in range(deletes):
-    pilum.dataset(path).delete(f"writer = {writer} and number = {number}", conflict_retries=50)
+    pilum.dataset(path).delete(f"writer = {writer} and number = {number}", **patient)
 """
 THEIRS = OURS.replace("pilum", "lance")
 DELETES = (25, 25, 8)
@@ -40,7 +43,7 @@ def test_no_delete_is_lost(tmp_path: Path) -> None:
         start_python(script, path, writer, deletes)
         for writer, (script, deletes) in enumerate(zip((OURS, OURS, THEIRS), DELETES, strict=True))
     ]
-    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    assert [writer.wait(GUARD_SECONDS) for writer in writers] == [0, 0, 0]
     expected = [
         row
         for row in rows.to_pylist()
@@ -59,10 +62,13 @@ def test_the_same_rows_are_counted_once(tmp_path: Path) -> None:
     pilum.write_dataset(pa.table({"a": range(1000)}), path, max_rows_per_file=400)
     script = """
 import sys
+from datetime import timedelta
 import pilum
-print(sum(pilum.dataset(sys.argv[1]).delete(f"a % 30 = {n}")["num_deleted_rows"] for n in range(9)))
+patient = dict(conflict_retries=10_000, retry_timeout=timedelta(hours=1))
+deletes = (pilum.dataset(sys.argv[1]).delete(f"a % 30 = {n}", **patient) for n in range(9))
+print(sum(delete["num_deleted_rows"] for delete in deletes))
 """
     writers = [start_python(script, path) for _ in range(3)]
-    counts = [int(writer.communicate(timeout=120)[0]) for writer in writers]
+    counts = [int(writer.communicate(timeout=GUARD_SECONDS)[0]) for writer in writers]
     assert sum(counts) == sum(row % 30 < 9 for row in range(1000))
     assert pilum.dataset(path).count_rows() == 1000 - sum(counts)

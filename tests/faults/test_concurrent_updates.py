@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from faults.helpers import start_python
+from guard import GUARD_SECONDS
 
 import pilum
 
@@ -21,12 +22,12 @@ import pyarrow as pa
 import pilum
 
 path, writer, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-patient = dict(conflict_retries=100, retry_timeout=timedelta(minutes=2))
+patient = dict(conflict_retries=10_000, retry_timeout=timedelta(hours=1))
 for number in range(rounds):
     pilum.dataset(path).update({"count": "count + 1"}, "key = 0", **patient)
     own = pa.table({"key": [writer, 1000 * writer + number], "count": [1, 1]})
-    builder = pilum.dataset(path).merge_insert("key").conflict_retries(100)
-    builder.retry_timeout(timedelta(minutes=2)).when_not_matched_insert_all()
+    builder = pilum.dataset(path).merge_insert("key").conflict_retries(10_000)
+    builder.retry_timeout(timedelta(hours=1)).when_not_matched_insert_all()
     CLAUSE
     builder.execute(own)
 """
@@ -45,7 +46,7 @@ def test_no_change_is_lost_or_made_twice(tmp_path: Path) -> None:
         start_python(script, path, writer, ROUNDS)
         for writer, script in enumerate((ours, ours, theirs), 1)
     ]
-    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    assert [writer.wait(GUARD_SECONDS) for writer in writers] == [0, 0, 0]
     expected = dict.fromkeys(keys, 0) | {0: 3 * ROUNDS, 1: ROUNDS, 2: ROUNDS, 3: 1}
     expected |= {1000 * writer + number: 1 for writer in (1, 2, 3) for number in range(ROUNDS)}
     for library in (pilum, lance):

@@ -1,19 +1,20 @@
 """A writer that is killed at any moment: what it acknowledged is there, what is not is not seen.
 
-One process that has everything imported forks a writer, lets it commit in a loop, and kills it;
-again and again. Version n of the table holds number n, and those before it since the last multiple
-of 7, at which the writer overwrites; so every version is known beforehand.
+One process that has everything imported forks a writer, lets it commit in a loop, and kills it a
+moment after so many commits; again and again. Version n of the table holds number n, and those
+before it since the last multiple of 7, at which the writer overwrites; so every version is known
+beforehand.
 """
 
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from faults.helpers import listing, start_python
+from guard import GUARD_SECONDS
 
 import pilum
 from pilum.errors import DatasetNotFoundError
@@ -53,39 +54,43 @@ def commit_for_ever(path, answers):
 pa.array([1])  # imports pandas, if there is one
 path, answers = sys.argv[1], os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 for line in sys.stdin:
+    commits, moment = line.split()
+    size = os.fstat(answers).st_size
     child = os.fork()
     if child == 0:
         commit_for_ever(path, answers)
-    time.sleep(float(line))
+    for _ in range(int(commits)):
+        while os.fstat(answers).st_size == size:
+            time.sleep(0.001)
+        size = os.fstat(answers).st_size
+    time.sleep(float(moment))
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else "ended by itself", flush=True)
 """
-LONGEST_LIFE_SECONDS = 0.15
-MOST_KILLS = 120
-BUDGET_SECONDS = 18
+KILLS = 40
+MOST_COMMITS = 2
+LONGEST_MOMENT_SECONDS = 0.05
 
 
 @pytest.mark.checklist("S2.8")
-def test_what_is_acknowledged_is_there(tmp_path: Path) -> None:
+@pytest.mark.seeds(1)
+def test_what_is_acknowledged_is_there(tmp_path: Path, seed: int) -> None:
     path, answers = tmp_path / "t", tmp_path / "answers"
-    moments = random.Random(20)
-    started, before, kills = time.monotonic(), 0, 0
+    drawn, before = random.Random(seed), 0
     killer = start_python(KILLER, path, answers)
     assert killer.stdin is not None
     assert killer.stdout is not None
-    while kills < MOST_KILLS and time.monotonic() - started < BUDGET_SECONDS:
-        killer.stdin.write(f"{moments.uniform(0, LONGEST_LIFE_SECONDS)}\n")
+    for _ in range(KILLS):
+        commits, moment = drawn.randint(0, MOST_COMMITS), drawn.uniform(0, LONGEST_MOMENT_SECONDS)
+        killer.stdin.write(f"{commits} {moment}\n")
         killer.stdin.flush()
         assert killer.stdout.readline().strip() == "9"
-        kills += 1
         before = require_whole(path, acknowledged(answers), before)
     killer.stdin.close()
     killer.stdout.close()
-    assert killer.wait(10) == 0
-    assert kills > 20
-    assert before > 5, "it was killed before it could do anything"
-    require_whole_history(path, moments)
+    assert killer.wait(GUARD_SECONDS) == 0
+    require_whole_history(path, drawn)
     require_going_on(path)
 
 
@@ -122,11 +127,11 @@ def require_content(dataset: Any, version: int) -> None:
     assert rows["vector"] == [[float(number)] * 4 for number in expected]
 
 
-def require_whole_history(path: Path, moments: random.Random) -> None:
+def require_whole_history(path: Path, drawn: random.Random) -> None:
     """Every version from the first on; some of them are read again."""
     latest = pilum.dataset(path)
     assert [version["version"] for version in latest.versions()] == [*range(1, latest.version + 1)]
-    for version in moments.sample(range(1, latest.version + 1), 10):
+    for version in drawn.sample(range(1, latest.version + 1), 10):
         require_content(latest.checkout_version(version), version)
         require_content(lance.dataset(str(path), version=version), version)
     lance.dataset(str(path)).validate()

@@ -19,12 +19,11 @@ from pathlib import Path
 
 from fuzz.attempt import attempt
 from fuzz.seeds import seeds
+from guard import GUARD_SECONDS
 
 __all__ = ["Finding", "Result", "fuzz", "replay"]
 
 _TURN_FILES = 4000
-_HANG_SECONDS = 600.0
-"""A file that is read for so long is a finding; a worker that takes so long to start an error."""
 _TESTS = Path(__file__).parents[1]
 
 
@@ -114,7 +113,7 @@ def _wait(process: subprocess.Popen[str], current: Path) -> bool:
             process.wait(1)
         except subprocess.TimeoutExpired:
             since = current.stat().st_mtime if current.exists() else started
-            if time.time() > since + _HANG_SECONDS:
+            if time.time() > since + GUARD_SECONDS:
                 process.kill()
                 return True
     return False

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from guard import GUARD_SECONDS
 from servers.cache import CACHE
 from servers.processes import free_port, running
 
@@ -58,4 +59,4 @@ def _create_container(endpoint: str) -> None:
             "x-ms-version": _VERSION,
         },
     )
-    urllib.request.urlopen(request, timeout=30).close()
+    urllib.request.urlopen(request, timeout=GUARD_SECONDS).close()

@@ -12,13 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from guard import GUARD_SECONDS
 from servers.processes import free_port, running
 
 __all__ = ["postgresql_server"]
 
 _DEBIAN = Path("/usr/lib/postgresql")
 _USER = "nobody"
-_START_SECONDS = 60.0
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def _wait_for(location: str) -> None:
     """The server listens before it is through with starting up."""
     import psycopg
 
-    deadline = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + GUARD_SECONDS
     while True:
         try:
             psycopg.connect(location).close()

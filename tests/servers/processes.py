@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 
-__all__ = ["Server", "free_port", "running"]
+from guard import GUARD_SECONDS
 
-_START_SECONDS = 60.0
+__all__ = ["Server", "free_port", "running"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def running(
 
 
 def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    deadline = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + GUARD_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

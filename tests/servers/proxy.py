@@ -11,6 +11,7 @@ from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from guard import GUARD_SECONDS
 from servers.processes import Server
 
 __all__ = ["Fault", "Proxy", "faulty_proxy"]
@@ -95,7 +96,7 @@ def _handler(port: int) -> type[BaseHTTPRequestHandler]:
             if fault is Fault.REFUSED:
                 self._answer(503, [], b"")
                 return
-            upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=GUARD_SECONDS)
             upstream.request(self.command, self.path, body, dict(self.headers))
             response = upstream.getresponse()
             data = response.read()

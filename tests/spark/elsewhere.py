@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from guard import GUARD_SECONDS
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -183,7 +184,7 @@ class Late:
         yield from batches
         if context.partitionId() == 0:
             (self.folder / str(context.attemptNumber())).touch()
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + GUARD_SECONDS
             while len(list(self.folder.iterdir())) < 2 and time.monotonic() < deadline:
                 time.sleep(0.01)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark
+from guard import GUARD_SECONDS
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
@@ -46,7 +47,7 @@ def files(uri: str) -> list[str]:
     return sorted(name for name in names if not name.endswith("-given-up.lance"))
 
 
-def has_only(uri: str, expected: list[str], within_seconds: float = 30) -> bool:
+def has_only(uri: str, expected: list[str], within_seconds: float = GUARD_SECONDS) -> bool:
     """Whether these data files are left when tasks that Spark did not wait for have ended."""
     deadline = time.monotonic() + within_seconds
     while files(uri) != expected and time.monotonic() < deadline:
@@ -54,7 +55,7 @@ def has_only(uri: str, expected: list[str], within_seconds: float = 30) -> bool:
     return files(uri) == expected
 
 
-def exist(paths: Iterable[Path], within_seconds: float = 30) -> bool:
+def exist(paths: Iterable[Path], within_seconds: float = GUARD_SECONDS) -> bool:
     """Whether all these files are there when tasks beside this one have gone on for a while."""
     missing, deadline = list(paths), time.monotonic() + within_seconds
     while missing and time.monotonic() < deadline:

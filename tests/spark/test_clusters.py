@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark
 import pytest
+from guard import GUARD_SECONDS
 from pyspark.sql import SparkSession
 from spark.helpers import environment, files, has_only
 
@@ -49,7 +50,7 @@ def run(where: str, uri: str) -> None:
         cwd=Path(uri).parent,
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=GUARD_SECONDS,
         check=False,
     )
     assert "done" in done.stdout, done.stderr[-5000:]
@@ -67,10 +68,10 @@ def daemon(folder: Path, name: str, *arguments: str) -> Iterator[Path]:
         yield log
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(GUARD_SECONDS)
 
 
-def found(log: Path, before: str, within_seconds: float = 300) -> str:
+def found(log: Path, before: str, within_seconds: float = GUARD_SECONDS) -> str:
     """The word that follows a text in a log, as soon as it is there."""
     deadline = time.monotonic() + within_seconds
     while time.monotonic() < deadline:

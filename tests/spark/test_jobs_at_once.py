@@ -9,6 +9,7 @@ from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
+from guard import GUARD_SECONDS
 from pyspark.sql import SparkSession
 from spark.helpers import files
 
@@ -38,7 +39,7 @@ def test_rows_of_all_jobs_are_there_once(spark: SparkSession, uri: str) -> None:
     ]
 
     def run(job: Callable[[], Any]) -> Any:
-        start.wait(60)
+        start.wait(GUARD_SECONDS)
         return job()
 
     with ThreadPoolExecutor(len(jobs)) as threads:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from guard import GUARD_SECONDS
 from pyspark.sql import SparkSession
 from spark.helpers import arrive, drain, environment, files, version
 
@@ -24,7 +25,7 @@ def run_until_killed(moment: str, *arguments: object) -> None:
         env=environment(Path(str(arguments[0])).parent),
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=GUARD_SECONDS,
         check=False,
     )
     assert done.stdout.split() == ["died"], done.stderr[-5000:]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import pytest
+from guard import GUARD_SECONDS
 
 from pilum.storage.ahead import at_once, in_turn
 from pilum.storage.local import LocalStore
@@ -26,7 +27,7 @@ def test_results_come_in_order() -> None:
 
 
 def test_tasks_for_what_is_far_away_run_side_by_side() -> None:
-    meeting = threading.Barrier(8, timeout=30)
+    meeting = threading.Barrier(8, timeout=GUARD_SECONDS)
     assert len(set(at_once(FarAway("/"), 8 * [meeting.wait]))) == 8
 
 

@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from guard import GUARD_SECONDS
 
 from pilum.errors import InvalidInputError
 from pilum.storage.aws_profile import find_profile
@@ -257,7 +258,9 @@ def test_a_process_that_was_forked_off_is_told_so() -> None:
             os._exit(0)
         os.wait()
     """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=GUARD_SECONDS
+    )
     assert b'start processes with "spawn"' in done.stdout
 
 
@@ -272,5 +275,7 @@ def test_without_the_client_the_way_out_is_told() -> None:
         except pilum.errors.MissingDependencyError as error:
             print(error)
     """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=GUARD_SECONDS
+    )
     assert b"pip install 'pilum[cloud]'" in done.stdout

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guard import GUARD_SECONDS
 
 import pilum
 from pilum.errors import (
@@ -420,7 +421,7 @@ store = LocalStore(sys.argv[1], sync=False)
 for number in range(int(sys.argv[2])):
     manifest = Snapshot.latest(store).manifest
     fragment = replace(manifest.fragments[0], id=0, physical_rows=int(sys.argv[3]) + number)
-    commit(store, Transaction(manifest.version, Append((fragment,))))
+    commit(store, Transaction(manifest.version, Append((fragment,))), attempts=10_000)
 """
 
 
@@ -435,7 +436,7 @@ def start_writer(store: LocalStore, count: int, first: int) -> subprocess.Popen[
 @pytest.mark.checklist("S2.8")
 def test_two_processes_lose_nothing(store: LocalStore) -> None:
     writers = [start_writer(store, 50, first) for first in (1000, 2000)]
-    assert [writer.wait(120) for writer in writers] == [0, 0]
+    assert [writer.wait(GUARD_SECONDS) for writer in writers] == [0, 0]
     manifest = Snapshot.latest(store).manifest
     assert manifest.version == 102
     assert [fragment.id for fragment in manifest.fragments] == list(range(102))
