@@ -16,15 +16,12 @@ def test_spark_finds_the_format_by_itself(spark: SparkSession, uri: str) -> None
     assert fresh.read.format("pilum").load(uri, columns="id").count() == 3
 
 
-def test_all_users_of_spark_pay_less_than_50_ms_for_it() -> None:
+def test_all_users_of_spark_pay_for_one_small_module() -> None:
     code = """
-import time, pyspark.sql.datasource, sys
+import sys, pyspark.sql.datasource
 before = set(sys.modules)
-start = time.process_time()
 import pyspark_pilum
-seconds = time.process_time() - start
-assert not {"pilum", "pyarrow"} & (set(sys.modules) - before), "it imports more than itself"
-print(seconds)
+print(*set(sys.modules) - before)
 """
     answer = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
@@ -33,7 +30,7 @@ print(seconds)
         check=True,
         cwd=ROOT,
     )
-    assert float(answer.stdout) < 0.05
+    assert answer.stdout.split() == ["pyspark_pilum"]
 
 
 def test_it_stands_for_the_whole_source() -> None:
