@@ -12,7 +12,7 @@ unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-rust test-python bench matrix checklist api fuzz lint types format wheel docs protos lock clean java
+.PHONY: help setup demo test test-rust test-python explore bench matrix checklist api fuzz servers lint types format wheel docs protos lock clean java
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ test-rust: ## Run the tests of the Rust kernels only
 	PATH="$$(scripts/find-rust.sh):$$PATH" \
 	    cargo test --quiet --locked --manifest-path rust/Cargo.toml --package pilum-kernels
 
-test-python: $(DONE)/dev $(DONE)/extension java ## Run the Python tests only; ARGS=... goes to pytest
+test-python: $(DONE)/dev $(DONE)/extension java servers ## Run the Python tests only; ARGS=... goes to pytest
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n auto --dist loadgroup)
 
 bench: $(DONE)/dev $(DONE)/extension ## Measure against pylance, Parquet and Vortex; ARGS="--help" for more
@@ -85,6 +85,9 @@ clean: ## Remove everything that the targets here made
 	rm -rf $(VENV) build dist rust/target pilum/_kernels*.so demo-data spark-warehouse
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+servers: ## Install the servers that tests start, once for all checkouts; what cannot be, tests skip
+	@scripts/install-servers.sh
 
 java:
 	@scripts/need-java.sh

@@ -19,7 +19,7 @@ from servers.processes import free_port, running
 __all__ = ["CONTAINER", "azurite_server"]
 
 CONTAINER = "container"
-_FOLDER = CACHE / "azurite"
+_FOLDER = CACHE / "azurite-3.35.0"
 _ACCOUNT = "devstoreaccount1"
 _VERSION = "2021-08-06"
 # Known to everybody: the key of all emulators.
@@ -32,7 +32,7 @@ def azurite_server() -> Iterator[dict[str, str]]:
     path = str(_FOLDER / "node_modules" / ".bin")
     program = shutil.which("azurite-blob") or shutil.which("azurite-blob", path=path)
     if program is None:
-        pytest.skip(f"needs Azurite: npm install --prefix {_FOLDER} azurite")
+        pytest.skip("needs Azurite: make servers, with npm")
     port = free_port()
     where = ["--blobHost", "127.0.0.1", "--blobPort", str(port)]
     command = [program, *where, "--silent", "--inMemoryPersistence", "--skipApiVersionCheck"]

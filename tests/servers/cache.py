@@ -1,4 +1,4 @@
-"""Where programs that tests install stay, for all checkouts."""
+"""Where the programs are that `make servers` installs, for all checkouts."""
 
 from __future__ import annotations
 

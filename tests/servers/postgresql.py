@@ -26,7 +26,7 @@ def postgresql_server() -> Iterator[str]:
     """A fresh server; gives the location of its database, skips where there is no PostgreSQL."""
     pytest.importorskip("psycopg", reason="needs psycopg: pip install 'psycopg[binary]'")
     if (programs := _programs()) is None:
-        pytest.skip("needs PostgreSQL: apt-get install postgresql")
+        pytest.skip("needs PostgreSQL: make servers as root, or apt-get install postgresql")
     with TemporaryDirectory(prefix="pilum-pg") as folder:
         data, port = f"{folder}/data", free_port()
         if os.geteuid() == 0:  # the server refuses to run as root
