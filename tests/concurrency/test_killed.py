@@ -3,12 +3,11 @@
 Whenever it comes: the table opens, an acknowledged change is there, one that was not is there whole
 or not at all, the next writer goes on, and a cleanup removes what is left over.
 
-By default some moments of each operation are tried; `PILUM_ALL_KILLS=1` tries all of them.
+Some moments of each operation are tried; `make explore` tries others.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from collections.abc import Iterable
@@ -26,7 +25,6 @@ from pilum.table.open import open_table
 from pilum.table.versions import list_manifests, load_named
 
 SAMPLE = 4
-ALL = os.environ.get("PILUM_ALL_KILLS") == "1"
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +39,11 @@ def options_for(path: Path) -> dict[str, str]:
     return {**OPTIONS, "manifest_store": f"sqlite://{entries}"} if entries.exists() else OPTIONS
 
 
-def moments(effects: int) -> Iterable[int]:
-    if ALL or effects <= SAMPLE:
+def moments(effects: int, seed: int) -> Iterable[int]:
+    if effects <= SAMPLE:
         return range(effects)
     # Before and after the only visible step of a commit, behind which the hint is written.
-    chosen = random.Random(effects).sample(range(effects - 5), SAMPLE - 2)
+    chosen = random.Random(effects + seed).sample(range(effects - 5), SAMPLE - 2)
     return [*sorted(chosen), effects - 5, effects - 4]
 
 
@@ -69,8 +67,9 @@ def left_over(path: Path) -> set[str]:
 
 @pytest.mark.checklist("S2.8", "S2.10")
 @pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.seeds(1)
 def test_whenever_a_writer_dies_the_table_is_whole(
-    victim: Killer, prepared: Path, tmp_path: Path, operation: str
+    victim: Killer, prepared: Path, tmp_path: Path, operation: str, seed: int
 ) -> None:
     def fresh(name: object) -> Path:
         path = tmp_path / str(name)
@@ -85,7 +84,7 @@ def test_whenever_a_writer_dies_the_table_is_whole(
     assert outcome.survived
     assert outcome.effects > 2
     assert after is not None
-    for moment in moments(outcome.effects):
+    for moment in moments(outcome.effects, seed):
         path = fresh(moment)
         died = victim.run(operation, path, moment)
         assert not died.survived
@@ -105,14 +104,15 @@ def test_whenever_a_writer_dies_the_table_is_whole(
         assert not left_over(path)
 
 
+@pytest.mark.seeds(1)
 def test_a_job_that_is_killed_and_started_again_is_in_once(
-    victim: Killer, prepared: Path, tmp_path: Path
+    victim: Killer, prepared: Path, tmp_path: Path, seed: int
 ) -> None:
     before = seen(prepared)[0]
     whole = tmp_path / "whole"
     shutil.copytree(prepared, whole)
     outcome = victim.run("keyed append", whole)
-    for moment in moments(outcome.effects):
+    for moment in moments(outcome.effects, seed):
         path = tmp_path / str(moment)
         shutil.copytree(prepared, path)
         assert not victim.run("keyed append", path, moment).survived

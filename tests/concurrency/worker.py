@@ -1,8 +1,9 @@
 """A process that changes a table again and again, and says what was acknowledged.
 
-Arguments: library, path, number of the worker, changes, storage options (JSON). It prints "ready",
-waits for a line, and then prints one JSON text for each change that succeeded, with the version
-that it became. Of changes that failed it prints the error; they must have had no effect.
+Arguments: library, path, seed, number of the worker, changes, storage options (JSON). It prints
+"ready", waits for a line, and then prints one JSON text for each change that succeeded, with the
+version that it became, until there are so many. Of changes that failed, because others were first,
+it prints the error; they must have had no effect.
 
 Each worker deletes and updates only rows that it has appended itself, so that what a change does
 follows from the order of the versions alone.
@@ -25,12 +26,14 @@ Told = dict[str, Any] | None
 class Worker:
     """What one process remembers."""
 
-    def __init__(self, library: Any, path: str, number: int, options: dict[str, str]) -> None:
+    def __init__(
+        self, library: Any, path: str, seed: int, number: int, options: dict[str, str]
+    ) -> None:
         self.lance = library
         self.path = path
         self.options = options
         self.number = number
-        self.random = random.Random(number)
+        self.random = random.Random(f"{seed} {number}")
         self.ids: list[int] = []
         self.count = 0
 
@@ -127,13 +130,15 @@ def in_list(ids: list[int]) -> str:
 
 def main() -> None:
     """Runs the worker."""
-    library, path, number, changes, options = sys.argv[1:]
-    worker = Worker(import_module(library), path, int(number), json.loads(options))
+    library, path, seed, number, changes, options = sys.argv[1:]
+    worker = Worker(import_module(library), path, int(seed), int(number), json.loads(options))
     print("ready", flush=True)
     sys.stdin.readline()
-    for _ in range(int(changes)):
+    done = 0
+    while done < int(changes):
         try:
             told = worker.change()
+            done += 1
         except Exception as error:
             told = {"do": "fail", "error": f"{library}: {type(error).__name__}: {error}"}
         if told:
