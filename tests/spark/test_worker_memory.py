@@ -1,7 +1,7 @@
 """A worker of Spark stays within the option "memoryLimit", measured without a session.
 
-Each measurement runs in a process of its own, whose highest resident memory is compared with what
-it was after the imports. The table is three times as large as the limit.
+Each measurement runs in a process of its own, which counts what it holds (`held`). The table is
+three times as large as the limit.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import sys
 from pathlib import Path
 
 import pytest
-
-import pilum
+from guard import GUARD_SECONDS
+from spark.helpers import ROOT
 
 LIMIT_MB = 256
 
 SCRIPT = """
 import os
-import resource
 import sys
 
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 
+import held
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -81,29 +81,24 @@ def aggregate(path, given):
         yield sum(batch.num_rows for batch in reader.read(one))
 
 
-def resident_mb():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 kind, path, limit = sys.argv[1:]
 np.random.default_rng(1).random(3)
 work = globals()[kind](path, {"path": path, "memoryLimit": limit})
 next(work)
-before = resident_mb()
+held.start()
 assert sum(work) > 0
-print(resident_mb() - before)
+print(held.peak_bytes() / 2**20)
 """
 
 
 def measured_mb(kind: str, path: Path) -> float:
-    root = str(Path(pilum.__file__).parents[1])
     found = subprocess.run(
         [sys.executable, "-c", SCRIPT, kind, str(path), str(LIMIT_MB << 20)],
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
         stdout=subprocess.PIPE,
         check=True,
         text=True,
-        timeout=120,
+        timeout=GUARD_SECONDS,
     )
     return float(found.stdout)
 
