@@ -46,7 +46,9 @@ def peak_bytes() -> int:
 
 
 def _now() -> int:
-    return _of_kernels + pa.total_allocated_bytes() + tracemalloc.get_traced_memory()[0]
+    of_python, _ = tracemalloc.get_traced_memory()
+    of_arrow: int = pa.total_allocated_bytes()
+    return _of_kernels + of_arrow + of_python
 
 
 def _counted(kernel: Callable[..., Any]) -> Callable[..., Any]:

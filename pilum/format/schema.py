@@ -476,6 +476,8 @@ def _from_proto(
     below = tuple([_from_proto(child, children, depth + 1) for child in members])
     logical_type = message.logical_type
     field = Field(name, FieldId(number), logical_type, message.nullable, metadata, below)
+    if logical_type == "null" and not message.nullable:
+        raise CorruptFileError(f"field {name!r}: of type null, but not nullable")
     if not below and logical_type in PLAIN_TYPES:
         return field
     if (field.is_list or field.list_size is not None) and len(below) != 1:
