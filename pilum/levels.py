@@ -12,6 +12,10 @@ inner-most first, and level 0 is "valid" or "goes on", as the format has it:
     5     list with empties         empty
     6     list with both            null, then empty
 
+Whatever lies below a struct with nulls is nullable, too, down to the next list: a null struct means
+nulls of all its members, as readers of a member alone look at its own layer. The level of a layer
+that has no null of its own is of no entry.
+
 A fixed-size list of structs is an item layer that has no repetition: all its elements carry the
 levels of their list, and the layers around it are repeated for each of them.
 
@@ -31,11 +35,7 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.blocks import validity_mask
 
-__all__ = ["Levels", "push_down", "ravel", "shown_items"]
-
-_ALL_VALID_ITEM, _NULLABLE_ITEM = 1, 3
-_NUM_LEVELS = {1: 0, 2: 0, 3: 1, 4: 1, 5: 1, 6: 2}
-"""Definition levels of each kind of layer."""
+__all__ = ["Levels", "ravel", "shown_items"]
 
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
 _ONE_VALID_LAYER = bytes([1])
@@ -73,46 +73,32 @@ class Levels:
         return np.flatnonzero(self.rep == self.max_rep)
 
 
-def push_down(levels: Levels) -> Levels:
-    """The same levels, in which whatever lies below a nullable struct may be null, too.
-
-    A null struct then stands for nulls of all its members down to the next list, as if they had
-    been said. No entry is of the levels that this adds.
-    """
-    codes = bytearray(levels.codes)
-    below = False
-    for depth in reversed(range(len(codes))):
-        below = codes[depth] == _NULLABLE_ITEM or (below and codes[depth] == _ALL_VALID_ITEM)
-        codes[depth] = _NULLABLE_ITEM if below else codes[depth]
-    if codes == levels.codes:
-        return levels
-    moved, level, visible = [0], 0, None
-    for old, new in zip(levels.codes, codes, strict=True):
-        if visible is None and new not in (_ALL_VALID_ITEM, _NULLABLE_ITEM):
-            visible = level
-        moved.extend(range(level + 1, level + 1 + _NUM_LEVELS[old]))
-        level += _NUM_LEVELS[new]
-    return replace(
-        levels,
-        codes=bytes(codes),
-        def_=np.array(moved, dtype=np.uint16)[levels.def_],
-        max_def=level,
-        max_visible=level if visible is None else visible,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Layer:
+    """One layer, as Arrow holds it.
+
+    Attributes:
+        validity: Bitmap and its first bit; None if no slot has a null of its own.
+        offsets: Of lists.
+        has_empty: Whether a list is empty.
+        below_null: Whether a struct around it, down from the next list, has nulls.
+    """
+
     validity: tuple[NDArray[np.uint8], int] | None
-    offsets: NDArray[np.int64] | None
-    has_empty: bool
+    offsets: NDArray[np.int64] | None = None
+    has_empty: bool = False
+    below_null: bool = False
+
+    @property
+    def is_nullable(self) -> bool:
+        return self.validity is not None or self.below_null
 
     @property
     def code(self) -> int:
         if self.offsets is None:
-            return 1 if self.validity is None else 3
+            return 3 if self.is_nullable else 1
         return {(False, False): 2, (True, False): 4, (False, True): 5, (True, True): 6}[
-            (self.validity is not None, self.has_empty)
+            (self.is_nullable, self.has_empty)
         ]
 
 
@@ -169,17 +155,13 @@ def _peel(chain: pa.Array, num_layers: int | None) -> tuple[list[_Layer], pa.Arr
     while True:
         is_leaf = len(layers) + 1 == num_layers
         if pt.is_struct(array.type) and array.type.num_fields and not is_leaf:
-            layers.append(_Layer(_validity(array), None, False))
-            if array.null_count:
-                valid = validity_mask(array)
-                alive = valid if alive is None else alive & valid
+            layers.append(_item_layer(array, alive))
+            alive = _alive(array, alive)
             array = array.field(0)
         elif pt.is_fixed_size_list(array.type) and pt.is_struct(array.type.value_type):
             size = array.type.list_size
-            layers.append(_Layer(_validity(array), None, False))
-            if array.null_count:
-                valid = validity_mask(array)
-                alive = valid if alive is None else alive & valid
+            layers.append(_item_layer(array, alive))
+            alive = _alive(array, alive)
             layers = [_repeated(layer, count, size) for layer in layers]
             alive = None if alive is None else np.repeat(alive, size)
             array = array.values.slice(array.offset * size, len(array) * size)
@@ -189,8 +171,20 @@ def _peel(chain: pa.Array, num_layers: int | None) -> tuple[list[_Layer], pa.Arr
             layers.append(layer)
             alive = None
         else:
-            layers.append(_Layer(_validity(array), None, False))
+            layers.append(_item_layer(array, alive))
             return layers, array, count
+
+
+def _item_layer(array: pa.Array, alive: NDArray[np.bool_] | None) -> _Layer:
+    return _Layer(_validity(array), below_null=alive is not None)
+
+
+def _alive(array: pa.Array, alive: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    """Which slots are neither null nor below a null; None for all."""
+    if not array.null_count:
+        return alive
+    valid = validity_mask(array)
+    return valid if alive is None else alive & valid
 
 
 def _repeated(layer: _Layer, length: int, times: int) -> _Layer:
@@ -199,13 +193,11 @@ def _repeated(layer: _Layer, length: int, times: int) -> _Layer:
         return layer
     bitmap, first = layer.validity
     bits = np.unpackbits(bitmap, count=first + length, bitorder="little")[first:]
-    return _Layer((np.packbits(np.repeat(bits, times), bitorder="little"), 0), None, False)
+    return replace(layer, validity=(np.packbits(np.repeat(bits, times), bitorder="little"), 0))
 
 
 def _peel_list(array: pa.Array, alive: NDArray[np.bool_] | None) -> tuple[_Layer, pa.Array]:
-    if array.null_count:
-        valid = validity_mask(array)
-        alive = valid if alive is None else alive & valid
+    alive = _alive(array, alive)
     offsets, has_empty, items = shown_items(array, alive)
     return _Layer(_list_validity(array, alive), offsets, has_empty), items
 
@@ -273,7 +265,7 @@ def _number(layers: list[_Layer]) -> tuple[list[int], list[int], list[int], int,
             visible = level if rep == 0 else visible
             rep += 1
             reps[i] = rep
-        if layer.validity is not None:
+        if layer.is_nullable:
             level += 1
             nulls[i] = level
         if layer.has_empty:

@@ -45,7 +45,7 @@ from pilum.encodings.structural.level_blocks import level_encodings
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
-from pilum.levels import Levels, push_down
+from pilum.levels import Levels
 from pilum.storage.base import Plan
 
 __all__ = ["ConstantPage", "Scalar", "encode_constant"]
@@ -190,8 +190,6 @@ def encode_constant(
         version: Of the file; scalars need one that has scalar pages.
         scalar: The value of all that are valid.
     """
-    # The reference makes no struct whose members must not be null from other levels.
-    levels = push_down(levels)
     if scalar is not None:
         return _encode_scalar(levels, num_rows, scalar)
     # Without levels these are structs without members, which have no form of their own.
