@@ -12,9 +12,8 @@ inner-most first, and level 0 is "valid" or "goes on", as the format has it:
     5     list with empties         empty
     6     list with both            null, then empty
 
-Whatever lies below a struct with nulls is nullable, too, down to the next list: a null struct means
-nulls of all its members, as readers of a member alone look at its own layer. The level of a layer
-that has no null of its own is of no entry.
+Whatever lies below a struct with nulls is nullable, too, down to the next list of either kind: who
+reads a member alone looks at its own layer. No entry has the level of a layer without own nulls.
 
 A fixed-size list of structs is an item layer that has no repetition: all its elements carry the
 levels of their list, and the layers around it are repeated for each of them.
@@ -24,6 +23,7 @@ Source: docs/format/encodings-2.1.md, "Levels".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -37,8 +37,9 @@ from pilum.blocks import validity_mask
 
 __all__ = ["Levels", "ravel", "shown_items"]
 
+_ALL_VALID_ITEM, _NULLABLE_ITEM = 1, 3
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
-_ONE_VALID_LAYER = bytes([1])
+_ONE_VALID_LAYER = bytes([_ALL_VALID_ITEM])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,11 @@ class Levels:
     max_visible: int
 
     @property
+    def nullable_items(self) -> tuple[bool, ...]:
+        """Which layers are items with nulls, outer-most first."""
+        return tuple(code == _NULLABLE_ITEM for code in reversed(self.codes))
+
+    @property
     def row_starts(self) -> NDArray[np.int64]:
         """First entry of every row."""
         if self.max_rep == 0:
@@ -81,40 +87,39 @@ class _Layer:
         validity: Bitmap and its first bit; None if no slot has a null of its own.
         offsets: Of lists.
         has_empty: Whether a list is empty.
-        below_null: Whether a struct around it, down from the next list, has nulls.
+        is_nullable: Whether it has a level for nulls, which need not be of any entry.
     """
 
     validity: tuple[NDArray[np.uint8], int] | None
-    offsets: NDArray[np.int64] | None = None
-    has_empty: bool = False
-    below_null: bool = False
-
-    @property
-    def is_nullable(self) -> bool:
-        return self.validity is not None or self.below_null
+    offsets: NDArray[np.int64] | None
+    has_empty: bool
+    is_nullable: bool
 
     @property
     def code(self) -> int:
         if self.offsets is None:
-            return 3 if self.is_nullable else 1
+            return _NULLABLE_ITEM if self.is_nullable else _ALL_VALID_ITEM
         return {(False, False): 2, (True, False): 4, (False, True): 5, (True, True): 6}[
             (self.is_nullable, self.has_empty)
         ]
 
 
-def ravel(chain: pa.Array, num_layers: int | None = None) -> tuple[Levels, pa.Array]:
+def ravel(
+    chain: pa.Array, num_layers: int | None = None, as_if_null: Sequence[bool] = ()
+) -> tuple[Levels, pa.Array]:
     """Splits a chain into levels and leaf values.
 
     Args:
         chain: The column.
         num_layers: How many layers it has, if the leaf is a struct that is stored as one value.
+        as_if_null: Which layers, outer-most first, get levels as if they had a null; none if empty.
 
     Returns:
         The levels, and the leaf array of `num_visible` values.
     """
     if chain.type.num_fields == 0 and chain.null_count == 0:
         return _all_valid(len(chain)), chain
-    layers, leaf, count = _peel(chain, num_layers)
+    layers, leaf, count = _peel(chain, num_layers, as_if_null)
     codes = bytes(layer.code for layer in reversed(layers))
     nulls, empties, reps, max_def, max_visible = _number(layers)
     max_rep = max(reps)
@@ -148,35 +153,42 @@ def _all_valid(count: int) -> Levels:
     return Levels(_ONE_VALID_LAYER, _NO_LEVELS, _NO_LEVELS, count, count, 0, 0, 0)
 
 
-def _peel(chain: pa.Array, num_layers: int | None) -> tuple[list[_Layer], pa.Array, int]:
+def _peel(
+    chain: pa.Array, num_layers: int | None, as_if_null: Sequence[bool]
+) -> tuple[list[_Layer], pa.Array, int]:
     """Layers, outer-most first, the leaf, and the slots of the outer-most layer."""
     layers: list[_Layer] = []
-    array, alive, count = chain, None, len(chain)
+    array, alive, count, below_null = chain, None, len(chain), False
     while True:
-        is_leaf = len(layers) + 1 == num_layers
+        depth = len(layers)
+        below_null = below_null or (bool(as_if_null) and as_if_null[depth])
+        is_leaf = depth + 1 == num_layers
         if pt.is_struct(array.type) and array.type.num_fields and not is_leaf:
-            layers.append(_item_layer(array, alive))
+            layers.append(_item_layer(array, below_null))
             alive = _alive(array, alive)
+            below_null = layers[-1].is_nullable
             array = array.field(0)
         elif pt.is_fixed_size_list(array.type) and pt.is_struct(array.type.value_type):
             size = array.type.list_size
-            layers.append(_item_layer(array, alive))
+            layers.append(_item_layer(array, below_null))
             alive = _alive(array, alive)
             layers = [_repeated(layer, count, size) for layer in layers]
             alive = None if alive is None else np.repeat(alive, size)
             array = array.values.slice(array.offset * size, len(array) * size)
             count *= size
+            below_null = False
         elif pt.is_list(array.type) or pt.is_large_list(array.type):
-            layer, array = _peel_list(array, alive)
+            layer, array = _peel_list(array, alive, below_null)
             layers.append(layer)
-            alive = None
+            alive, below_null = None, False
         else:
-            layers.append(_item_layer(array, alive))
+            layers.append(_item_layer(array, below_null))
             return layers, array, count
 
 
-def _item_layer(array: pa.Array, alive: NDArray[np.bool_] | None) -> _Layer:
-    return _Layer(_validity(array), below_null=alive is not None)
+def _item_layer(array: pa.Array, below_null: bool) -> _Layer:
+    validity = _validity(array)
+    return _Layer(validity, None, False, below_null or validity is not None)
 
 
 def _alive(array: pa.Array, alive: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
@@ -196,10 +208,13 @@ def _repeated(layer: _Layer, length: int, times: int) -> _Layer:
     return replace(layer, validity=(np.packbits(np.repeat(bits, times), bitorder="little"), 0))
 
 
-def _peel_list(array: pa.Array, alive: NDArray[np.bool_] | None) -> tuple[_Layer, pa.Array]:
+def _peel_list(
+    array: pa.Array, alive: NDArray[np.bool_] | None, below_null: bool
+) -> tuple[_Layer, pa.Array]:
     alive = _alive(array, alive)
     offsets, has_empty, items = shown_items(array, alive)
-    return _Layer(_list_validity(array, alive), offsets, has_empty), items
+    validity = _list_validity(array, alive)
+    return _Layer(validity, offsets, has_empty, below_null or validity is not None), items
 
 
 def shown_items(

@@ -40,7 +40,12 @@ from pilum.errors import (
     UnsupportedTypeError,
 )
 from pilum.format.blobs import described, in_files
-from pilum.format.paths import LeafPath, elements_per_row, require_storable
+from pilum.format.paths import (
+    LeafPath,
+    elements_per_row,
+    nullable_above_lists,
+    require_storable,
+)
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Sink, finish_new
@@ -117,18 +122,31 @@ class _ColumnWriter:
         self.waiting = Waiting(page_bytes)
         self.entries: list[PageEntry] = []
         self.num_rows = 0
+        self._as_if_null: tuple[bool, ...] = ()
 
     def encode(self, chain: pa.Array, version: FileVersion) -> list[EncodedPage]:
         """The pages of a chain that is due."""
         if not (self.leaf.is_struct and self.leaf.children):
-            return encode_pages(chain, version, self.options)
+            return encode_pages(chain, version, self.options, self._as_if_null)
         is_v1_blob = len(self.leaf.children) == 2 and not self.leaf.is_packed
         encode = encode_places if is_v1_blob else encode_rows
-        return encode(chain, len(self.path), version, self.options)
+        return encode(chain, len(self.path), version, self.options, self._as_if_null)
 
     def add(self, array: pa.Array) -> list[pa.Array]:
         """Takes rows of the top-level column; returns chains that are due, a page each."""
-        return self.waiting.add(_chain(array, self.path))
+        due = self.waiting.add(_chain(array, self.path))
+        if due and not self._as_if_null:
+            # The reference misreads structs above lists where only some of the pages that it reads
+            # together say that they may be null. So all say it, unless there is but one page.
+            self._as_if_null = nullable_above_lists(self.path)
+        return due
+
+    def flush(self) -> list[pa.Array]:
+        """Returns the chains of all rows that wait."""
+        due = self.waiting.flush()
+        if len(due) > 1:
+            self._as_if_null = nullable_above_lists(self.path)
+        return due
 
 
 class FileWriter:
@@ -218,7 +236,7 @@ class FileWriter:
         """Writes what is left and the end of the file, and finishes the sink."""
         columns = [column for group in self._columns for column in group]
         for column in columns:
-            for chain in column.waiting.flush():
+            for chain in column.flush():
                 self._encode(column, chain)
         self._encoding.finish()
         metadata = pack_columns([column.entries for column in columns])

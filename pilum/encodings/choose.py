@@ -13,6 +13,7 @@ chooses".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -54,7 +55,10 @@ class _Rows(NamedTuple):
 
 
 def encode_pages(
-    chain: pa.Array, version: FileVersion, options: EncodingOptions = _DEFAULTS
+    chain: pa.Array,
+    version: FileVersion,
+    options: EncodingOptions = _DEFAULTS,
+    as_if_null: Sequence[bool] = (),
 ) -> list[EncodedPage]:
     """Encodes some rows of a leaf column.
 
@@ -62,6 +66,7 @@ def encode_pages(
         chain: See `pilum.levels`; at least one row.
         version: Of the file.
         options: What is asked for.
+        as_if_null: See `pilum.levels.ravel`.
 
     Returns:
         One page; more if there are too many lists without items for the levels of one.
@@ -69,15 +74,18 @@ def encode_pages(
     Raises:
         UnsupportedTypeError: For a leaf type without a form in the file format.
     """
-    levels, leaf = ravel(chain)
+    levels, leaf = ravel(chain, as_if_null=as_if_null)
     num_rows = len(chain)
     rows = _Rows(levels, num_rows, version, options)
     if _is_without_values(leaf, levels):
         return [_constant(rows)]
     too_many_levels = not levels_fit_chunks(levels, options.minichunk_values)
     if too_many_levels and num_rows > 1:
-        pieces = split_rows(chain, levels)
-        return [page for piece in pieces for page in encode_pages(piece, version, options)]
+        return [
+            page
+            for piece in split_rows(chain, levels)
+            for page in encode_pages(piece, version, options, levels.nullable_items)
+        ]
     if pt.is_dictionary(leaf.type):
         return [_mini_block(dictionary_choice(leaf, version, options), rows)]
     block = block_of(leaf)

@@ -10,6 +10,7 @@ docs/format/encodings-2.1.md, "Packed structs".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -92,7 +93,11 @@ def _row_bytes(kind: pa.StructType) -> int:
 
 
 def encode_rows(
-    chain: pa.Array, num_layers: int, version: FileVersion, options: EncodingOptions = _DEFAULTS
+    chain: pa.Array,
+    num_layers: int,
+    version: FileVersion,
+    options: EncodingOptions = _DEFAULTS,
+    as_if_null: Sequence[bool] = (),
 ) -> list[EncodedPage]:
     """Encodes some rows of a packed struct.
 
@@ -101,11 +106,12 @@ def encode_rows(
         num_layers: Layers of the chain, the struct included.
         version: Of the file.
         options: What is asked of strings, and of chunks.
+        as_if_null: See `pilum.levels.ravel`.
 
     Raises:
         UnsupportedTypeError: If a member is null where the struct is not.
     """
-    levels, leaf = ravel(chain, num_layers)
+    levels, leaf = ravel(chain, num_layers, as_if_null)
     num_rows = len(chain)
     if leaf.null_count == len(leaf):
         return [encode_constant(levels, num_rows, version)]
@@ -116,16 +122,22 @@ def encode_rows(
     if not levels_fit_chunks(levels, options.minichunk_values):
         if num_rows == 1:
             raise UnsupportedTypeError("one row has too many empty lists around a packed struct")
-        pieces = split_rows(chain, levels)
+        said = levels.nullable_items
         return [
-            page for piece in pieces for page in encode_rows(piece, num_layers, version, options)
+            page
+            for piece in split_rows(chain, levels)
+            for page in encode_rows(piece, num_layers, version, options, said)
         ]
     rows, encoding = _side_by_side(blocks)
     return [encode_mini_block(rows, encoding, levels, num_rows, version, None, options)]
 
 
 def encode_places(
-    chain: pa.Array, num_layers: int, version: FileVersion, options: EncodingOptions = _DEFAULTS
+    chain: pa.Array,
+    num_layers: int,
+    version: FileVersion,
+    options: EncodingOptions = _DEFAULTS,
+    as_if_null: Sequence[bool] = (),
 ) -> list[EncodedPage]:
     """Encodes positions and sizes of blobs.
 
@@ -134,8 +146,9 @@ def encode_places(
         num_layers: Layers of the chain, that struct included.
         version: Of the file.
         options: What is asked of chunks.
+        as_if_null: See `pilum.levels.ravel`.
     """
-    levels, leaf = ravel(chain, num_layers)
+    levels, leaf = ravel(chain, num_layers, as_if_null)
     places = [leaf.field(index).fill_null(0).to_numpy() for index in range(2)]
     return [encode_blob_page(np.column_stack(places), levels, version, options)]
 

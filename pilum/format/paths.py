@@ -15,7 +15,7 @@ from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedTy
 from pilum.format.schema import Field, Schema
 from pilum.format.version import FileVersion
 
-__all__ = ["LeafPath", "elements_per_row", "require_storable"]
+__all__ = ["LeafPath", "elements_per_row", "nullable_above_lists", "require_storable"]
 
 LeafPath: TypeAlias = tuple[Field, ...]
 
@@ -40,6 +40,22 @@ def elements_per_row(path: LeafPath) -> int:
             f"column {path[0].name!r}: fixed-size lists of structs within lists are not supported"
         )
     return elements
+
+
+def nullable_above_lists(path: LeafPath) -> tuple[bool, ...]:
+    """Which fields have items that may be null and hold lists of either kind.
+
+    Returns:
+        One for each field, outer-most first; nothing if there is none.
+    """
+    if len(path) == 1:
+        return ()
+    found, holds_lists = [], False
+    for field in reversed(path):
+        holds_lists = holds_lists or field.list_size is not None
+        found.append(field.nullable and holds_lists and not field.is_list)
+        holds_lists = holds_lists or field.is_list
+    return tuple(reversed(found)) if any(found) else ()
 
 
 def require_storable(schema: Schema, version: FileVersion) -> None:
