@@ -159,7 +159,7 @@ def _verify(spark: SparkSession, given: dict[str, Any], storage: dict[str, str])
     target = given.pop("target")
     report = pilum.spark.verify(spark, target, **given, storage_options=storage)
     print(report, file=sys.stderr)
-    faults = ("missing", "damaged", "orphaned")
+    faults = ("missing", "damaged", "orphaned", "misread")
     counts = {name: len(getattr(report, name)) for name in faults}
     return {**counts, "is_valid": report.is_valid}
 

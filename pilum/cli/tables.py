@@ -36,7 +36,7 @@ def versions(arguments: Namespace) -> Exit:
 
 
 def verify(arguments: Namespace) -> Exit:
-    """Prints what is missing, damaged or orphaned."""
+    """Prints what is missing, damaged, orphaned or misread by others."""
     report = LanceDataset(arguments.path).verify(deep=arguments.deep)
     print(report)
     return Exit.DONE if report.is_valid else Exit.FAILED

@@ -28,6 +28,7 @@ from pilum.table.manifest import Manifest
 from pilum.table.snapshot import Snapshot
 from pilum.table.upkeep.compaction import commit_moves, discard_moves, rewrite_all
 from pilum.table.upkeep.compaction_plan import CompactionOptions, plan_compaction
+from pilum.table.upkeep.misread_nulls import fragments_with_misread_nulls
 from pilum.table.upkeep.reuse_index import Coverage, Move
 
 __all__ = ["Compaction", "commit_what_fits"]
@@ -52,9 +53,10 @@ class Compaction:
         manifest, store = snapshot.manifest, snapshot.store
         manifest.require_continuable(f"{store.uri}, version {manifest.version}")
         resolved = resolve_options(manifest, options)
+        to_mend = fragments_with_misread_nulls(snapshot)
         tasks = [
             CompactionTask(manifest.version, fragments, resolved)
-            for fragments in plan_compaction(store, manifest, resolved)
+            for fragments in plan_compaction(store, manifest, resolved, to_mend)
         ]
         _require_index_remap(snapshot, tasks, resolved)
         return CompactionPlan(manifest.version, tasks, resolved)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING
 
 from pilum.dataset.base import DatasetBase
@@ -20,7 +21,7 @@ class Fault:
     """One file that is not as it should be.
 
     Attributes:
-        kind: "missing", "damaged" or "orphaned".
+        kind: "missing", "damaged", "orphaned" or "misread".
         path: Below the root of the table.
         size_bytes: Size that the file has; 0 if it is missing.
         version: A version that refers to it; None for orphans, tags and folders.
@@ -47,6 +48,8 @@ class VerifyReport:
         damaged: Files that contradict the format, or what is recorded of them.
         orphaned: Files with names of the table's own that no version refers to; they belong to a
             commit under way, or to one that failed.
+        misread: Files of the pinned version that are read rightly here, but not by every reader of
+            the format; `optimize.compact_files` writes their rows again.
     """
 
     num_versions: int
@@ -56,6 +59,7 @@ class VerifyReport:
     missing: list[Fault]
     damaged: list[Fault]
     orphaned: list[Fault]
+    misread: list[Fault] = dataclass_field(default_factory=list)
 
     @property
     def is_valid(self) -> bool:
@@ -63,12 +67,12 @@ class VerifyReport:
         return not self.missing and not self.damaged
 
     def __str__(self) -> str:
-        faults = [*self.missing, *self.damaged, *self.orphaned]
+        faults = [*self.missing, *self.damaged, *self.orphaned, *self.misread]
         lines = [_line(fault) for fault in faults]
         counts = (
             f"{self.num_versions} versions, {self.num_files} files, {self.size_bytes:,} bytes: "
             f"{len(self.missing)} missing, {len(self.damaged)} damaged, "
-            f"{len(self.orphaned)} orphaned"
+            f"{len(self.orphaned)} orphaned, {len(self.misread)} misread"
         )
         return "\n".join([*lines, counts])
 
@@ -129,6 +133,7 @@ def report_of(found: Findings, deep: bool) -> VerifyReport:
         faults[FaultKind.MISSING],
         faults[FaultKind.DAMAGED],
         faults[FaultKind.ORPHANED],
+        faults[FaultKind.MISREAD],
     )
 
 

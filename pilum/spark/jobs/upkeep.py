@@ -143,7 +143,7 @@ def verify(
     found = check(snapshot, deep=False, all_versions=True)
     if deep:
         reading = _Reading(table_uri(uri), snapshot.manifest.version, access)
-        known = {fault.path for fault in found.faults}
+        known = {one.path for one in found.faults if one.kind is not FaultKind.MISREAD}
         ids = [int(fragment.id) for fragment in snapshot.manifest.fragments]
         faults = map(_fault, run_tasks(spark, ids, reading.decode))
         found.faults += [one for one in faults if one is not None and one.path not in known]

@@ -14,7 +14,7 @@ wholly or not at all. Source: docs/format/table.md, "Compaction".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
@@ -22,7 +22,7 @@ from itertools import accumulate
 from pilum.errors import InvalidInputError
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.fragment import Fragment
+from pilum.table.fragment import Fragment, FragmentId
 from pilum.table.manifest import Manifest
 from pilum.table.upkeep.reuse_index import Coverage
 
@@ -84,7 +84,10 @@ class _Candidate:
 
 
 def plan_compaction(
-    store: Store, manifest: Manifest, options: CompactionOptions
+    store: Store,
+    manifest: Manifest,
+    options: CompactionOptions,
+    to_mend: Collection[FragmentId] = (),
 ) -> list[tuple[Fragment, ...]]:
     """Plans a compaction.
 
@@ -92,6 +95,7 @@ def plan_compaction(
         store: Where the table is; only long details of indices are read.
         manifest: The version.
         options: What to compact.
+        to_mend: Fragments that are to be rewritten whatever their size.
 
     Returns:
         Fragments, in scan order, that become new fragments together.
@@ -103,7 +107,7 @@ def plan_compaction(
     coverage = Coverage(store, manifest)
     tasks = [
         task
-        for found in _bins(manifest.fragments, coverage, options)
+        for found in _bins(manifest.fragments, coverage, options, to_mend)
         for task in _split(found, options)
     ]
     return list(_limited(tasks, options))
@@ -114,7 +118,11 @@ def source_bytes(fragments: Iterable[Fragment]) -> int:
     return sum(file.size_bytes or 0 for fragment in fragments for file in fragment.files)
 
 
-def _candidacy(fragment: Fragment, options: CompactionOptions) -> _Candidacy | None:
+def _candidacy(
+    fragment: Fragment, options: CompactionOptions, to_mend: Collection[FragmentId]
+) -> _Candidacy | None:
+    if fragment.id in to_mend:
+        return _Candidacy.ALONE
     if options.materialize_deletions and fragment.physical_rows:
         share = fragment.num_deleted_rows / fragment.physical_rows
         if share > options.materialize_deletions_threshold:
@@ -126,13 +134,16 @@ def _candidacy(fragment: Fragment, options: CompactionOptions) -> _Candidacy | N
 
 
 def _bins(
-    fragments: Iterable[Fragment], coverage: Coverage, options: CompactionOptions
+    fragments: Iterable[Fragment],
+    coverage: Coverage,
+    options: CompactionOptions,
+    to_mend: Collection[FragmentId],
 ) -> Iterator[list[Fragment]]:
     """Neighbours that may be rewritten together, and are worth it."""
     found: list[_Candidate] = []
     excluded = set(options.excluded_fragment_ids)
     for fragment in fragments:
-        candidacy = None if fragment.id in excluded else _candidacy(fragment, options)
+        candidacy = None if fragment.id in excluded else _candidacy(fragment, options, to_mend)
         if candidacy is None:
             yield from _worthwhile(found)
             found = []

@@ -14,6 +14,7 @@ class FaultKind(Enum):
     MISSING = "missing"
     DAMAGED = "damaged"
     ORPHANED = "orphaned"
+    MISREAD = "misread"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ from pilum.table.session import Session
 from pilum.table.snapshot import Snapshot
 from pilum.table.upkeep.compaction_rows import live_rows
 from pilum.table.upkeep.faults import Fault, FaultKind, Findings
+from pilum.table.upkeep.misread_nulls import files_with_misread_nulls
 from pilum.table.upkeep.owned_files import index_folder_of, owned_files, references
 from pilum.table.upkeep.verify_refs import branch_names, newest_readable, reference_faults
 from pilum.table.versions import latest_manifest, list_manifests
@@ -152,6 +153,7 @@ class _Check:
         if deep:
             for fragment in self._snapshot.manifest.fragments:
                 self._decode(fragment, on_rows)
+        self._look_for_misread_nulls()
         self._found.files = len(self.paths)
         self._found.size = sum(self.sizes.get(path, 0) for path in self.paths)
         return self._found
@@ -310,6 +312,14 @@ class _Check:
                 self._found.faults.append(
                     Fault(FaultKind.ORPHANED, file.path, file.size, None, what)
                 )
+
+    def _look_for_misread_nulls(self) -> None:
+        version = self._snapshot.manifest.version
+        snapshot = replace(self._snapshot, session=self._session)
+        for file, members in files_with_misread_nulls(snapshot):
+            what = f"not every reader sees the null structs around {', '.join(members)}"
+            what = f"{what}; compact_files() writes them again"
+            self._fault(FaultKind.MISREAD, _place_of(file), version, what)
 
     def _manifest_paths(self) -> list[str]:
         names = (name for name in self._listed if ManifestName.parse(name) is not None)
