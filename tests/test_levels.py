@@ -12,19 +12,14 @@ from hypothesis import strategies as st
 from kernels.test_levels import EXAMPLES, as_arrow, columns
 
 from pilum.kernels import reference
-from pilum.levels import Levels, push_down, ravel
-
-COVERED = {1: set(), 2: set(), 3: {"null"}, 4: {"null"}, 5: {"empty"}, 6: {"null", "empty"}}
-"""What the layers can say."""
+from pilum.levels import Levels, ravel
 
 
 def check(array: pa.Array, rows: list[Any], nesting: str) -> Levels:
     """Compares levels, their summary and the leaf with those of the twin."""
     levels, leaf = ravel(array)
     codes = list(levels.codes)
-    for code, needed in zip(codes, reference.layer_codes(rows, nesting), strict=True):
-        # Arrow may have nulls of its own below a null struct, which no entry then uses.
-        assert code == needed or ("s" in nesting and COVERED[code] >= COVERED[needed])
+    assert codes == reference.layer_codes(rows, nesting)
     entries = reference.entries_of(rows, codes)
     numbers = reference.layer_levels(codes)
     assert levels.max_rep == nesting.count("l")
@@ -118,15 +113,39 @@ def test_nothing_but_nulls(kind: pa.DataType) -> None:
     assert (levels.codes, levels.def_.tolist(), len(leaf)) == (b"\3", [1] * 9, 9)
 
 
-def test_a_null_struct_stands_for_nulls_of_its_members() -> None:
-    inner = pa.struct([pa.field("x", pa.int8())])
-    middle = pa.StructArray.from_arrays([pa.array([1, 2, 3], pa.int8())], fields=list(inner))
-    outer = pa.StructArray.from_arrays([middle], names=["m"], mask=pa.array([False, True, False]))
-    lists = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3]), outer)
-    levels = ravel(lists)[0]
-    pushed = push_down(levels)
-    assert (levels.codes, pushed.codes) == (bytes([1, 1, 3, 5]), bytes([3, 3, 3, 5]))
-    assert (levels.def_.tolist(), pushed.def_.tolist()) == ([0, 1, 2, 0], [0, 3, 4, 0])
-    assert (levels.max_def, pushed.max_def) == (2, 4)
-    assert (levels.max_visible, pushed.max_visible) == (1, 3)
-    assert push_down(pushed) is pushed
+def structs_in_lists(mask: list[bool]) -> pa.Array:
+    """Two lists of structs of structs of three valid integers."""
+    inner = pa.StructArray.from_arrays([pa.array([1, 2, 3], pa.int8())], names=["x"])
+    outer = pa.StructArray.from_arrays([inner], names=["m"], mask=pa.array(mask))
+    return pa.ListArray.from_arrays(pa.array([0, 2, 2, 3]), outer)
+
+
+def test_a_null_struct_is_a_null_of_all_its_members() -> None:
+    levels, leaf = ravel(structs_in_lists([False, True, False]))
+    assert levels.codes == bytes([3, 3, 3, 5])
+    assert levels.def_.tolist() == [0, 3, 4, 0]
+    assert (levels.max_def, levels.max_visible, len(leaf)) == (4, 3, 3)
+
+
+def test_lists_end_what_null_structs_mean() -> None:
+    lists = pa.array([[1], [2, 3]])
+    array = pa.StructArray.from_arrays([lists], names=["m"], mask=pa.array([False, True]))
+    levels, leaf = ravel(array)
+    assert levels.codes == bytes([1, 4, 3])
+    assert (levels.rep.tolist(), levels.def_.tolist()) == ([1, 1], [0, 2])
+    assert leaf.to_pylist() == [1]
+
+
+def test_null_fixed_size_lists_are_no_nulls_of_their_items() -> None:
+    items = pa.StructArray.from_arrays([pa.array(range(4))], names=["x"])
+    lists = pa.FixedSizeListArray.from_arrays(items, 2)
+    array = pa.StructArray.from_arrays([lists], names=["m"], mask=pa.array([False, True]))
+    levels, _ = ravel(array)
+    assert (levels.codes, levels.def_.tolist()) == (bytes([1, 1, 3, 3]), [0, 0, 2, 2])
+
+
+def test_layers_can_have_levels_for_nulls_that_are_not_there() -> None:
+    levels, leaf = ravel(structs_in_lists([False] * 3), as_if_null=(False, True, False, False))
+    assert levels.codes == bytes([3, 3, 3, 5])
+    assert levels.def_.tolist() == [0, 0, 4, 0]
+    assert (levels.max_visible, leaf.to_pylist()) == (3, [1, 2, 3])

@@ -178,17 +178,19 @@ def layer_codes(rows: Sequence[Any], nesting: str) -> list[int]:
     """
     codes: list[int] = []
     slots: list[Any] = list(rows)
+    below_null = False
     for kind in nesting:
         valid = [slot for slot in slots if slot is not None]
-        # A null struct is in the way of what is below it: its member has no list to speak of.
-        has_null = len(valid) < len(slots)
+        # A null struct is one of all its members.
+        has_null = below_null or len(valid) < len(slots)
+        below_null = has_null and kind == "s"
         if kind == "l":
             has_empty = any(len(slot) == 0 for slot in valid)
             codes.append({(0, 0): 2, (1, 0): 4, (0, 1): 5, (1, 1): 6}[has_null, has_empty])
         else:
             codes.append(3 if has_null else 1)
         slots = [item for slot in valid for item in slot]
-    codes.append(3 if any(slot is None for slot in slots) else 1)
+    codes.append(3 if below_null or any(slot is None for slot in slots) else 1)
     return codes[::-1]
 
 
