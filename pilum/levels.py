@@ -14,6 +14,8 @@ inner-most first, and level 0 is "valid" or "goes on", as the format has it:
 
 Whatever lies below a struct with nulls is nullable, too, down to the next list of either kind: who
 reads a member alone looks at its own layer. No entry has the level of a layer without own nulls.
+Below a struct with nulls that is in a list, all lists are nullable: the reference, which does not
+write it so, miscounts the structs where the inner-most list has no level.
 
 A fixed-size list of structs is an item layer that has no repetition: all its elements carry the
 levels of their list, and the layers around it are repeated for each of them.
@@ -159,6 +161,7 @@ def _peel(
     """Layers, outer-most first, the leaf, and the slots of the outer-most layer."""
     layers: list[_Layer] = []
     array, alive, count, below_null = chain, None, len(chain), False
+    in_list = all_lists_nullable = False
     while True:
         depth = len(layers)
         below_null = below_null or (bool(as_if_null) and as_if_null[depth])
@@ -167,6 +170,7 @@ def _peel(
             layers.append(_item_layer(array, below_null))
             alive = _alive(array, alive)
             below_null = layers[-1].is_nullable
+            all_lists_nullable |= below_null and in_list
             array = array.field(0)
         elif pt.is_fixed_size_list(array.type) and pt.is_struct(array.type.value_type):
             size = array.type.list_size
@@ -178,9 +182,9 @@ def _peel(
             count *= size
             below_null = False
         elif pt.is_list(array.type) or pt.is_large_list(array.type):
-            layer, array = _peel_list(array, alive, below_null)
+            layer, array = _peel_list(array, alive, below_null or all_lists_nullable)
             layers.append(layer)
-            alive, below_null = None, False
+            alive, below_null, in_list = None, False, True
         else:
             layers.append(_item_layer(array, below_null))
             return layers, array, count
@@ -209,12 +213,12 @@ def _repeated(layer: _Layer, length: int, times: int) -> _Layer:
 
 
 def _peel_list(
-    array: pa.Array, alive: NDArray[np.bool_] | None, below_null: bool
+    array: pa.Array, alive: NDArray[np.bool_] | None, as_if_null: bool
 ) -> tuple[_Layer, pa.Array]:
     alive = _alive(array, alive)
     offsets, has_empty, items = shown_items(array, alive)
     validity = _list_validity(array, alive)
-    return _Layer(validity, offsets, has_empty, below_null or validity is not None), items
+    return _Layer(validity, offsets, has_empty, as_if_null or validity is not None), items
 
 
 def shown_items(
