@@ -85,7 +85,8 @@ class Verifying(DatasetBase):
 
         All versions are looked at, also those of branches: manifests, transactions, the ends of
         data files and what they say of their columns, deletion files, sizes and numbers of rows as
-        far as they are recorded, files of indices, tags and branches.
+        far as they are recorded, files of indices, tags and branches. Of the pinned version also
+        whether all readers see which structs are null.
 
         Args:
             deep: Whether to decode all pages of the pinned version, too, and to read all payloads

@@ -8,6 +8,7 @@
     bins           [0    1    2]       [4    5    6]      a: many deleted rows, also alone
     tasks          [0    1    2]       [4    5    6]      a bin is cut where both parts are large
 
+A fragment with many deleted rows, or with files to mend, is a candidate whatever its size.
 Neighbours share a task only if the same indices cover them, as an index covers a fragment either
 wholly or not at all. Source: docs/format/table.md, "Compaction".
 """
