@@ -7,6 +7,8 @@ read. Source: docs/format/filters.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +36,7 @@ from pilum.expressions.nodes import (
     IsTruth,
     Like,
     Literal,
+    Negative,
     Not,
     Or,
 )
@@ -56,6 +59,7 @@ META_COLUMNS = pa.schema(
     ]
 )
 """What may be named besides the columns of a table: what it knows about its rows."""
+_REGEXP_MATCH = "regexp_match"
 _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
 
@@ -64,7 +68,7 @@ def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
     everything = _with_meta(schema)
     if isinstance(filter, pc.Expression):
         return bind_arrow(filter, everything)
-    node, arrow = _bind_sql(filter, everything)
+    node, arrow = _bind_sql(filter, everything, is_condition=True)
     if not pt.is_boolean(arrow):
         raise FilterError(f"the filter {filter!r} is of type {arrow}, not boolean")
     return SqlFilter(references(node), node)
@@ -107,12 +111,22 @@ def _with_meta(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, *missing])
 
 
-def _bind_sql(text: str, schema: pa.Schema) -> Typed:
+def _bind_sql(text: str, schema: pa.Schema, is_condition: bool = False) -> Typed:
     if not isinstance(text, str):
         raise FilterError(f"a filter is SQL or a pyarrow expression, not {type(text).__name__}")
     from pilum.expressions.parse import parse
 
-    return _Binder(schema).bind(parse(text))
+    tree = parse(text)
+    return _Binder(schema).bind(_condition(tree) if is_condition else tree)
+
+
+def _condition(node: Expression) -> Expression:
+    """A node where a condition is expected: there `regexp_match` asks whether anything matched."""
+    return Not(IsNull(node)) if _is_regexp_match(node) else node
+
+
+def _is_regexp_match(node: Expression) -> TypeGuard[Call]:
+    return isinstance(node, Call) and node.name == _REGEXP_MATCH
 
 
 class _Binder:
@@ -124,6 +138,7 @@ class _Binder:
             Column: self._column,
             Literal: self._literal,
             Arithmetic: self._arithmetic,
+            Negative: self._negative,
             Compare: self._compare,
             Distinct: self._distinct,
             And: self._connector,
@@ -195,6 +210,12 @@ class _Binder:
         bound = Arithmetic(node.operator, left.node, right.node)
         return Typed(bound, _result_type(bound, [left.type, right.type]))
 
+    def _negative(self, node: Negative) -> Typed:
+        operand = self.bind(node.operand)
+        if pt.is_floating(operand.type):
+            return Typed(Negative(operand.node), operand.type)
+        return self._arithmetic(Arithmetic("-", Literal(0), node.operand))
+
     def _compare(self, node: Compare) -> Typed:
         left, right = self._aligned(node.left, node.right)
         return Typed(Compare(node.operator, left, right), pa.bool_())
@@ -217,7 +238,7 @@ class _Binder:
         return Typed(IsTruth(self._boolean(node.operand), node.truth), pa.bool_())
 
     def _boolean(self, node: Expression) -> Expression:
-        bound = self.bind(node)
+        bound = self.bind(_condition(node))
         if pt.is_null(bound.type):
             return Constant(scalar_of(None, pa.bool_()))
         if not pt.is_boolean(bound.type):
@@ -225,6 +246,9 @@ class _Binder:
         return bound.node
 
     def _is_null(self, node: IsNull) -> Typed:
+        if _is_regexp_match(node.operand):
+            matched = self.bind(replace(node.operand, name="regexp_like"))
+            return Typed(Not(IsTruth(matched.node, True)), pa.bool_())
         return Typed(IsNull(self.bind(node.operand).node), pa.bool_())
 
     def _in(self, node: InList) -> Typed:
@@ -263,6 +287,11 @@ class _Binder:
 
     def _call(self, node: Call) -> Typed:
         function = FUNCTIONS.get(node.name)
+        if _is_regexp_match(node):
+            raise FilterError(
+                "regexp_match gives the groups of a match, which filters do not have; it is a "
+                "condition, or comes before IS [NOT] NULL. For a boolean use regexp_like"
+            )
         if function is None:
             raise FilterError(f"no function {node.name!r}; the functions are {_functions()}")
         if not function.takes(len(node.arguments)):
@@ -277,7 +306,8 @@ class _Binder:
 
 
 def _functions() -> str:
-    return ", ".join(sorted(name for name in FUNCTIONS if name.isidentifier()))
+    names = [name for name in FUNCTIONS if name.isidentifier()]
+    return ", ".join(sorted([*names, _REGEXP_MATCH]))
 
 
 def _member(field: pa.Field, name: str, path: str) -> pa.Field:

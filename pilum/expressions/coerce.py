@@ -12,10 +12,10 @@ from decimal import Decimal
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.errors import FilterError
+from pilum.expressions.compare import is_zero
 from pilum.expressions.constants import fit, scalar
 from pilum.expressions.nodes import Cast, Constant, Expression, InSet
 from pilum.expressions.plain import array_of, scalar_of
@@ -49,7 +49,7 @@ def _meeting_type(sides: Sequence[Typed]) -> pa.DataType:
     for side in sides:
         if isinstance(side.node, Constant) and _fitted(side.node, arrow) is None:
             arrow = _common([arrow, side.type])
-    return pa.float32() if pt.is_float16(arrow) else arrow
+    return arrow
 
 
 def _fitted(node: Constant, arrow: pa.DataType) -> pa.Scalar | None:
@@ -60,6 +60,8 @@ def _fitted(node: Constant, arrow: pa.DataType) -> pa.Scalar | None:
 
 def operands(operator: str, left: Typed, right: Typed) -> tuple[Typed, Typed]:
     """Brings two numbers to one type, but leaves decimals the digits that they have."""
+    if operator == "%" and pt.is_uint64(left.type):
+        right = _divisor(right)
     arrow = common_type(left.type, right.type)
     if arrow is None or pt.is_null(arrow):
         arrow = pa.int64()
@@ -69,6 +71,15 @@ def operands(operator: str, left: Typed, right: Typed) -> tuple[Typed, Typed]:
         return _own_decimal(left), _own_decimal(right)
     arrow = pa.float32() if pt.is_float16(arrow) else arrow
     return Typed(cast_to(left, arrow), arrow), Typed(cast_to(right, arrow), arrow)
+
+
+def _divisor(right: Typed) -> Typed:
+    """A constant that an unsigned number is divided by; its sign does not change the remainder."""
+    if isinstance(right.node, Constant) and pt.is_signed_integer(right.type):
+        magnitude = right.node.value.as_py()
+        value = scalar_of(None if magnitude is None else abs(magnitude), pa.uint64())
+        return Typed(Constant(value), value.type)
+    return right
 
 
 def _own_decimal(side: Typed) -> Typed:
@@ -102,11 +113,11 @@ def cast_to(side: Typed, arrow: pa.DataType) -> Expression:
 
 def in_set(operand: Typed, constants: Sequence[pa.Scalar]) -> Expression:
     """The node that looks values up among constants."""
-    arrow = pa.float32() if pt.is_float16(operand.type) else operand.type
+    arrow = operand.type
     # A constant that the type cannot hold equals no value of it.
     fitted = [fit(value, arrow) for value in constants if value.is_valid]
-    values = array_of([value for value in fitted if value is not None], arrow)
-    if pt.is_floating(arrow):
-        values = pc.add(values, scalar_of(0.0, arrow))  # as `evaluate` does
+    values = [value for value in fitted if value is not None]
+    if pt.is_floating(arrow) and any(map(is_zero, values)):
+        values += [scalar_of(0.0, arrow), scalar_of(-0.0, arrow)]
     has_null = any(not value.is_valid for value in constants)
-    return InSet(cast_to(operand, arrow), values, has_null)
+    return InSet(operand.node, array_of(values, arrow), has_null)

@@ -25,6 +25,7 @@ from pilum.expressions.types import is_binary, is_number, is_temporal, is_text
 
 __all__ = ["at_zone", "fit", "parse_temporal", "scalar"]
 
+_HALF_ENDS = 65520
 _UNIT_OF_DIGITS = ("s", "ms", "ms", "ms", "us", "us", "us", "ns", "ns", "ns")
 
 
@@ -78,6 +79,8 @@ def fit(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
 
 
 def _fit_number(value: float | Decimal, target: pa.DataType) -> pa.Scalar | None:
+    if pt.is_float16(target) and _HALF_ENDS <= abs(float(value)) < math.inf:
+        return None
     if pt.is_floating(target):
         return scalar_of(float(value), target)
     if isinstance(value, float) and not math.isfinite(value):

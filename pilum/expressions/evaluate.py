@@ -1,9 +1,8 @@
 """Bound nodes over a record batch, by Arrow kernels.
 
-Nulls follow SQL: a comparison with null is null, AND and OR know three values. Floats are
-ordered as the reference orders them: NaN equals NaN and is greater than all other values, -0.0
-equals 0.0. Integers that overflow, division of an integer by zero and a cast that does not fit
-are errors, not wrong rows.
+Nulls follow SQL: a comparison with null is null, AND and OR know three values. Floats are in the
+total order of IEEE 754 (`pilum.expressions.compare`). Integers that overflow, division of an
+integer by zero and a cast that does not fit are errors, not wrong rows.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.errors import FilterError
+from pilum.expressions.compare import bits, compare
 from pilum.expressions.constants import at_zone
 from pilum.expressions.functions import FUNCTIONS, Datum
+from pilum.expressions.like import match_like
 from pilum.expressions.nodes import (
     And,
     Arithmetic,
@@ -33,6 +34,7 @@ from pilum.expressions.nodes import (
     IsNull,
     IsTruth,
     Like,
+    Negative,
     Not,
     Or,
     walk,
@@ -42,14 +44,6 @@ from pilum.expressions.types import is_text
 
 __all__ = ["counts_units", "evaluate", "read_column", "to_array", "to_mask"]
 
-_COMPARE: dict[str, Callable[..., Datum]] = {
-    "=": pc.equal,
-    "<>": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
 _CHECKED: dict[str, Callable[..., Datum]] = {
     "+": pc.add_checked,
     "-": pc.subtract_checked,
@@ -147,32 +141,18 @@ def _from_floats(values: Any, arrow: pa.DataType) -> Datum:
     return pa.array(values, arrow) if np.ndim(values) else scalar_of(float(values), arrow)
 
 
+def _negative(node: Negative, batch: pa.RecordBatch) -> Datum:
+    return pc.negate(evaluate(node.operand, batch))
+
+
 def _compare(node: Compare, batch: pa.RecordBatch) -> Datum:
-    return _ordered(node.operator, evaluate(node.left, batch), evaluate(node.right, batch))
-
-
-def _ordered(operator: str, left: Datum, right: Datum) -> Datum:
-    result = _COMPARE[operator](left, right)
-    return _with_nan(operator, result, left, right) if pt.is_floating(left.type) else result
-
-
-def _with_nan(operator: str, result: Datum, left: Datum, right: Datum) -> Datum:
-    """Corrects a comparison of floats where NaN takes part; `or_` keeps its nulls."""
-    if operator == "=":
-        return pc.or_(result, pc.and_(pc.is_nan(left), pc.is_nan(right)))
-    if operator == "<>":
-        return pc.and_(result, pc.invert(pc.and_(pc.is_nan(left), pc.is_nan(right))))
-    if operator in {">", ">="}:
-        left, right = right, left
-    if operator in {"<=", ">="}:
-        return pc.or_(result, pc.is_nan(right))
-    return pc.or_(result, pc.and_not(pc.is_nan(right), pc.is_nan(left)))
+    return compare(node.operator, evaluate(node.left, batch), evaluate(node.right, batch))
 
 
 def _distinct(node: Distinct, batch: pa.RecordBatch) -> Datum:
     left, right = evaluate(node.left, batch), evaluate(node.right, batch)
     one_is_null = pc.xor(pc.is_null(left), pc.is_null(right))
-    return pc.or_(one_is_null, pc.fill_null(_ordered("<>", left, right), FALSE))
+    return pc.or_(one_is_null, pc.fill_null(compare("<>", left, right), FALSE))
 
 
 def _and(node: And, batch: pa.RecordBatch) -> Datum:
@@ -216,10 +196,10 @@ def _is_truth(node: IsTruth, batch: pa.RecordBatch) -> Datum:
 
 
 def _in_set(node: InSet, batch: pa.RecordBatch) -> Datum:
-    operand = evaluate(node.operand, batch)
+    operand, values = evaluate(node.operand, batch), node.values
     if pt.is_floating(operand.type):
-        operand = pc.add(operand, scalar_of(0.0, operand.type))  # -0.0 hashes unlike 0.0
-    found = pc.is_in(operand, value_set=node.values)
+        operand, values = bits(operand), bits(values)
+    found = pc.is_in(operand, value_set=values)
     unknown = pc.is_null(operand)
     if node.has_null:
         unknown = pc.or_(unknown, pc.invert(found))
@@ -230,7 +210,7 @@ def _like(node: Like, batch: pa.RecordBatch) -> Datum:
     operand, pattern = evaluate(node.operand, batch), evaluate(node.pattern, batch)
     if not pattern.is_valid:
         return scalar_of(None, pa.bool_())
-    return pc.match_like(operand, pattern=pattern.as_py(), ignore_case=node.ignore_case)
+    return match_like(operand, pattern.as_py(), node.ignore_case)
 
 
 def _cast(node: Cast, batch: pa.RecordBatch) -> Datum:
@@ -288,6 +268,7 @@ _EVALUATORS: dict[type[Expression], Callable[..., Datum]] = {
     Column: _column,
     Constant: _constant,
     Arithmetic: _arithmetic,
+    Negative: _negative,
     Compare: _compare,
     Distinct: _distinct,
     And: _and,

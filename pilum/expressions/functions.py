@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.errors import FilterError
+from pilum.expressions.compare import compare
 from pilum.expressions.plain import FALSE, scalar_of
 from pilum.expressions.types import is_binary, is_number, is_text
 
@@ -49,7 +50,12 @@ _ACCEPTS: dict[Kind, Callable[[pa.DataType], bool]] = {
     Kind.NUMBER: is_number,
     Kind.FLOAT: pt.is_floating,
     Kind.DATE: lambda arrow: bool(pt.is_date(arrow) or pt.is_timestamp(arrow)),
-    Kind.LIST: lambda arrow: bool(pt.is_list(arrow) or pt.is_large_list(arrow) or pt.is_map(arrow)),
+    Kind.LIST: lambda arrow: bool(
+        pt.is_list(arrow)
+        or pt.is_large_list(arrow)
+        or pt.is_fixed_size_list(arrow)
+        or pt.is_map(arrow)
+    ),
     Kind.CONSTANT_TEXT: is_text,
     Kind.ANY: lambda arrow: True,
 }
@@ -126,7 +132,12 @@ def _regexp(text: Datum, pattern: pa.Scalar, flags: pa.Scalar | None = None) -> 
 
 
 def _replace(text: Datum, old: pa.Scalar, new: pa.Scalar) -> Datum:
-    return pc.replace_substring(text, pattern=_option(old), replacement=_option(new))
+    pattern, replacement = _option(old), _option(new)
+    if pattern:
+        return pc.replace_substring(text, pattern=pattern, replacement=replacement)
+    # Before, between and after all characters; the plain kernel would never end.
+    escaped = replacement.replace("\\", r"\\")
+    return pc.replace_substring_regex(text, pattern="", replacement=escaped)
 
 
 def _concat(left: Datum, right: Datum) -> Datum:
@@ -137,7 +148,7 @@ def _concat(left: Datum, right: Datum) -> Datum:
 def _concat_all(*texts: Datum) -> Datum:
     """Unlike `||`, takes null for empty text."""
     separator = scalar_of("", texts[0].type)
-    return pc.binary_join_element_wise(*texts, separator, null_handling="skip")
+    return pc.binary_join_element_wise(*texts, separator, null_handling="replace")
 
 
 def _round(number: Datum) -> Datum:
@@ -145,13 +156,12 @@ def _round(number: Datum) -> Datum:
 
 
 def _null_if(value: Datum, other: Datum) -> Datum:
-    same = pc.equal(value, other)
-    if pt.is_floating(value.type):
-        same = pc.or_(same, pc.and_(pc.is_nan(value), pc.is_nan(other)))
-    return pc.if_else(pc.fill_null(same, FALSE), scalar_of(None, value.type), value)
+    same = pc.fill_null(compare("=", value, other), FALSE)
+    return pc.if_else(same, scalar_of(None, value.type), value)
 
 
 def _list_length(lists: Datum) -> Datum:
+    """The number of items; a list within is one of them."""
     if pt.is_map(lists.type):
         lists = lists.cast(pa.list_(lists.type.field(0)))
     return pc.list_value_length(lists)
@@ -197,7 +207,6 @@ FUNCTIONS: dict[str, Function] = {
     "starts_with": Function(_starts_with, _TEXT_AND_PATTERN),
     "ends_with": Function(_ends_with, _TEXT_AND_PATTERN),
     "contains": Function(_contains, _TEXT_AND_PATTERN),
-    "regexp_match": _REGEXP,
     "regexp_like": _REGEXP,
     "replace": Function(_replace, (Kind.TEXT, Kind.CONSTANT_TEXT, Kind.CONSTANT_TEXT)),
     "||": Function(_concat, (Kind.TEXT, Kind.TEXT), aligned=True),

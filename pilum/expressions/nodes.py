@@ -35,6 +35,7 @@ __all__ = [
     "Like",
     "Literal",
     "LiteralValue",
+    "Negative",
     "Not",
     "Or",
     "walk",
@@ -82,6 +83,13 @@ class Arithmetic(Expression):
     operator: str
     left: Expression
     right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Negative(Expression):
+    """`-operand`; of floats also the sign of zero and NaN changes."""
+
+    operand: Expression
 
 
 @dataclass(frozen=True, slots=True)

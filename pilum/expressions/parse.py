@@ -31,6 +31,7 @@ from pilum.expressions.nodes import (
     Like,
     Literal,
     LiteralValue,
+    Negative,
     Not,
     Or,
 )
@@ -177,7 +178,7 @@ def _negative(tree: exp.Expression) -> Expression:
     operand = _convert(tree.this)
     if isinstance(operand, Literal) and isinstance(operand.value, int | float | Decimal):
         return Literal(-operand.value)
-    return Arithmetic("-", Literal(0), operand)
+    return Negative(operand)
 
 
 def _is(tree: exp.Expression) -> Expression:
