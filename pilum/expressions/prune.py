@@ -6,14 +6,21 @@
 
 Every node is asked twice: may it be true for some row of a zone, and may it be false? The second
 question answers NOT. Whatever a node does not know about itself, it may be; so the answer is never
-wrong, only sometimes of no use. Bounds may be wider than the values, and floats are ordered as in
-`pilum.expressions.evaluate`: NaN is greater than all other values.
+wrong, only sometimes of no use. Bounds may be wider than the values.
+
+Bounds of floats do not include NaN, which is less or greater than all numbers. So each condition is
+asked three times: for the numbers of a zone, for a NaN above all of them, and for one below. A zone
+is left out if none of the three can match:
+
+    x < 5                   a negative NaN may match, in any zone
+    x BETWEEN 5 AND 10      no NaN matches, so the bounds decide
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum.expressions.compare import MIRRORED, OPPOSITE, is_zero, ordinals
 from pilum.expressions.nodes import (
     And,
     Column,
@@ -39,9 +47,9 @@ __all__ = ["Zones", "may_match"]
 
 Mask = NDArray[np.bool_]
 
-_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _MAX_SET = 256
+_MAX_FLOATS = 3
+"""So many columns of floats are looked at: each takes three times the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class Zones:
 
     Attributes:
         row_bounds: int64, shape (zones + 1,), first row of each zone and the end.
-        least: No value is less; null where that is unknown.
+        least: No value is less, NaN excepted; null where that is unknown.
         most: No value is greater, NaN excepted; null where that is unknown.
         may_be_null: bool, shape (zones,), whether some row may be null.
         may_have_value: bool, same shape, whether some row may not be null.
@@ -79,7 +87,33 @@ def may_match(node: Expression, zones: Mapping[tuple[str, ...], Zones], num_zone
         zones: By the path of the column; columns that nothing is known about are left out.
         num_zones: How many zones all of them have, with the same rows.
     """
-    return _Pruner(zones, num_zones).outcome(node).true
+    return _any(_Pruner(case, num_zones).outcome(node).true for case in _cases(zones))
+
+
+def _cases(zones: Mapping[tuple[str, ...], Zones]) -> Iterator[dict[tuple[str, ...], Zones]]:
+    """Every combination of what rows may hold, with floats as integers of the same order."""
+    floats = {path: own for path, own in zones.items() if pt.is_floating(own.least.type)}
+    others = {path: own for path, own in zones.items() if path not in floats}
+    paths = list(floats)[:_MAX_FLOATS]
+    for case in product(*(_cases_of_floats(floats[path]) for path in paths)):
+        yield others | dict(zip(paths, case, strict=True))
+
+
+def _cases_of_floats(zones: Zones) -> tuple[Zones, Zones, Zones]:
+    least, most = ordinals(zones.least), ordinals(zones.most)
+    infinities = pa.array([-np.inf, np.inf], zones.least.type)
+    first, last = ordinals(infinities).to_pylist()
+    width, size = least.type.bit_width, len(least)
+
+    def between(low: int, high: int) -> Zones:
+        ends = (pa.repeat(scalar_of(end, least.type), size) for end in (low, high))
+        return replace(zones, **dict(zip(("least", "most"), ends, strict=True)))
+
+    return (
+        replace(zones, least=least, most=most),
+        between(last + 1, 2 ** (width - 1) - 1),
+        between(-(2 ** (width - 1)), first - 1),
+    )
 
 
 class _Pruner:
@@ -106,7 +140,7 @@ class _Pruner:
             case Compare(operator=operator, left=Column(path=path), right=Constant(value=value)):
                 return self._compare(operator, path, value)
             case Compare(operator=operator, left=Constant(value=value), right=Column(path=path)):
-                return self._compare(_MIRRORED[operator], path, value)
+                return self._compare(MIRRORED[operator], path, value)
             case InSet(operand=Column(path=path)) if zones := self._zones.get(path):
                 return _Outcome(_in_set(zones, node), self._anything)
             case Constant(value=value) if pt.is_boolean(value.type):
@@ -116,29 +150,36 @@ class _Pruner:
         return _Outcome(self._anything, self._anything)
 
     def _compare(self, operator: str, path: tuple[str, ...], value: pa.Scalar) -> _Outcome:
-        zones = self._zones.get(path)
-        if zones is None or zones.least.type != value.type:
+        zones, ends = self._zones.get(path), _ends(value)
+        if zones is None or zones.least.type != ends[0].type:
             return _Outcome(self._anything, self._anything)
         if not value.is_valid:
             return _Outcome(~self._anything, ~self._anything)
         return _Outcome(
-            _may_hold(operator, zones, value), _may_hold(_OPPOSITE[operator], zones, value)
+            _may_hold(operator, zones, *ends), _may_hold(OPPOSITE[operator], zones, *ends)
         )
 
 
-def _may_hold(operator: str, zones: Zones, value: pa.Scalar) -> Mask:
-    """Whether `column operator value` may be true, for a value that is not null."""
-    floating = pt.is_floating(value.type)
-    if floating and value.as_py() != value.as_py():
-        return zones.may_have_value
+def _ends(value: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
+    """The least and the greatest value that equals a constant: two where it is a float's zero."""
+    if not pt.is_floating(value.type):
+        return value, value
+    if is_zero(value):
+        least, most = ordinals(pa.array([-0.0, 0.0], value.type))
+        return least, most
+    [own] = ordinals(pa.repeat(value, 1))
+    return own, own
+
+
+def _may_hold(operator: str, zones: Zones, low: pa.Scalar, high: pa.Scalar) -> Mask:
+    """Whether `column operator value` may be true, for values from `low` to `high` at once."""
     known = zones.may_have_value
     if operator in {"<", "<=", "="}:
-        known = known & _or_unknown(_LEAST[operator](zones.least, value))
-    # A NaN, which bounds say nothing about, is greater than any value.
-    if (operator in {">", ">="} and not floating) or operator == "=":
-        known = known & _or_unknown(_MOST[operator](zones.most, value))
-    if operator == "<>" and not floating:
-        only = pc.and_(pc.equal(zones.least, value), pc.equal(zones.most, value))
+        known = known & _or_unknown(_LEAST[operator](zones.least, low if operator == "<" else high))
+    if operator in {">", ">=", "="}:
+        known = known & _or_unknown(_MOST[operator](zones.most, high if operator == ">" else low))
+    if operator == "<>":
+        only = pc.and_(pc.greater_equal(zones.least, low), pc.less_equal(zones.most, high))
         known = known & ~np.asarray(pc.fill_null(only, FALSE))
     return known
 
@@ -149,18 +190,19 @@ _MOST = {">": pc.greater, ">=": pc.greater_equal, "=": pc.greater_equal}
 
 def _in_set(zones: Zones, node: InSet) -> Mask:
     """Whether one of the values may be among the rows."""
-    if node.values.type != zones.least.type:
+    looked_up = ordinals(node.values) if pt.is_floating(node.values.type) else node.values
+    if looked_up.type != zones.least.type:
         return zones.may_have_value
-    if len(node.values) == 0:
+    if len(looked_up) == 0:
         return zones.may_have_value & False
-    if pt.is_integer(node.values.type) and not (zones.least.null_count or zones.most.null_count):
-        values = np.sort(node.values.to_numpy())
+    if pt.is_integer(looked_up.type) and not (zones.least.null_count or zones.most.null_count):
+        values = np.sort(looked_up.to_numpy())
         first = values.searchsorted(zones.least.to_numpy(), side="left")
         behind = values.searchsorted(zones.most.to_numpy(), side="right")
         found: Mask = zones.may_have_value & (first < behind)
         return found
-    if len(node.values) <= _MAX_SET:
-        return _any(_may_hold("=", zones, value) for value in node.values)
+    if len(looked_up) <= _MAX_SET:
+        return _any(_may_hold("=", zones, value, value) for value in looked_up)
     return zones.may_have_value
 
 
