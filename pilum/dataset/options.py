@@ -86,6 +86,8 @@ class Projection:
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Computes the columns for one batch."""
+        if not self.items and not self.kept:
+            return batch.select([])
         computed = [item.evaluate(batch) for _, item in self.items]
         kept = [batch.column(name) for name in self.kept]
         return pa.RecordBatch.from_arrays([*computed, *kept], schema=self.schema(batch.schema))

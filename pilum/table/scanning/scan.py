@@ -11,7 +11,7 @@ rows if few. Deleted rows are left out before the filter sees them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -106,6 +106,9 @@ def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
         CorruptFileError: If a file is damaged.
         FilterError: If the filter fails on a value.
     """
+    if not _names(snapshot, options):
+        yield from (batch.select([]) for batch in scan(snapshot, _addresses(options)))
+        return
     yield from batches(scan_tables(snapshot, options), options.batch_size or _BATCH_ROWS)
 
 
@@ -115,6 +118,8 @@ def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
     Raises:
         As `scan`.
     """
+    if not _names(snapshot, options):
+        return scan_table(snapshot, _addresses(options)).select([])
     tables = list(scan_tables(snapshot, options))
     return pa.concat_tables(tables) if tables else scan_schema(snapshot, options).empty_table()
 
@@ -131,6 +136,11 @@ def count_rows(snapshot: Snapshot, filter: BoundFilter | None = None) -> int:
     windows = _windows(snapshot, ScanOptions(filter=filter), tested)
     found = matching_windows(windows, tested, _arrow(snapshot, tested), filter)
     return sum(int(mask.true_count) for _, _, mask in found)
+
+
+def _addresses(options: ScanOptions) -> ScanOptions:
+    """The same rows with their addresses alone; of tables without columns, Arrow loses the rows."""
+    return replace(options, columns=(), with_row_address=True, with_payloads=False)
 
 
 def _columns(snapshot: Snapshot, options: ScanOptions) -> list[ScanColumn]:
@@ -150,6 +160,8 @@ def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
 
 def scan_tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
     """Reads a table per window, none of them empty; a fragment has one or some of them.
+
+    Of a scan without columns the tables have no rows; see `scan_table` and `scan`.
 
     Raises:
         As `scan`.

@@ -22,7 +22,7 @@ from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
 from pilum.storage.ahead import at_once
-from pilum.table.columns import META_COLUMNS, scan_columns
+from pilum.table.columns import META_COLUMNS, ROW_ADDRESS, scan_columns
 from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.fragment import Fragment
 from pilum.table.row_ids.row_id_index import row_id_index
@@ -189,6 +189,8 @@ def _take(
     snapshot: Snapshot, places: NDArray[np.uint64], columns: Iterable[str] | None
 ) -> pa.Table:
     names, schema = _projection(snapshot, columns)
+    if not names:  # of tables without columns, Arrow loses the rows
+        return _take(snapshot, places, [ROW_ADDRESS]).select([])
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
     arrow = _arrow(names, schema)

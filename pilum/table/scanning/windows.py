@@ -317,6 +317,9 @@ def joined_batch(table: pa.Table) -> pa.RecordBatch:
     Raises:
         UnsupportedTypeError: If the dictionaries of a column do not go together.
     """
+    if not table.num_columns:
+        rows = pa.StructArray.from_buffers(pa.struct([]), table.num_rows, [None])
+        return pa.RecordBatch.from_struct_array(rows).replace_schema_metadata(table.schema.metadata)
     arrays = [
         join_arrays(column.chunks, f"column {name!r}")
         for name, column in zip(table.schema.names, table.columns, strict=True)
