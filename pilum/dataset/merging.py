@@ -81,8 +81,9 @@ class MergeInsertBuilder(MergeClauses):
     def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
         """Merges rows and moves the dataset to the new version.
 
-        A null is no key: such rows match nothing. NaN matches NaN, and -0.0 does not match 0.0. The
-        data is read once; if it is large, it is kept in a temporary file meanwhile.
+        A null is no key: such rows match nothing. Floats match if their bits are equal: a NaN
+        matches a NaN of the same sign and payload, and -0.0 does not match 0.0. The data is read
+        once; if it is large, it is kept in a temporary file meanwhile.
 
         Args:
             data_obj: The source; see `pilum.write_dataset`.

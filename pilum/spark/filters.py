@@ -5,7 +5,7 @@
     Not(EqualTo(("name",), "O'Hara"))     ->  NOT (`name` = 'O''Hara')
 
 A filter is translated only where both sides mean the same by it, for then Spark does not look at
-the rows again. (Both sort NaN above all numbers.) What stays with Spark, among others: binary,
+the rows again. What stays with Spark, among others: binary,
 decimal and interval literals, `IN` with a null under `NOT`, and patterns that hold wildcards
 themselves.
 """
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import datasource as ds
 
-from pilum.spark.literals import literal
+from pilum.spark.literals import comparison, literal
 
 __all__ = ["split", "translate"]
 
@@ -113,7 +113,7 @@ def _comparison(condition: Any, column: str, arrow: pa.DataType) -> str | None:
         return None
     if isinstance(condition, ds.EqualNullSafe):
         return f"({column} IS NOT NULL AND {column} = {text})"
-    return f"({column} {operator} {text})"
+    return comparison(column, operator, text, arrow)
 
 
 def _membership(condition: ds.In, column: str, arrow: pa.DataType) -> str | None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["literal"]
+__all__ = ["comparison", "literal"]
 
 
 def literal(value: Any, arrow: pa.DataType) -> str | None:
@@ -21,6 +21,23 @@ def literal(value: Any, arrow: pa.DataType) -> str | None:
         if is_type(arrow):
             return write(value)
     return None
+
+
+def comparison(value: str, operator: str, text: str, arrow: pa.DataType) -> str:
+    """A comparison with a literal, in brackets, that selects what it does in Spark.
+
+    To Spark, a NaN of either sign is above all numbers.
+
+    Args:
+        value: A column, or what is computed from one.
+        operator: One of `= <> < <= > >=`.
+        text: See `literal`.
+        arrow: The type of both.
+    """
+    if not pt.is_floating(arrow) or operator in {"=", "<>"}:
+        return f"({value} {operator} {text})"
+    nan = f"OR isnan({value})" if operator in {">", ">="} else f"AND NOT isnan({value})"
+    return f"({value} {operator} {text} {nan})"
 
 
 def _integer(value: Any) -> str | None:

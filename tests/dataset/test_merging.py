@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import tempfile
 from collections.abc import Callable
@@ -182,6 +183,18 @@ def test_merges_do_what_the_model_does(
         # As texts, for which NaN equals itself and -0.0 is not 0.0.
         assert list(map(str, dataset.to_table().to_pylist())) == list(map(str, wanted))
         assert dataset.version == 2
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_float_keys_are_equal_if_their_bits_are(tmp_path: Path, kind: pa.DataType) -> None:
+    keys = [math.nan, math.copysign(math.nan, -1), 0.0, -0.0, 1.0]
+    table = pa.table({"k": pa.array(keys, kind), "v": range(5)})
+    dataset = pilum.write_dataset(table, tmp_path / "t")
+    for row in range(5):
+        source = pa.table({"k": pa.array(keys[row : row + 1], kind), "v": [row + 100]})
+        merged = dataset.merge_insert("k").when_matched_update_all().execute(source)
+        assert merged == counts(0, 1, 0)
+    assert sorted(dataset.to_table()["v"].to_pylist()) == [100, 101, 102, 103, 104]
 
 
 def test_upsert(dataset: pilum.LanceDataset) -> None:

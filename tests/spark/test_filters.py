@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -35,7 +36,7 @@ NOON = datetime.datetime(2026, 1, 2, 12, 0, 0, 5, tzinfo=datetime.UTC)
 TRANSLATED = [
     (ds.GreaterThan(("i",), 5), "(`i` > 5)"),
     (ds.EqualTo(("u",), Decimal(2**64 - 1)), f"(`u` = {2**64 - 1})"),
-    (ds.LessThanOrEqual(("d",), 0.1), "(`d` <= 0.1)"),
+    (ds.LessThanOrEqual(("d",), 0.1), "(`d` <= 0.1 AND NOT isnan(`d`))"),
     (ds.EqualNullSafe(("b",), True), "(`b` IS NOT NULL AND `b` = TRUE)"),
     (ds.Not(ds.EqualTo(("s",), "O'Hara")), "(NOT (`s` = 'O''Hara'))"),
     (ds.EqualTo(("day",), datetime.date(2026, 1, 2)), "(`day` = DATE '2026-01-02')"),
@@ -86,6 +87,10 @@ CONDITIONS = [
     "NOT (i IN (1, 5)) AND NOT (i <=> 3)",
     "d > 1.0D AND f >= 1.5F",
     "NOT (d >= 1.0D) AND d <> -1.5D",
+    "d < 1.0D",
+    "NOT (f <= 0.5F)",
+    "d > -2.5D",
+    "d = 0.0D",
     "s LIKE '%''%' AND s = 'it''s'",
     "s > 'a' AND s <> 'a%b' AND NOT (s LIKE '%b')",
     "NOT b AND day >= DATE '2026-01-02'",
@@ -95,22 +100,25 @@ CONDITIONS = [
 ]
 NOT_PUSHED = ["i % 2 = 1", "s LIKE 'a\\\\%b'", "i > 3 OR b"]
 
+# What dividing zero by zero gives on most machines.
+NEGATIVE_NAN = math.copysign(float("nan"), -1)
+
 
 def rows() -> pa.Table:
     columns: dict[str, list[Any]] = {
-        "i": [0, 1, 2, 3, 4, 5, None],
-        "f": [1.5, float("nan"), None, 0.1, -1.5, 2.5, float("inf")],
-        "d": [1.0, float("nan"), None, -0.0, 0.0, 2.5, float("-inf")],
-        "b": [True, False, None, True, False, None, True],
-        "s": ["a%b", "it's", None, "ab", "ä", "", "b"],
-        "day": [datetime.date(2026, 1, day) for day in range(1, 7)] + [None],
-        "ts": [NOON, NOON - datetime.timedelta(microseconds=1), None, NOON, NOON, NOON, NOON],
-        "st": [{"x": 1}, {"x": 2}, {"x": None}, None, {"x": 2}, {"x": 3}, {"x": 4}],
+        "i": [0, 1, 2, 3, 4, 5, None, 7],
+        "f": [1.5, float("nan"), None, 0.1, -1.5, 2.5, float("inf"), NEGATIVE_NAN],
+        "d": [1.0, float("nan"), None, -0.0, 0.0, 2.5, float("-inf"), NEGATIVE_NAN],
+        "b": [True, False, None, True, False, None, True, True],
+        "s": ["a%b", "it's", None, "ab", "ä", "", "b", "c"],
+        "day": [datetime.date(2026, 1, day) for day in range(1, 7)] + [None, None],
+        "ts": [NOON, NOON - datetime.timedelta(microseconds=1), None, NOON, NOON, NOON, NOON, None],
+        "st": [{"x": 1}, {"x": 2}, {"x": None}, None, {"x": 2}, {"x": 3}, {"x": 4}, None],
     }
     number = pa.field("number", pa.int64())
     schema = pa.schema([number, *(SCHEMA.field(name) for name in columns if name != "st")])
     schema = schema.append(pa.field("st", pa.struct([("x", pa.int64())])))
-    return pa.table({"number": range(7), **columns}, schema=schema)
+    return pa.table({"number": range(8), **columns}, schema=schema)
 
 
 @pytest.mark.usefixtures("pushdown")

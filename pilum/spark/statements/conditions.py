@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from pilum.spark.literals import literal
+from pilum.spark.literals import comparison, literal
 
 __all__ = ["Resolve", "plain_value", "pushable"]
 
@@ -91,13 +91,15 @@ class _Writer:
             other = node.right
         if text is None or kind is None:
             return None
-        return self._joined([text, self._operand(other, kind)], f" {operator} ")
+        if (operand := self._operand(other, kind)) is None:
+            return None
+        return comparison(text, operator, operand, kind)
 
     def _operand(self, node: Any, kind: pa.DataType) -> str | None:
-        """A literal, or a value of the very same type."""
+        """A literal, or a value of the very same type; between floats, zeros would differ."""
         text, other = self.value(node)
         if text is not None:
-            return text if other == kind else None
+            return text if other == kind and not pt.is_floating(kind) else None
         return _constant(node, kind)
 
     def _listed(self, node: Any) -> str | None:
@@ -109,7 +111,10 @@ class _Writer:
                 return None
             low = self._operand(node.args["low"], kind)
             high = self._operand(node.args["high"], kind)
-            return None if not (low and high) else f"({text} >= {low} AND {text} <= {high})"
+            if not (low and high):
+                return None
+            ends = (comparison(text, ">=", low, kind), comparison(text, "<=", high, kind))
+            return f"({' AND '.join(ends)})"
         if node.args.get("query") or node.args.get("unnest") or not node.expressions:
             return None
         values = self._joined([_constant(one, kind) for one in node.expressions], ", ")

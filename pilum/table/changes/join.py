@@ -9,8 +9,8 @@ are few, they are looked up instead. What does not fit into one block takes anot
 columns: they are a small part of a table, scanning them is what is fast here, and neither side has
 to be cut by hashes, which Arrow does not offer for all types, and written to disk.
 
-Keys are equal as in the reference: NaN equals NaN, 0.0 does not equal -0.0, and no null equals
-anything.
+Keys are equal as in the reference: floats if all their bits are, so that a NaN equals a NaN of the
+same bits and 0.0 does not equal -0.0; and no null equals anything.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
+from pilum.expressions.compare import bits
 from pilum.table.changes.ascending import FewKeys
 from pilum.table.columns import ROW_ADDRESS
 from pilum.table.scanning.scan import ScanOptions, scan
@@ -181,11 +182,8 @@ def _comparable(column: pa.Array) -> pa.Array:
     if pt.is_dictionary(column.type):
         column = column.dictionary_decode()
     arrow = column.type
-    if pt.is_float16(arrow):
-        column, arrow = column.cast(pa.float32()), pa.float32()
     if pt.is_floating(arrow):
-        bits = pa.int32() if pt.is_float32(arrow) else pa.int64()
-        return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), arrow), column).view(bits)
+        return bits(column)
     if pt.is_boolean(arrow):
         return column.cast(pa.uint8())
     if pt.is_null(arrow):
