@@ -75,9 +75,16 @@ def compare(operator: str, left: Any, right: Any) -> Any:
         return _with_constant(operator, left, right)
     if isinstance(left, pa.Scalar):
         return _with_constant(MIRRORED[operator], right, left)
+    return _in_total_order(operator, bits(left), bits(right))
+
+
+def _in_total_order(operator: str, left: pa.Array, right: pa.Array) -> pa.Array:
+    result = _COMPARE[operator](left, right)
     if operator in {"=", "<>"}:
-        return _COMPARE[operator](bits(left), bits(right))
-    return _COMPARE[operator](ordinals(left), ordinals(right))
+        return result
+    # Of two negative floats, the one of the lesser bits is the greater.
+    are_negative = pc.less(pc.bit_wise_and(left, right), scalar_of(0, left.type))
+    return pc.xor(result, pc.and_(are_negative, pc.not_equal(left, right)))
 
 
 def _with_constant(operator: str, values: pa.Array, constant: pa.Scalar) -> pa.Array:

@@ -123,7 +123,8 @@ class SparkMerge(MergeClauses):
         """Merges the rows with one commit.
 
         A null is no key: such rows match nothing. As in Spark, every NaN matches every other one;
-        -0.0 does not match 0.0. If others change the same rows meanwhile, it is done again with the version that they made.
+        -0.0 does not match 0.0. If others change the same rows meanwhile, it is done again with
+        the version that they made.
         The driver needs 8 bytes for each row of the table that changes.
 
         Returns:

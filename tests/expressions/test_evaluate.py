@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from decimal import Decimal
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from pilum.errors import FilterError
 from pilum.expressions import bind, bind_projection
 
-NAN = float("nan")
+NAN = math.copysign(float("nan"), 1)
 
 
 def rows(condition: str, **columns: object) -> list[int]:
@@ -47,22 +48,54 @@ def test_null_is_unknown(condition: str, expected: list[int]) -> None:
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ("f = f", [0, 1, 2]),
+        ("f = f", [0, 1, 2, 4]),
         ("f <> f", []),
         ("f > 1e300", [0]),
-        ("f >= f", [0, 1, 2]),
-        ("f < 1", [1, 2]),
+        ("f > 0", [0]),
+        ("f >= 0", [0, 1, 2]),
+        ("f >= f", [0, 1, 2, 4]),
+        ("f < 1", [1, 2, 4]),
+        ("f < -1e300", [4]),
+        ("f <= 0", [1, 2, 4]),
         ("f = 0", [1, 2]),
-        ("f < 0", []),
+        ("f <> 0", [0, 4]),
+        ("f < 0", [4]),
+        ("f <> g", [1, 2]),
+        ("f < g", [2]),
+        ("f IN (-0.0)", [1, 2]),
+        ("f IN (cast('NaN' AS double))", [0]),
+        ("-f = cast('NaN' AS double)", [4]),
+        ("nullif(f, 0) IS NULL", [1, 2, 3]),
+        ("nullif(f, cast('NaN' AS double)) IS NULL", [0, 3]),
+        ("f BETWEEN -5 AND 5", [1, 2]),
         ("f IN (0.0, 5)", [1, 2]),
         ("f = cast('NaN' AS double)", [0]),
-        ("isnan(f)", [0]),
+        ("isnan(f)", [0, 4]),
     ],
 )
-def test_nan_is_the_greatest_float_and_zero_has_no_sign(
-    condition: str, expected: list[int]
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_floats_are_in_total_order_and_a_zero_constant_has_no_sign(
+    condition: str, expected: list[int], kind: pa.DataType
 ) -> None:
-    assert rows(condition, f=[NAN, 0.0, -0.0, None]) == expected
+    if pa.types.is_float16(kind) and "1e300" in condition:
+        condition = condition.replace("1e300", "65500")
+    f, g = [NAN, 0.0, -0.0, None, -NAN], [NAN, -0.0, 0.0, None, -NAN]
+    assert rows(condition, f=pa.array(f, kind), g=pa.array(g, kind)) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("h = 0.1", [0]),
+        ("h IN (0.1, 7)", [0]),
+        ("h >= 0.1", [0, 2]),
+        ("h < 70000", [0, 1]),
+        ("h = 70000", []),
+        ("h > 1e10", [2]),
+    ],
+)
+def test_constants_beside_halves(condition: str, expected: list[int]) -> None:
+    assert rows(condition, h=pa.array([0.1, -1.0, float("inf")], pa.float16())) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,6 +112,11 @@ def test_nan_is_the_greatest_float_and_zero_has_no_sign(
         ("dec > 1.499", [1, 2]),
         ("dec + 1 = 2.5", [1]),
         ("dec * 2 = 3", [1]),
+        ("u % 2 = 1", [1, 2]),
+        ("u % -2 = 1", [1, 2]),
+        ("u % 18446744073709551615 = 0", [0, 2]),
+        ("u % 10 = 5", [2]),
+        ("u % NULL = 0", []),
         ("wide = 9223372036854775807", [2]),
         ("wide > 9223372036854775806.5", [2]),
     ],
@@ -131,6 +169,13 @@ def test_dates_and_times(condition: str, expected: list[int]) -> None:
         ("s ILIKE 'X%'", [2]),
         ("contains(s, '%')", [0]),
         ("regexp_match(s, '^5.[%x]$')", [0, 1]),
+        ("regexp_match(s, '^5') IS NOT NULL", [0, 1]),
+        ("regexp_match(s, '^5') IS NULL", [2, 3]),
+        ("NOT regexp_match(s, '^5')", [2, 3]),
+        ("NOT regexp_like(s, '^5')", [2]),
+        ("replace(s, '', '-') = '-5-0-x-'", [1]),
+        ("concat(s, NULL) = ''", [3]),
+        ("concat(s, s) = '50x50x'", [1]),
         ("regexp_like(s, '^X', 'i')", [2]),
         ("length(s) = 3 AND starts_with(s, '5')", [0, 1]),
         ("s || '!' = '50%!'", [0]),
@@ -164,6 +209,24 @@ def test_a_value_that_fails_is_an_error_not_a_wrong_row(condition: str, reason: 
             s=["1", "x"],
             nan=[1.0, NAN],
         )
+
+
+@pytest.mark.parametrize(
+    "condition", ["regexp_match(s, 'a') = 'a'", "length(regexp_match(s, 'a')) = 1"]
+)
+def test_groups_of_a_match_are_refused(condition: str) -> None:
+    with pytest.raises(FilterError, match="regexp_like"):
+        rows(condition, s=["a"])
+
+
+def test_lists_count_their_own_items() -> None:
+    nested = pa.array([[[1, 2], [3]], [[]], [], None], pa.list_(pa.list_(pa.int64())))
+    fixed = pa.array([[1, 2], [3, 4], None, [5, 6]], pa.list_(pa.int64(), 2))
+    for name in ("cardinality", "array_length"):
+        assert rows(f"{name}(n) = 2", n=nested) == [0]
+        assert rows(f"{name}(n) = 1", n=nested) == [1]
+        assert rows(f"{name}(n) = 0", n=nested) == [2]
+        assert rows(f"{name}(n) = 2", n=fixed) == [0, 1, 3]
 
 
 def test_a_guard_keeps_what_follows_from_failing() -> None:
