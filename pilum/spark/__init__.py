@@ -1,7 +1,6 @@
 """Lance tables in Apache Spark, without a jar: `format("pilum")` and a few helpers.
 
 >>> import pilum.spark
->>> pilum.spark.configure(session)                       # filters may reach the scan
 >>> frame = session.createDataFrame([(1, "a")], "id int, name string")
 >>> pilum.spark.write(frame, "/tmp/t", mode="create")    # one commit; returns the version
 1

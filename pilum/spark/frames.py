@@ -49,7 +49,10 @@ def register(spark: SparkSession) -> None:
 
 
 def configure(spark: SparkSession, *, batch_rows: int | None = None) -> None:
-    """Sets what Spark leaves off: filters are handed to Python sources in this session.
+    """Tunes a session for pilum. Without an argument nothing is changed.
+
+    Filters are not handed to Python sources by this: Spark would give the rows that one query
+    wants to all queries of a frame. Conditions reach the scan by `read(filter=…)` and `sql`.
 
     Args:
         spark: The session.
@@ -62,7 +65,6 @@ def configure(spark: SparkSession, *, batch_rows: int | None = None) -> None:
     Raises:
         InvalidInputError: If `batch_rows` is not positive.
     """
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     if batch_rows is not None:
         if batch_rows < 1:
             raise InvalidInputError(f"batch_rows: expected at least 1, found {batch_rows}")
@@ -94,7 +96,7 @@ def read(
         uri: Location of the table.
         columns: Names or dotted paths, in the wanted order; also `_rowid`, `_rowaddr`,
             `_rowoffset`, `_row_created_at_version` and `_row_last_updated_at_version`.
-        filter: A SQL condition that the scan evaluates, whatever Spark's configuration is.
+        filter: A SQL condition that the scan evaluates.
         version: A number or the name of a tag, instead of the latest version.
         branch: The branch; numbers of versions are those of the branch.
         as_of: The latest version at this time instead; a time without zone is local time.

@@ -53,13 +53,14 @@ class Options:
         branch: The branch to read or write; numbers of versions are those of the branch.
         as_of: Reading: the latest version at this time (aware).
         columns: Reading: names of columns or dotted paths, in the wanted order.
-        filter: Reading: a SQL condition, evaluated by the scan whatever Spark pushes.
+        filter: Reading: a SQL condition, evaluated by the scan.
         batch_size: Reading: rows per batch; by default about 20,000, fewer if they are wide.
         batch_bytes: Reading: a batch is cut where it is larger.
         blobs: Reading: what columns of blobs give, "descriptors" or "payloads".
         memory_limit: Reading and writing: about how many bytes of data a task may hold.
         partition_bytes: Reading: size of the files that one task reads, about.
-        pushdown: Reading: whether filters may be taken from Spark.
+        pushdown: Reading: whether the conditions of a query leave out rows. Spark then gives the
+            rows of one query to all queries of the frame: it is for frames that are used once.
         nanoseconds: Reading: what to do with times finer than Spark's: refuse or truncate.
         starting_version: Streams: the first version whose rows are wanted, or `LATEST` for those
             to come; by default all rows of the table, then what is added.
@@ -95,7 +96,7 @@ class Options:
     blobs: str = "descriptors"
     memory_limit: int | None = None
     partition_bytes: int | None = None
-    pushdown: bool = True
+    pushdown: bool = False
     nanoseconds: str = "refuse"
     starting_version: int | None = None
     starting_timestamp: datetime | None = None
@@ -136,8 +137,7 @@ class Options:
         if "path" not in values:
             raise InvalidInputError(
                 "no path was given: name the table in load(path) or save(path). Spark keeps the "
-                "options of its catalog tables to itself: use a temporary view, or add "
-                "WITH (path = '…') to the table in the query"
+                "options of its catalog tables to itself: use a temporary view"
             )
         values["encoding"] = EncodingOptions.of_texts(encoding)
         options = cls(**values, storage_options=access)

@@ -1,12 +1,16 @@
 """Reading: a pinned version, cut into partitions, scanned to Arrow batches.
 
     load()    schema() pins the version          pickled with the source to every query
-    query     reader() ─ pushFilters ─ partitions()      in a short Python process by the driver
+    query     reader() ─ partitions()      in a short Python process by the driver
     tasks     read(partition)                    scan ─▶ the Arrow types that Spark accepts
 
 The version is looked up once, in `schema`, so all queries of one DataFrame see one snapshot. With
-a schema of the user Spark does not call `schema`, and every query pins the version for itself;
-the option "version" and `pilum.spark.read` pin it for good.
+a schema of the user Spark does not call `schema`, and the version is that of the moment at which
+Spark plans; the option "version" and `pilum.spark.read` pin it for good.
+
+Spark keeps the partitions that it planned last and gives them to all queries of a DataFrame. So
+they hold all rows, or those of the option "filter", which is the same for all queries, and the
+conditions of a query are Spark's. `PushedReader` is the exception, for those who ask for it.
 
 Spark never asks for fewer columns than it was told of at `load`. So a schema of the user, or the
 option "columns", is the projection. Source: docs/spark.md, "Reading".
@@ -44,7 +48,7 @@ from pilum.table.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "check_schema"]
+__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "PushedReader", "check_schema"]
 
 # Batches of about so many rows pass the pipe to the JVM fastest.
 _BATCH_ROWS = 20_000
@@ -73,7 +77,7 @@ class PilumDataSource(DataSource):
         options = self._pinned or Options.parse(dict(self.options))
         if options.read_change_feed:
             raise InvalidInputError('option "readChangeFeed": only streams have it, readStream')
-        return PilumReader(schema, options)
+        return (PushedReader if options.pushdown else PilumReader)(schema, options)
 
     def writer(self, schema: StructType, overwrite: bool) -> PilumWriter:
         """Appends (creating the table if there is none) or overwrites."""
@@ -104,7 +108,7 @@ class PilumReader(DataSourceReader):
         uri: Location of the table.
         version: The pinned version.
         columns: What the scan reads: names, or dotted paths to members of structs.
-        filter: The condition of the user and those that Spark pushed, if any.
+        filter: The condition that keeps rows, if any.
     """
 
     def __init__(self, schema: StructType, options: Options) -> None:
@@ -116,20 +120,8 @@ class PilumReader(DataSourceReader):
         self._schema = schema
         self._options = options
         self._table = snapshot.described.arrow
-        # What is pushed is told of what Spark sees, but filters see descriptors of blobs.
-        self._pushable = pa.schema(
-            [
-                field.arrow
-                for field, stored in zip(
-                    snapshot.described.fields, snapshot.schema.fields, strict=True
-                )
-                if not (self._payloads and has_blobs(stored))
-            ]
-        )
         check_schema(schema, snapshot, options)
-        self._push(None)
-        if options.pushdown and hasattr(DataSourceReader, "pushFilters"):
-            self.pushFilters = _Pushdown(self)  # type: ignore[method-assign]
+        self._keep(options.filter)
 
     def partitions(self) -> list[InputPartition]:
         """Ranges of rows, each about as large as the option "partitionBytes" says."""
@@ -156,17 +148,9 @@ class PilumReader(DataSourceReader):
                     self._options.bounded_batch_bytes,
                 )
 
-    def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes over what the scan can evaluate; returns what stays with Spark."""
-        from pilum.spark.filters import split as split_filters  # PySpark 4.0 has no filters
-
-        text, rest = split_filters(filters, self._pushable)
-        self._push(text)
-        return rest
-
-    def _push(self, pushed: str | None) -> None:
-        given = self._options.filter
-        terms = [term for term in (given and f"({given})", pushed) if term]
+    def _keep(self, *conditions: str | None) -> None:
+        """Keeps the rows for which all conditions hold that are not None."""
+        terms = [f"({condition})" for condition in conditions if condition]
         self.filter = bind(" AND ".join(terms), self._table) if terms else None
 
     def _snapshot(self) -> Snapshot:
@@ -191,21 +175,34 @@ class PilumReader(DataSourceReader):
         )
 
 
-class _Pushdown:
-    """`pushFilters` of a reader, as an attribute of the instance.
+class PushedReader(PilumReader):
+    """Leaves out rows by the conditions of a query, for frames that answer one query alone.
 
-    While filter pushdown is switched off, Spark fails every query of a reader whose class
-    overrides the method. It tells an override by `__func__`: with that of the base class it calls
-    this object when pushdown is on, and otherwise leaves it alone.
+    All other queries of the frame get the same rows, without an error; see
+    docs/spark-pushdown.md. While filter pushdown is switched off, Spark refuses this reader.
     """
 
-    __func__ = staticmethod(getattr(DataSourceReader, "pushFilters", None))  # type: ignore[arg-type]
+    def __init__(self, schema: StructType, options: Options) -> None:
+        super().__init__(schema, options)
+        snapshot = self._snapshot()
+        # Conditions name what Spark sees, but filters see descriptors of blobs.
+        self._pushable = pa.schema(
+            [
+                field.arrow
+                for field, stored in zip(
+                    snapshot.described.fields, snapshot.schema.fields, strict=True
+                )
+                if not (self._payloads and has_blobs(stored))
+            ]
+        )
 
-    def __init__(self, reader: PilumReader) -> None:
-        self._reader = reader
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Takes over what the scan can evaluate; returns what stays with Spark."""
+        from pilum.spark.filters import split as split_filters  # PySpark 4.0 has no filters
 
-    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        return self._reader.take_filters(filters)
+        text, rest = split_filters(filters, self._pushable)
+        self._keep(self._options.filter, text)
+        return rest
 
 
 def check_schema(schema: StructType, snapshot: Snapshot, options: Options) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
-from spark.helpers import PUSHDOWN, files, flaky, has_only, version, write_table
+from spark.helpers import files, flaky, has_only, version, write_table
 
 import pilum
 import pilum.spark
@@ -94,16 +94,7 @@ def test_register_adds_the_name_that_users_of_lance_know(spark: SparkSession, ur
     assert spark.read.format("lance").load(uri).count() == 3
 
 
-def test_configure_switches_pushdown_on(spark: SparkSession) -> None:
-    before = spark.conf.get(PUSHDOWN)
-    pilum.spark.configure(spark)
-    assert spark.conf.get(PUSHDOWN) == "true"
-    spark.conf.set(PUSHDOWN, str(before))
-
-
-def test_configure_bounds_batches_by_rows_alone(
-    spark: SparkSession, pushdown: None, own_batches: None
-) -> None:
+def test_configure_bounds_batches_by_rows_alone(spark: SparkSession, own_batches: None) -> None:
     def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"rows": [batch.num_rows for batch in batches]})
 
@@ -119,7 +110,7 @@ def test_configure_bounds_batches_by_rows_alone(
     assert cut() == [40, 40, 20]
 
 
-def test_batches_have_at_least_a_row(spark: SparkSession, pushdown: None) -> None:
+def test_batches_have_at_least_a_row(spark: SparkSession) -> None:
     with pytest.raises(InvalidInputError, match="batch_rows: expected at least 1, found 0"):
         pilum.spark.configure(spark, batch_rows=0)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
-from spark.helpers import filters_in_spark, write_table
+from spark.helpers import PUSHDOWN, filters_in_spark, write_table
 
 import pilum
 
@@ -161,17 +161,18 @@ def test_a_table_without_rows_has_columns(spark: SparkSession, uri: str) -> None
 
 
 @pytest.mark.usefixtures("pushdown")
-def test_pushdown_can_be_declined(spark: SparkSession, table: str) -> None:
-    pushed, kept = load(spark, table).where("id > 1"), load(spark, table, pushdown="false")
+def test_filters_are_pushed_on_request_beside_the_option(spark: SparkSession, table: str) -> None:
+    """Each time with a frame of its own, as such a frame answers one query."""
+    pushed = load(spark, table, pushdown="true").where("id > 1")
     assert not filters_in_spark(pushed)
-    assert filters_in_spark(kept.where("id > 1"))
-    assert pushed.collect() == kept.where("id > 1").collect()
+    assert [row.id for row in pushed.collect()] == [2, 3]
+    both = load(spark, table, pushdown="true", filter="id = 1 OR id = 3", columns="id")
+    assert both.where("id > 1").collect() == [Row(id=3)]
 
 
-@pytest.mark.usefixtures("pushdown")
-def test_pushed_filters_and_the_option_hold_together(spark: SparkSession, table: str) -> None:
-    frame = load(spark, table, filter="id = 1 OR id = 3", columns="id").where("id > 1")
-    assert frame.collect() == [Row(id=3)]
+def test_pushed_on_request_needs_the_setting_of_spark(spark: SparkSession, table: str) -> None:
+    with pytest.raises(PySparkException, match=PUSHDOWN.replace(".", r"\.")):
+        load(spark, table, pushdown="true").where("id > 1").collect()
 
 
 def test_finer_times_are_refused_or_cut(spark: SparkSession, uri: str) -> None:
