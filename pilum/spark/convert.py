@@ -26,13 +26,15 @@ _WIDER: dict[pa.DataType, tuple[pa.DataType, ...]] = {
     pa.int16(): (pa.int32(), pa.int64()),
     pa.int32(): (pa.int64(),),
     pa.float32(): (pa.float64(),),
+    pa.time32("s"): (pa.time32("ms"), pa.time64("us")),
+    pa.time32("ms"): (pa.time64("us"),),
 }
 
 
 def check_fits(
     source: pa.DataType, target: pa.DataType, where: str, *, subset: bool = False
 ) -> None:
-    """Demands that values of one exchange type are, or widen to, another; nullability aside.
+    """Demands that values of one type are, or widen to, another; nullability aside.
 
     Args:
         source: Type of the data at hand.
@@ -45,6 +47,9 @@ def check_fits(
     """
     if pt.is_list(source) and pt.is_list(target):
         check_fits(source.value_type, target.value_type, f"{where}[]", subset=subset)
+    elif pt.is_map(source) and pt.is_map(target):
+        check_fits(source.key_type, target.key_type, f"{where}.key", subset=subset)
+        check_fits(source.item_type, target.item_type, f"{where}.value", subset=subset)
     elif pt.is_struct(source) and pt.is_struct(target):
         _check_members(source, target, where, subset)
     elif not (source == target or pt.is_null(source) or target in _WIDER.get(source, ())):
@@ -114,6 +119,8 @@ def _convert_type(array: pa.Array, target: pa.DataType, where: str, truncate: bo
         return _convert_struct(array, target, where, truncate)
     if pt.is_list(target) or pt.is_large_list(target):
         return _convert_list(array, target, where, truncate)
+    if pt.is_map(target):
+        return _convert_map(array, target, where, truncate)
     try:
         return pc.cast(array, target, safe=not (truncate and pt.is_temporal(target)))
     except pa.ArrowInvalid as error:
@@ -153,6 +160,14 @@ def _convert_list(array: pa.Array, target: pa.DataType, where: str, truncate: bo
     return make.from_arrays(
         offsets.astype(np.int64 if wide else np.int32), items, type=target, mask=mask
     )
+
+
+def _convert_map(array: pa.Array, target: pa.DataType, where: str, truncate: bool) -> pa.Array:
+    offsets, entries = _unfold(array)
+    keys = _convert(entries.field(0), target.key_field, f"{where}.key", truncate)
+    items = _convert(entries.field(1), target.item_field, f"{where}.value", truncate)
+    mask = array.is_null() if array.null_count else None
+    return pa.MapArray.from_arrays(offsets.astype(np.int32), keys, items, type=target, mask=mask)
 
 
 def _unfold(array: pa.Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]:

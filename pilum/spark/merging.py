@@ -32,7 +32,7 @@ from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.frames import read
 from pilum.spark.row_tasks import RowChange, file_name_prefix, pinned, run_tasks
 from pilum.spark.rows import RETRY_TIMEOUT, row_change
-from pilum.spark.types import exchange_schema, to_spark
+from pilum.spark.types import compared_schema, exchange_schema, to_spark
 from pilum.table.changes.delete import matching_rows
 from pilum.table.changes.join import Matches
 from pilum.table.changes.merge_clauses import Clauses, Matched, merged_columns
@@ -217,12 +217,13 @@ def source_schema(snapshot: Snapshot, source: DataFrame, plan: MergePlan) -> pa.
         UnsupportedTypeError: If there is no Arrow type for a column.
     """
     table = snapshot.schema.arrow
-    known = exchange_schema(to_spark(table))
+    known = compared_schema(to_spark(table))
     takes_all = plan.inserts or (plan.matched is Matched.UPDATED and plan.values is None)
     fields = []
+    compared = compared_schema(source.schema)
     for given in exchange_schema(source.schema):
         if given.name in table.names and (takes_all or given.name in plan.on):
-            check_fits(given.type, known.field(given.name).type, given.name)
+            check_fits(compared.field(given.name).type, known.field(given.name).type, given.name)
             fields.append(table.field(given.name).with_nullable(True))
         else:
             fields.append(given.with_nullable(True))

@@ -36,7 +36,7 @@ from pilum.format.version import FileVersion
 from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.opening import to_write
 from pilum.spark.options import Options
-from pilum.spark.types import exchange_schema, to_arrow, to_spark
+from pilum.spark.types import compared_schema, to_arrow, to_spark
 from pilum.spark.workers import settle
 from pilum.table.writing.plain_form import plain_schema
 from pilum.table.writing.write import WriteOptions
@@ -148,8 +148,8 @@ def _write_options(options: Options) -> WriteOptions:
 
 
 def _check_columns(schema: StructType, table: pa.Schema, uri: str) -> None:
-    wanted = exchange_schema(to_spark(table))
-    for field in exchange_schema(schema):
+    wanted = compared_schema(to_spark(table))
+    for field in compared_schema(schema):
         if field.name not in wanted.names:
             raise SchemaMismatchError(
                 f"{uri}: the table has no column {field.name!r}; it has {wanted.names}"

@@ -38,7 +38,7 @@ from pilum.spark.sink import PilumWriter
 from pilum.spark.stream_rows import with_feed_columns
 from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
 from pilum.spark.stream_source import PilumStreamReader, stream_reader
-from pilum.spark.types import exchange_schema, to_spark
+from pilum.spark.types import compared_schema, exchange_schema, to_spark
 from pilum.spark.workers import settle
 from pilum.table.open import open_table
 from pilum.table.scanning.json_columns import text_batches
@@ -218,6 +218,6 @@ def check_schema(schema: StructType, snapshot: Snapshot, options: Options) -> No
             "give only one of them"
         )
     table = seen_schema(snapshot, schema.names, payloads=options.blobs == "payloads")
-    available = exchange_schema(to_spark(table))
-    for field, found in zip(exchange_schema(schema), available, strict=True):
+    available = compared_schema(to_spark(table))
+    for field, found in zip(compared_schema(schema), available, strict=True):
         check_fits(found.type, field.type, field.name, subset=True)

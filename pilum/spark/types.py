@@ -10,20 +10,24 @@
     binary, large_binary,      binary                 binary
       fixed_size_binary
     date32, date64             date                   date32
-    time32, time64             time                   time64[ns]
+    time64                     time(6)                time64[ns]
+    time32[ms], time32[s]      time(3), time(0)       time64[ns]
     timestamp with zone        timestamp              timestamp[us, UTC]
     timestamp without          timestamp_ntz          timestamp[us]
     duration                   interval day to second duration[us]
     decimal128, decimal256     decimal(p ≤ 38, s)     decimal128(p, s)
     list, large_list,          array                  list
       fixed_size_list
+    map (files since 2.2)      map                    map
     struct                     struct                 struct
     struct of two binaries,    variant                struct of two binaries, not null
       the second marked
     null                       void                   null
 
-Where several Arrow types share a Spark type, the first named is what a new table gets (`time` is
-kept in microseconds, as Spark does). An array whose field carries `arrow.fixed-size-list.size`
+Where several Arrow types share a Spark type, the first named is what a new table gets (`time(6)` is
+kept in microseconds, as Spark does). Types of Spark that differ only in what they promise of their
+values, such as `interval hour` or `time(2)`, have no Arrow type that keeps the promise, and are
+refused. An array whose field carries `arrow.fixed-size-list.size`
 in its metadata becomes a fixed-size list; reading sets that metadata, so vectors stay vectors.
 Metadata of fields that begin with `lance-encoding:`, `lance-schema:` or `ARROW:extension:` go both
 ways, so JSON stays JSON, and binary with `lance-encoding:blob` becomes a column of blobs.
@@ -42,7 +46,14 @@ from pyspark.sql import types as st
 
 from pilum.errors import UnsupportedTypeError
 
-__all__ = ["FIXED_SIZE", "exchange_schema", "exchange_type", "to_arrow", "to_spark"]
+__all__ = [
+    "FIXED_SIZE",
+    "compared_schema",
+    "exchange_schema",
+    "exchange_type",
+    "to_arrow",
+    "to_spark",
+]
 
 FIXED_SIZE = "arrow.fixed-size-list.size"
 _ROW_NUMBERS = ("_rowid", "_rowaddr")  # unsigned, but far from the limit of a long
@@ -93,7 +104,9 @@ def _leaves() -> tuple[_Leaf, ...]:
         _Leaf(st.NullType(), pa.null(), pa.null()),
     ]
     if hasattr(st, "TimeType"):  # since PySpark 4.1
-        rows.append(_Leaf(st.TimeType(), pa.time64("us"), pa.time64("ns"), pt.is_time))
+        rows.append(_Leaf(st.TimeType(0), pa.time32("s"), pa.time64("ns")))
+        rows.append(_Leaf(st.TimeType(3), pa.time32("ms"), pa.time64("ns")))
+        rows.append(_Leaf(st.TimeType(6), pa.time64("us"), pa.time64("ns"), pt.is_time64))
     if hasattr(st, "VariantType"):
         rows.append(_Leaf(st.VariantType(), _VARIANT, _VARIANT, _is_variant))
     return tuple(rows)
@@ -119,7 +132,7 @@ def _is_variant(arrow: pa.DataType) -> bool:
 
 
 _LEAVES = _leaves()
-_BY_SPARK = {type(leaf.spark): leaf for leaf in _LEAVES}
+_BY_SPARK = {leaf.spark: leaf for leaf in _LEAVES}
 
 
 def to_spark(schema: pa.Schema) -> st.StructType:
@@ -155,12 +168,16 @@ def exchange_schema(schema: st.StructType) -> pa.Schema:
     Raises:
         UnsupportedTypeError: For a Spark type that the format has no type for.
     """
-    return pa.schema(
-        [
-            pa.field(field.name, exchange_type(field.dataType, field.name), field.nullable)
-            for field in schema.fields
-        ]
-    )
+    return pa.schema(_nested_fields(schema, "", lambda leaf: leaf.crosses))
+
+
+def compared_schema(schema: st.StructType) -> pa.Schema:
+    """Types by which columns are compared: what crosses alike may be stored differently.
+
+    Raises:
+        UnsupportedTypeError: For a Spark type that the format has no type for.
+    """
+    return pa.schema(_nested_fields(schema, "", lambda leaf: leaf.stored))
 
 
 def exchange_type(spark: st.DataType, where: str) -> pa.DataType:
@@ -173,21 +190,38 @@ def exchange_type(spark: st.DataType, where: str) -> pa.DataType:
     Raises:
         UnsupportedTypeError: If there is none.
     """
+    return _nested_type(spark, where, lambda leaf: leaf.crosses)
+
+
+def _nested_type(
+    spark: st.DataType, where: str, of_leaf: Callable[[_Leaf], pa.DataType]
+) -> pa.DataType:
+    """The Arrow type with Spark's names and nullability, and that of each leaf as is asked."""
     if isinstance(spark, st.ArrayType):
-        element = exchange_type(spark.elementType, f"{where}[]")
+        element = _nested_type(spark.elementType, f"{where}[]", of_leaf)
         return pa.list_(pa.field("element", element, spark.containsNull))
-    if isinstance(spark, st.StructType):
-        return pa.struct(
-            [
-                pa.field(
-                    member.name,
-                    exchange_type(member.dataType, f"{where}.{member.name}"),
-                    member.nullable,
-                )
-                for member in spark.fields
-            ]
+    if isinstance(spark, st.MapType):
+        key = _nested_type(spark.keyType, f"{where}.key", of_leaf)
+        value = _nested_type(spark.valueType, f"{where}.value", of_leaf)
+        return pa.map_(
+            pa.field("key", key, nullable=False), pa.field("value", value, spark.valueContainsNull)
         )
-    return _decimal(spark) or _leaf_of(spark, where).crosses
+    if isinstance(spark, st.StructType):
+        return pa.struct(_nested_fields(spark, f"{where}.", of_leaf))
+    return _decimal(spark) or of_leaf(_leaf_of(spark, where))
+
+
+def _nested_fields(
+    spark: st.StructType, prefix: str, of_leaf: Callable[[_Leaf], pa.DataType]
+) -> list[pa.Field]:
+    return [
+        pa.field(
+            member.name,
+            _nested_type(member.dataType, prefix + member.name, of_leaf),
+            member.nullable,
+        )
+        for member in spark.fields
+    ]
 
 
 def _spark_field(field: pa.Field, where: str) -> st.StructField:
@@ -214,12 +248,32 @@ def _spark_type(arrow: pa.DataType, where: str) -> st.DataType:
         return _spark_decimal(arrow, where)
     if pt.is_list(arrow) or pt.is_large_list(arrow) or pt.is_fixed_size_list(arrow):
         return st.ArrayType(_spark_type(arrow.value_type, f"{where}[]"), containsNull=True)
+    if pt.is_map(arrow):
+        return _spark_map(arrow, where)
     if pt.is_struct(arrow):
         return st.StructType([_spark_field(child, f"{where}.{child.name}") for child in arrow])
     raise UnsupportedTypeError(
         f"column {where!r}: Spark has no type for Arrow's {arrow}; leave the column out with the "
         'option "columns"'
     )
+
+
+def _spark_map(arrow: pa.DataType, where: str) -> st.DataType:
+    key = _spark_type(arrow.key_type, f"{where}.key")
+    if _has_map(key):
+        raise UnsupportedTypeError(
+            f"column {where!r}: keys of Spark's maps hold no maps, found {arrow}; leave the column "
+            'out with the option "columns"'
+        )
+    return st.MapType(key, _spark_type(arrow.item_type, f"{where}.value"), valueContainsNull=True)
+
+
+def _has_map(spark: st.DataType) -> bool:
+    if isinstance(spark, st.ArrayType):
+        return _has_map(spark.elementType)
+    if isinstance(spark, st.StructType):
+        return any(_has_map(member.dataType) for member in spark.fields)
+    return isinstance(spark, st.MapType)
 
 
 def _spark_decimal(arrow: pa.DataType, where: str) -> st.DataType:
@@ -245,6 +299,11 @@ def _stored_field(field: st.StructField, where: str) -> pa.Field:
 def _stored_type(spark: st.DataType, where: str) -> pa.DataType:
     if isinstance(spark, st.ArrayType):
         return pa.list_(_stored_type(spark.elementType, f"{where}[]"))
+    if isinstance(spark, st.MapType):
+        return pa.map_(
+            _stored_type(spark.keyType, f"{where}.key"),
+            _stored_type(spark.valueType, f"{where}.value"),
+        )
     if isinstance(spark, st.StructType):
         return pa.struct(
             [_stored_field(member, f"{where}.{member.name}") for member in spark.fields]
@@ -259,8 +318,8 @@ def _decimal(spark: st.DataType) -> pa.DataType | None:
 
 
 def _leaf_of(spark: st.DataType, where: str) -> _Leaf:
-    leaf = _BY_SPARK.get(type(spark))
-    if leaf is None or (isinstance(spark, st.StringType) and not spark.isUTF8BinaryCollation()):
+    leaf = _BY_SPARK.get(spark)
+    if leaf is None:
         raise UnsupportedTypeError(
             f"column {where!r}: no Lance type for Spark's {spark.simpleString()}; {_advice(spark)}"
         )
@@ -268,8 +327,10 @@ def _leaf_of(spark: st.DataType, where: str) -> _Leaf:
 
 
 def _advice(spark: st.DataType) -> str:
-    if isinstance(spark, st.MapType):
-        return "turn it into an array of structs with map_entries()"
     if isinstance(spark, (st.CharType, st.VarcharType, st.StringType)):
         return "declare it as string"
+    if isinstance(spark, st.DayTimeIntervalType):
+        return "cast it to interval day to second"
+    if spark.typeName() == "time":
+        return "cast it to time(0), time(3) or time(6)"
     return "cast or drop the column"

@@ -38,6 +38,26 @@ def test_nested_values_survive_in_any_slice(rows: list[Any], head: int, tail: in
     assert back == array
 
 
+@given(
+    some.lists(
+        some.none() | some.lists(some.tuples(some.integers(0, 255), some.none() | some.text())),
+        max_size=20,
+    ),
+    some.integers(0, 3),
+    some.integers(0, 3),
+)
+def test_maps_survive_in_any_slice(rows: list[Any], head: int, tail: int) -> None:
+    stored = pa.map_(pa.uint8(), pa.large_string())
+    crossing = pa.map_(pa.int16(), pa.string())
+    array = pa.array(rows, stored).slice(head, max(0, len(rows) - head - tail))
+    there = convert(array, stored, crossing)
+    there.validate(full=True)
+    assert there.to_pylist() == array.to_pylist()
+    back = convert(there, crossing, stored)
+    back.validate(full=True)
+    assert back == array
+
+
 @given(some.lists(some.none() | some.tuples(some.floats(width=32), some.floats(width=32))))
 def test_vectors_survive_in_any_slice(rows: list[Any]) -> None:
     array = pa.array(rows, VECTOR).slice(1 if rows else 0)

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from spark.helpers import files, flaky, has_only, version, write_table
 
 import pilum
+import pilum.spark
 from pilum.errors import InvalidInputError
 from pilum.spark.options import Options
 from pilum.spark.sink import PartCommit, PilumWriter, job_mode
@@ -67,6 +68,80 @@ def test_every_type_of_spark_survives(spark: SparkSession, uri: str) -> None:
     assert load(spark, uri).collect() == frame.collect()
     save(frame, uri)
     assert load(spark, uri).count() == 2 * len(ROWS)
+
+
+MAPS = [
+    Row(m={"a": 1, "b": None}, deep=[{1: Row(x=[0.5, None], y={"k": b"v"})}, None]),
+    Row(m={}, deep=[]),
+    Row(m=None, deep=None),
+]
+MAP_TYPES = (
+    "m map<string, int>, deep array<map<bigint, struct<x: array<float>, y: map<string, binary>>>>"
+)
+
+
+def test_maps_travel_in_both_directions(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(MAPS, MAP_TYPES)
+    save(frame, uri)
+    assert pilum.dataset(uri).data_storage_version == "2.2"
+    assert load(spark, uri).schema == frame.schema
+    assert load(spark, uri).collect() == frame.collect()
+    pilum.spark.write(load(spark, uri), copy := str(tmp_path / "copy"), mode="create")
+    assert pilum.dataset(copy).to_table() == pilum.dataset(uri).to_table()
+    found = load(spark, uri).selectExpr("m['a'] AS a", "get(deep, 0)[1].y['k'] AS k").collect()
+    assert [(row.a, row.k) for row in found] == [(1, b"v"), (None, None), (None, None)]
+    with pytest.raises(PySparkException, match=r"maps need files of version 2\.2"):
+        save(frame, str(tmp_path / "old"), dataStorageVersion="2.1")
+
+
+def test_maps_of_other_writers_are_read_and_grow(spark: SparkSession, uri: str) -> None:
+    kind = pa.map_(pa.large_string(), pa.list_(pa.float16(), 2))
+    maps = pa.array([[("x", [1, 2]), ("y", None)], None, []], kind)
+    pilum.write_dataset(pa.table({"id": range(3), "m": maps}), uri)
+    frame = load(spark, uri)
+    assert [row.m for row in frame.collect()] == [{"x": [1, 2], "y": None}, None, {}]
+    save(frame.where("id = 0").selectExpr("id + 3 AS id", "m"), uri)
+    more = spark.sql("SELECT 9L AS id, map('z', array(5.0F, 6.0F)) AS m")
+    merge = pilum.spark.merge_into(spark, uri, more, "id")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    found = pilum.dataset(uri).to_table()
+    assert found.schema.field("m").type == kind
+    assert dict(zip(found["id"].to_pylist(), found["m"].to_pylist(), strict=True)) == {
+        0: [("x", [1, 2]), ("y", None)],
+        1: None,
+        2: [],
+        3: [("x", [1, 2]), ("y", None)],
+        9: [("z", [5, 6])],
+    }
+    wrong = spark.sql("SELECT 9L AS id, map('z', array('no')) AS m")
+    with pytest.raises(PySparkException, match=r"column 'm.value\[\]': expected float"):
+        save(wrong, uri)
+
+
+def test_types_that_promise_more_are_kept_or_refused(spark: SparkSession, uri: str) -> None:
+    """A frame that comes back has the types that it had, or was never written."""
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    text = "SELECT TIME '12:34:56.789012' :: time({0}) AS t, INTERVAL '5' HOUR AS gap"
+    for precision in (0, 3, 6):
+        frame = spark.sql(text.format(precision)).drop("gap")
+        save(frame, uri, "overwrite")
+        assert load(spark, uri).schema.simpleString() == f"struct<t:time({precision})>"
+        assert load(spark, uri).collect() == frame.collect()
+    for columns, advice in [("gap", "interval day to second"), ("t", r"time\(0\), time\(3\)")]:
+        with pytest.raises(PySparkException, match=f"cast it to {advice}"):
+            save(spark.sql(text.format(2)).select(columns), uri, "overwrite")
+    save(spark.sql(text.format(3)).select("t"), uri)  # a time that fits
+    with pytest.raises(PySparkException, match=r"'t': expected time32\[s\], found time64\[us\]"):
+        spark.read.format("pilum").schema("t time(0)").load(uri).collect()
+    save(spark.sql(text.format(0)).select("t"), other := f"{uri}-seconds")
+    with pytest.raises(PySparkException, match=r"'t': expected time32\[s\], found time64\[us\]"):
+        save(spark.sql(text.format(6)).select("t"), other)
+    wide = spark.read.format("pilum").schema("t time(6)").load(other)
+    assert wide.collect() == [Row(t=datetime.time(12, 34, 56))]
+    assert sorted(row.t for row in load(spark, uri).collect()) == [
+        datetime.time(12, 34, 56, 789000),
+        datetime.time(12, 34, 56, 789012),
+    ]
 
 
 def test_variants_survive(spark: SparkSession, uri: str) -> None:

@@ -6,7 +6,7 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pilum.errors import UnsupportedTypeError
-from pilum.spark.types import FIXED_SIZE, exchange_schema, to_arrow, to_spark
+from pilum.spark.types import FIXED_SIZE, compared_schema, exchange_schema, to_arrow, to_spark
 
 SPARK_TYPES: list[st.DataType] = [
     st.BooleanType(),
@@ -23,10 +23,15 @@ SPARK_TYPES: list[st.DataType] = [
     st.TimestampType(),
     st.TimestampNTZType(),
     st.DayTimeIntervalType(),
+    st.TimeType(0),
+    st.TimeType(3),
     st.TimeType(),
     st.VariantType(),
     st.NullType(),
     st.ArrayType(st.ArrayType(st.FloatType())),
+    st.MapType(st.StringType(), st.LongType()),
+    st.MapType(st.StructType([st.StructField("k", st.DateType())]), st.ArrayType(st.TimeType(0))),
+    st.ArrayType(st.MapType(st.LongType(), st.MapType(st.ByteType(), st.StringType()))),
     st.StructType([st.StructField("x", st.LongType()), st.StructField("y", st.StringType())]),
 ]
 
@@ -40,7 +45,8 @@ SEEN_AS = [
     (pa.large_binary(), "binary"),
     (pa.binary(16), "binary"),
     (pa.date64(), "date"),
-    (pa.time32("s"), "time(6)"),
+    (pa.time32("s"), "time(0)"),
+    (pa.time32("ms"), "time(3)"),
     (pa.time64("ns"), "time(6)"),
     (pa.timestamp("ns", "Europe/Berlin"), "timestamp"),
     (pa.timestamp("ms"), "timestamp_ntz"),
@@ -49,6 +55,8 @@ SEEN_AS = [
     (pa.large_list(pa.uint8()), "array<smallint>"),
     (pa.list_(pa.float16(), 4), "array<float>"),
     (pa.struct([("a", pa.large_string())]), "struct<a:string>"),
+    (pa.map_(pa.large_string(), pa.list_(pa.float16(), 2)), "map<string,array<float>>"),
+    (pa.map_(pa.uint8(), pa.map_(pa.int8(), pa.time32("s"))), "map<smallint,map<tinyint,time(0)>>"),
 ]
 
 
@@ -83,6 +91,15 @@ def test_a_vector_stays_a_vector_on_its_way_through_spark() -> None:
     assert to_spark(schema)["v"].metadata == {FIXED_SIZE: 3}
 
 
+def test_types_that_cross_alike_are_compared_by_what_is_stored() -> None:
+    one, other = (st.StructType([st.StructField("t", st.TimeType(p))]) for p in (0, 6))
+    assert exchange_schema(one) == exchange_schema(other)
+    assert compared_schema(one).types + compared_schema(other).types == [
+        pa.time32("s"),
+        pa.time64("us"),
+    ]
+
+
 def test_columns_are_nullable_whatever_spark_knows_of_them() -> None:
     schema = st.StructType([st.StructField("c", st.ArrayType(st.LongType(), False), False)])
     (field,) = to_arrow(schema)
@@ -93,11 +110,13 @@ def test_columns_are_nullable_whatever_spark_knows_of_them() -> None:
 @pytest.mark.parametrize(
     ("spark_type", "advice"),
     [
-        (st.MapType(st.StringType(), st.LongType()), "map_entries"),
+        (st.MapType(st.StringType(), st.DayTimeIntervalType(1, 2)), "day to second"),
         (st.CharType(3), "string"),
         (st.VarcharType(3), "string"),
         (st.StringType("UTF8_LCASE"), "string"),
         (st.YearMonthIntervalType(), "cast"),
+        (st.DayTimeIntervalType(1, 1), "day to second"),
+        (st.TimeType(2), r"time\(3\)"),
     ],
     ids=lambda value: str(value),
 )
@@ -105,11 +124,19 @@ def test_what_cannot_be_stored_is_refused_by_name_and_place(
     spark_type: st.DataType, advice: str
 ) -> None:
     schema = st.StructType([st.StructField("outer", st.ArrayType(spark_type))])
-    with pytest.raises(UnsupportedTypeError, match=rf"'outer\[\]'.*{advice}"):
+    with pytest.raises(UnsupportedTypeError, match=rf"'outer\[\](\.value)?'.*{advice}"):
         to_arrow(schema)
 
 
-@pytest.mark.parametrize("arrow", [pa.decimal256(50, 2), pa.decimal128(5, -2)], ids=str)
+@pytest.mark.parametrize(
+    "arrow",
+    [
+        pa.decimal256(50, 2),
+        pa.decimal128(5, -2),
+        pa.map_(pa.list_(pa.map_(pa.int8(), pa.int8())), pa.int8()),
+    ],
+    ids=str,
+)
 def test_what_spark_cannot_see_is_refused(arrow: pa.DataType) -> None:
     with pytest.raises(UnsupportedTypeError, match="'c'"):
         to_spark(pa.schema([("c", arrow)]))
