@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.errors import SchemaMismatchError
+from pilum.spark.names import find_name
 
 __all__ = ["check_fits", "convert_batch", "cut", "with_missing"]
 
@@ -76,14 +77,18 @@ def convert_batch(
     """Brings the columns of a batch to the types of a schema, by name.
 
     Args:
-        batch: Holds the columns of `schema`, in any order.
+        batch: Holds the columns of `schema`, in any order; their names, and those of members of
+            structs, may differ in case.
         schema: What the result has.
         truncate: Whether times finer than the target's unit are cut instead of refused.
 
     Raises:
         SchemaMismatchError: If a value does not fit, or a null stands where none may.
     """
-    columns = [_convert(batch.column(field.name), field, field.name, truncate) for field in schema]
+    columns = [
+        _convert(batch.column(_index(field.name, batch.schema)), field, field.name, truncate)
+        for field in schema
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -100,6 +105,16 @@ def cut(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
     rows = max(1, batch.num_rows * max_bytes // max(1, batch.nbytes))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
+
+
+def _index(name: str, of: pa.Schema | pa.StructType) -> int:
+    """Where a column or member is."""
+    index = int(of.get_field_index(name))
+    if index < 0 and (alike := find_name(name, [field.name for field in of])) is not None:
+        index = int(of.get_field_index(alike))
+    if index < 0:
+        raise KeyError(name)
+    return index
 
 
 def _convert(array: pa.Array, field: pa.Field, where: str, truncate: bool) -> pa.Array:
@@ -137,7 +152,7 @@ def _convert_struct(array: pa.Array, target: pa.DataType, where: str, truncate: 
     valid = array.is_valid()
     children = []
     for field in target:
-        child = array.field(array.type.get_field_index(field.name))
+        child = array.field(_index(field.name, array.type))
         # What lies below a null struct counts for nothing, even where the member is not null.
         visible = child if field.nullable else child.filter(valid)
         if visible.null_count and not field.nullable:

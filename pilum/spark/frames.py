@@ -16,7 +16,8 @@ from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.expressions import bind
 from pilum.spark.aggregates.frame import aggregate
 from pilum.spark.clustering import Order
-from pilum.spark.opening import open_snapshot, pin, seen_schema
+from pilum.spark.names import is_case_sensitive
+from pilum.spark.opening import asked_schema, open_snapshot, pin
 from pilum.spark.options import Options, option_texts, version_texts
 from pilum.spark.registration import register_source
 from pilum.spark.sink import plan_write, write_task
@@ -119,6 +120,7 @@ def read(
     given = {
         "columns": columns and ",".join(columns),
         "filter": filter,
+        "caseSensitive": is_case_sensitive(spark),
         **version_texts(version, branch, as_of),
         "blobs": blobs,
         "batchSize": batch_size,
@@ -131,7 +133,7 @@ def read(
     options, snapshot = pin(Options.parse(texts))
     if filter is not None:
         bind(filter, snapshot.described.arrow)  # what is wrong with it is better told here
-    seen = seen_schema(snapshot, options.columns, payloads=blobs == "payloads")
+    seen = asked_schema(snapshot, options)
     texts = {name: text for name, text in texts.items() if name not in _RESOLVED}
     texts |= {"path": options.path, "version": str(options.version)}
     register_source(spark, PilumDataSource)
@@ -234,6 +236,7 @@ def write(
     """
     given = {
         "branch": branch,
+        "caseSensitive": is_case_sensitive(frame.sparkSession),
         "schemaMode": schema_mode,
         "maxRowsPerFile": max_rows_per_file,
         "maxBytesPerFile": max_bytes_per_file,

@@ -11,7 +11,8 @@ the table go to one task, in the order of the table; rows that are new are sprea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,19 +21,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DataType, DoubleType, FloatType
+from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
 
 from pilum.dataset.merge_plan import MergeClauses, MergePlan
 from pilum.dataset.merging import MergeResult, merge_result
 from pilum.dataset.options import require_count
 from pilum.distributed import WriteJob
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs
 from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.frames import read
+from pilum.spark.names import find_name, is_case_sensitive, stored_type
 from pilum.spark.row_tasks import RowChange, file_name_prefix, pinned, run_tasks
 from pilum.spark.rows import RETRY_TIMEOUT, row_change
-from pilum.spark.types import compared_schema, exchange_schema, to_spark
+from pilum.spark.types import compared_schema, exchange_type, to_spark
 from pilum.table.changes.delete import matching_rows
 from pilum.table.changes.join import Matches
 from pilum.table.changes.merge_clauses import Clauses, Matched, merged_columns
@@ -112,7 +114,11 @@ class SparkMerge(MergeClauses):
         local_rows: int,
     ) -> None:
         self._table = change.opened()
-        super().__init__(self._table.snapshot.schema, on)
+        schema = self._table.snapshot.schema
+        keys = [on] if isinstance(on, str) else [*(on or ())]
+        super().__init__(schema, keys)
+        if is_case_sensitive(spark) and set(keys).difference(schema.names):
+            raise ColumnNotFoundError(f"on: no columns {keys}; the columns are {schema.names}")
         self._spark = spark
         self._change = change
         self._source = source
@@ -145,7 +151,8 @@ class SparkMerge(MergeClauses):
         change = RowChange(
             self._change.uri, self._change.storage_options, self._retries, self._idempotency_key
         )
-        schema = source_schema(self._table.snapshot, self._source, self._plan)
+        self._use_stored_names()
+        schema = self._source_schema()
         self._clauses(self._table.snapshot, schema)  # what is wrong is better told here
         local = self._collected(schema)
         attempt = self._spread if local is None else partial(self._merge_locally, local)
@@ -160,6 +167,46 @@ class SparkMerge(MergeClauses):
                 "LanceDataset.merge_insert"
             )
         return clauses
+
+    def _use_stored_names(self) -> None:
+        """Calls what becomes a column of the table, or is a key, as the table does."""
+        plan = self._plan
+        moved = (plan.columns or self._source.columns) if takes_all(plan) else plan.on
+        stored = partial(self._stored_name, self._table.snapshot.schema.names)
+        given = {self._stored_name(self._source.columns, name) for name in moved}
+        names = [stored(name) if name in given else name for name in self._source.columns]
+        if names != self._source.columns:
+            self._source = self._source.toDF(*names)
+            columns = plan.columns and tuple(map(stored, plan.columns))
+            self._plan = replace(plan, columns=columns)
+
+    def _source_schema(self) -> pa.Schema:
+        """The columns of the source in the types that they are merged with."""
+        table = self._table.snapshot.schema.arrow
+        known = to_spark(table)
+        moved = self._plan.on if not takes_all(self._plan) else self._source.columns
+        fields = []
+        for given in self._source.schema.fields:
+            if given.name in table.names and given.name in moved:
+                self._check_type(given, known[given.name])
+                fields.append(table.field(given.name).with_nullable(True))
+            else:
+                crossing = exchange_type(given.dataType, given.name)
+                fields.append(pa.field(given.name, crossing))
+        return pa.schema(fields)
+
+    def _check_type(self, given: StructField, known: StructField) -> None:
+        """Demands that a column fits that of the table, as in an append."""
+        sensitive = is_case_sensitive(self._spark)
+        kind = stored_type(given.dataType, known.dataType, sensitive)
+        found, wanted = compared_schema(
+            StructType([StructField(given.name, kind), StructField(known.name, known.dataType)])
+        )
+        check_fits(found.type, wanted.type, given.name)
+
+    def _stored_name(self, known: Sequence[str], name: str) -> str:
+        sensitive = is_case_sensitive(self._spark)
+        return find_name(name, known, case_sensitive=sensitive) or name
 
     def _collected(self, schema: pa.Schema) -> list[pa.RecordBatch] | None:
         """The source, if it is as small as was said."""
@@ -209,25 +256,9 @@ class SparkMerge(MergeClauses):
         return placed.sortWithinPartitions(sf.col(_ADDRESS).asc_nulls_last())
 
 
-def source_schema(snapshot: Snapshot, source: DataFrame, plan: MergePlan) -> pa.Schema:
-    """The columns of a frame in the types that they are merged with.
-
-    Raises:
-        SchemaMismatchError: If a column that goes into the table, or a key, does not fit it.
-        UnsupportedTypeError: If there is no Arrow type for a column.
-    """
-    table = snapshot.schema.arrow
-    known = compared_schema(to_spark(table))
-    takes_all = plan.inserts or (plan.matched is Matched.UPDATED and plan.values is None)
-    fields = []
-    compared = compared_schema(source.schema)
-    for given in exchange_schema(source.schema):
-        if given.name in table.names and (takes_all or given.name in plan.on):
-            check_fits(compared.field(given.name).type, known.field(given.name).type, given.name)
-            fields.append(table.field(given.name).with_nullable(True))
-        else:
-            fields.append(given.with_nullable(True))
-    return pa.schema(fields)
+def takes_all(plan: MergePlan) -> bool:
+    """Return whether the columns of a source become those of the table."""
+    return plan.inserts or (plan.matched is Matched.UPDATED and plan.values is None)
 
 
 def _comparable(key: Column, kind: DataType) -> Column:

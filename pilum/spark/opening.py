@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from pilum.errors import InvalidInputError
+from pilum.spark.names import stored_paths
 from pilum.spark.options import Options
 from pilum.table.open import open_table
 from pilum.table.refs.lines import Line, uri_of_line
@@ -16,7 +17,7 @@ from pilum.table.scanning.json_columns import text_schema
 from pilum.table.scanning.scan import ScanOptions, scan_schema
 from pilum.table.snapshot import Snapshot
 
-__all__ = ["branch_uri", "open_snapshot", "pin", "seen_schema", "to_write"]
+__all__ = ["asked_schema", "branch_uri", "open_snapshot", "pin", "seen_schema", "to_write"]
 
 
 def open_snapshot(options: Options) -> Snapshot:
@@ -97,6 +98,25 @@ def seen_schema(
     """
     names = None if columns is None else tuple(columns)
     return text_schema(scan_schema(snapshot, ScanOptions(columns=names, with_payloads=payloads)))
+
+
+def asked_schema(snapshot: Snapshot, options: Options) -> pa.Schema:
+    """Return the columns that the options ask for, under the names that they use.
+
+    Raises:
+        ColumnNotFoundError: If there is no such column.
+        InvalidInputError: If a name is ambiguous.
+    """
+    payloads = options.blobs == "payloads"
+    if options.columns is None:
+        return seen_schema(snapshot, None, payloads=payloads)
+    paths = stored_paths(
+        options.columns, snapshot.described.arrow, case_sensitive=options.case_sensitive
+    )
+    seen = seen_schema(snapshot, paths, payloads=payloads)
+    return pa.schema(
+        [field.with_name(name) for name, field in zip(options.columns, seen, strict=True)]
+    )
 
 
 def _reference(options: Options) -> Reference | None:

@@ -54,6 +54,8 @@ class Options:
         as_of: Reading: the latest version at this time (aware).
         columns: Reading: names of columns or dotted paths, in the wanted order.
         filter: Reading: a SQL condition, evaluated by the scan.
+        case_sensitive: Whether names of columns that differ only in case are different, as
+            `spark.sql.caseSensitive` says, which Spark does not hand over.
         batch_size: Reading: rows per batch; by default about 20,000, fewer if they are wide.
         batch_bytes: Reading: a batch is cut where it is larger.
         blobs: Reading: what columns of blobs give, "descriptors" or "payloads".
@@ -91,6 +93,7 @@ class Options:
     as_of: datetime | None = None
     columns: tuple[str, ...] | None = None
     filter: str | None = None
+    case_sensitive: bool = False
     batch_size: int | None = None
     batch_bytes: int = DEFAULT_BATCH_BYTES
     blobs: str = "descriptors"
@@ -274,6 +277,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "as_of": _time,
     "columns": _columns,
     "filter": str,
+    "case_sensitive": _truth,
     "batch_size": _positive,
     "batch_bytes": _positive,
     "blobs": _one_of("descriptors", "payloads"),

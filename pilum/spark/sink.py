@@ -31,10 +31,11 @@ from pilum.distributed import (
     start_job,
     write_part,
 )
-from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.errors import DatasetNotFoundError, InvalidInputError, SchemaMismatchError
 from pilum.format.version import FileVersion
 from pilum.spark.convert import check_fits, convert_batch
-from pilum.spark.opening import to_write
+from pilum.spark.names import find_name, stored_fields
+from pilum.spark.opening import open_snapshot, to_write
 from pilum.spark.options import Options
 from pilum.spark.types import compared_schema, to_arrow, to_spark
 from pilum.spark.workers import settle
@@ -100,6 +101,8 @@ def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
     options = to_write(options)
     asked = options.data_storage_version
     version = None if asked is None else FileVersion.parse(asked)
+    if mode == "append" and options.schema_mode is not None:
+        schema = _under_stored_names(schema, options)
     job = start_job(
         options.path,
         to_arrow(schema),
@@ -111,7 +114,7 @@ def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
         stable_row_ids=options.stable_row_ids,
     )
     if job.mode == "append":
-        _check_columns(schema, plain_schema(job.schema), options.path)
+        _check_columns(schema, plain_schema(job.schema), options)
     return job
 
 
@@ -131,7 +134,8 @@ def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> PartMessage:
 
 
 def _given_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Schema:
-    given = set(batch.schema.names)
+    known = dict.fromkeys(schema.names)
+    given = {find_name(name, known) for name in batch.schema.names}
     return pa.schema([field for field in schema if field.name in given])
 
 
@@ -147,16 +151,28 @@ def _write_options(options: Options) -> WriteOptions:
     return chosen
 
 
-def _check_columns(schema: StructType, table: pa.Schema, uri: str) -> None:
-    wanted = compared_schema(to_spark(table))
-    for field in compared_schema(schema):
+def _under_stored_names(schema: StructType, options: Options) -> StructType:
+    """What a table has under another case is no new column."""
+    try:
+        table = to_spark(plain_schema(open_snapshot(options).schema))
+    except DatasetNotFoundError:
+        return schema
+    return stored_fields(schema, table, case_sensitive=options.case_sensitive)
+
+
+def _check_columns(schema: StructType, table: pa.Schema, options: Options) -> None:
+    known = to_spark(table)
+    given = stored_fields(schema, known, case_sensitive=options.case_sensitive)
+    wanted = compared_schema(known)
+    for field in compared_schema(given):
         if field.name not in wanted.names:
             raise SchemaMismatchError(
-                f"{uri}: the table has no column {field.name!r}; it has {wanted.names}"
+                f"{options.path}: the table has no column {field.name!r}; it has {wanted.names}"
             )
         check_fits(field.type, wanted.field(field.name).type, field.name)
     for field in table:
-        if not field.nullable and field.name not in schema.names:
+        if not field.nullable and field.name not in given.names:
             raise SchemaMismatchError(
-                f"{uri}: column {field.name!r} is declared not null and missing in the data"
+                f"{options.path}: column {field.name!r} is declared not null and missing in the "
+                "data"
             )

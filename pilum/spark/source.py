@@ -18,12 +18,13 @@ option "columns", is the projection. Source: docs/spark.md, "Reading".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from pilum.distributed import Split, read_split
 from pilum.errors import InvalidInputError
@@ -31,7 +32,8 @@ from pilum.expressions import bind
 from pilum.expressions.filter import BoundFilter
 from pilum.format.blobs import has_blobs
 from pilum.spark.convert import check_fits, convert_batch, cut
-from pilum.spark.opening import pin, seen_schema
+from pilum.spark.names import stored_paths, stored_type
+from pilum.spark.opening import asked_schema, pin, seen_schema
 from pilum.spark.options import Options
 from pilum.spark.partitions import batch_rows, partition_splits
 from pilum.spark.sink import PilumWriter
@@ -68,8 +70,7 @@ class PilumDataSource(DataSource):
         """The columns of the table, or those of the option "columns". Pins the version."""
         options = Options.parse(dict(self.options))
         self._pinned, snapshot = pin(options)
-        payloads = options.blobs == "payloads"
-        schema = to_spark(seen_schema(snapshot, options.columns, payloads=payloads))
+        schema = to_spark(asked_schema(snapshot, options))
         return with_feed_columns(schema) if options.read_change_feed else schema
 
     def reader(self, schema: StructType) -> PilumReader:
@@ -115,12 +116,15 @@ class PilumReader(DataSourceReader):
         options, snapshot = pin(options)
         self.uri = options.path
         self.version = snapshot.manifest.version
-        self.columns = tuple(schema.names)
+        self.columns = stored_paths(
+            schema.names, snapshot.described.arrow, case_sensitive=options.case_sensitive
+        )
         self.filter: BoundFilter | None = None
         self._schema = schema
         self._options = options
         self._table = snapshot.described.arrow
-        check_schema(schema, snapshot, options)
+        _require_one_projection(schema, options)
+        _check_columns(schema, self.columns, snapshot, options)
         self._keep(options.filter)
 
     def partitions(self) -> list[InputPartition]:
@@ -208,16 +212,40 @@ class PushedReader(PilumReader):
 def check_schema(schema: StructType, snapshot: Snapshot, options: Options) -> None:
     """Compares a wanted schema with the table: every column must be there, of its type.
 
+    Names are compared as they are written.
+
     Raises:
         ColumnNotFoundError: If the table has no such column.
         SchemaMismatchError: If a type differs.
     """
+    _require_one_projection(schema, options)
+    _check_columns(schema, schema.names, snapshot, replace(options, case_sensitive=True))
+
+
+def _require_one_projection(schema: StructType, options: Options) -> None:
     if options.columns and schema.names != list(options.columns):
         raise InvalidInputError(
             f'the option "columns" names {list(options.columns)}, the schema {schema.names}; '
             "give only one of them"
         )
-    table = seen_schema(snapshot, schema.names, payloads=options.blobs == "payloads")
-    available = compared_schema(to_spark(table))
-    for field, found in zip(compared_schema(schema), available, strict=True):
+
+
+def _check_columns(
+    schema: StructType, columns: Sequence[str], snapshot: Snapshot, options: Options
+) -> None:
+    """Compares wanted columns with those of the table that they mean."""
+    payloads = options.blobs == "payloads"
+    table = to_spark(seen_schema(snapshot, columns, payloads=payloads))
+    wanted = StructType(
+        [
+            StructField(
+                field.name,
+                stored_type(field.dataType, found.dataType, options.case_sensitive),
+                field.nullable,
+            )
+            for field, found in zip(schema.fields, table.fields, strict=True)
+        ]
+    )
+    available = compared_schema(table)
+    for field, found in zip(compared_schema(wanted), available, strict=True):
         check_fits(found.type, field.type, field.name, subset=True)

@@ -20,6 +20,7 @@ from pilum.dataset.lance_dataset import dataset
 from pilum.dataset.options import require_count
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.spark.merging import merge_into
+from pilum.spark.names import find_name, is_case_sensitive
 from pilum.spark.opening import branch_uri
 from pilum.spark.options import table_uri
 from pilum.spark.registration import register_source
@@ -116,7 +117,7 @@ class _Upsert:
             return
         last = table.last_commit(app_id)
         if last is None or last.app_version < batch_id:
-            self._merge(changes, (app_id, batch_id))
+            self._merge(changes, (app_id, batch_id), table.schema.names)
 
     def _marked(self, frame: DataFrame) -> DataFrame:
         """What goes into the table, and a column that says which rows go."""
@@ -137,7 +138,14 @@ class _Upsert:
         writer = frame.write.format(PilumDataSource.name()).mode("append")
         writer.options(**once, **access).save(self.uri)
 
-    def _merge(self, frame: DataFrame, key: tuple[str, int]) -> None:
+    def _merge(self, frame: DataFrame, key: tuple[str, int], known: Sequence[str]) -> None:
+        sensitive = is_case_sensitive(frame.sparkSession)
+
+        def stored(name: str) -> str:
+            return find_name(name, known, case_sensitive=sensitive) or name
+
+        is_newer = None if self.newest_by is None else _is_newer(stored(self.newest_by))
+        frame = frame.toDF(*map(stored, frame.columns))
         frame.persist()  # a merge looks at its source more than once
         try:
             merge = merge_into(
@@ -149,9 +157,9 @@ class _Upsert:
                 storage_options=self.storage_options,
             )
             if self.delete_when is None:
-                merge.when_matched_update_all(self._is_newer).when_not_matched_insert_all()
+                merge.when_matched_update_all(is_newer).when_not_matched_insert_all()
             else:
-                newer = self._is_newer or "TRUE"
+                newer = is_newer or "TRUE"
                 merge.source_columns([name for name in frame.columns if name != _GOES])
                 merge.when_matched_delete(f"source.{_GOES} AND ({newer})")
                 merge.when_matched_update_all(f"NOT source.{_GOES} AND ({newer})")
@@ -160,12 +168,10 @@ class _Upsert:
         finally:
             frame.unpersist()
 
-    @property
-    def _is_newer(self) -> str | None:
-        if self.newest_by is None:
-            return None
-        name = _quoted(self.newest_by)
-        return f"target.{name} IS NULL OR source.{name} >= target.{name}"
+
+def _is_newer(newest_by: str) -> str:
+    name = _quoted(newest_by)
+    return f"target.{name} IS NULL OR source.{name} >= target.{name}"
 
 
 def _query_id(frame: DataFrame) -> str:

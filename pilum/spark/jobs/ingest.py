@@ -26,6 +26,7 @@ from pilum.distributed import Mode, PartMessage, WriteJob, abort_parts, commit_p
 from pilum.errors import CorruptFileError, DatasetNotFoundError, InvalidInputError
 from pilum.spark.jobs.journal import Journal
 from pilum.spark.jobs.transforms import require_query, transformed
+from pilum.spark.names import is_case_sensitive
 from pilum.spark.options import Options, table_uri
 from pilum.spark.sink import plan_write, write_task
 from pilum.table.commits.jobs import JobKey, last_commit
@@ -239,6 +240,7 @@ class _Writing:
         """Writes a frame with one commit; gives the version."""
         options = Options(
             self.uri,
+            case_sensitive=is_case_sensitive(frame.sparkSession),
             schema_mode=self.schema_mode,
             max_rows_per_file=self.max_rows_per_file,
             storage_options=self.storage_options,

@@ -1,0 +1,117 @@
+"""Names of columns as Spark resolves them: case counts only where a session says so.
+
+    asked or given     ID    St.X          table    id    st: struct<x>          scan    id    st.x
+
+A name that is written exactly as in the table means that column, whatever others are like it.
+Spark does not hand `spark.sql.caseSensitive` to Python sources, so there it is an option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import SparkSession
+from pyspark.sql import types as st
+
+from pilum.errors import InvalidInputError
+
+__all__ = ["find_name", "is_case_sensitive", "stored_fields", "stored_paths", "stored_type"]
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Return whether names that differ only in case are different names in a session."""
+    return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+def find_name(name: str, known: Collection[str], *, case_sensitive: bool = False) -> str | None:
+    """Return the known name that is meant, None if there is none.
+
+    Raises:
+        InvalidInputError: If several differ from it only in case.
+    """
+    if name in known:
+        return name
+    alike = [] if case_sensitive else [one for one in known if one.lower() == name.lower()]
+    if len(alike) > 1:
+        raise InvalidInputError(f"column {name!r} is ambiguous: {', '.join(alike)}")
+    return alike[0] if alike else None
+
+
+def stored_paths(
+    asked: Iterable[str], table: pa.Schema, *, case_sensitive: bool
+) -> tuple[str, ...]:
+    """Return names or dotted paths as a table has them; what it does not have stays as it is.
+
+    Raises:
+        InvalidInputError: If a name is ambiguous, or two mean the same column.
+    """
+    paths = [*asked]
+    stored = tuple(_stored_path(path, table, case_sensitive) for path in paths)
+    _require_different(paths, stored)
+    return stored
+
+
+def _stored_path(path: str, table: pa.Schema, case_sensitive: bool) -> str:
+    members, parts = list(table), []
+    for part in path.split("."):
+        fields = {field.name: field for field in members}
+        name = find_name(part, fields.keys(), case_sensitive=case_sensitive)
+        if name is None:
+            return path
+        parts.append(name)
+        members = list(fields[name].type) if pt.is_struct(fields[name].type) else []
+    return ".".join(parts)
+
+
+def stored_fields(
+    given: st.StructType, table: st.StructType, *, case_sensitive: bool
+) -> st.StructType:
+    """Return columns and members under the names that a table has for them.
+
+    Those that the table does not have keep theirs.
+
+    Raises:
+        InvalidInputError: If a name is ambiguous, or two mean the same column.
+    """
+    known = {field.name: field for field in table.fields}
+    names = [
+        find_name(name, known.keys(), case_sensitive=case_sensitive) or name for name in given.names
+    ]
+    _require_different(given.names, names)
+    return st.StructType(
+        [
+            st.StructField(
+                name,
+                stored_type(field.dataType, known[name].dataType, case_sensitive)
+                if name in known
+                else field.dataType,
+                field.nullable,
+                field.metadata,
+            )
+            for name, field in zip(names, given.fields, strict=True)
+        ]
+    )
+
+
+def stored_type(given: st.DataType, table: st.DataType, case_sensitive: bool) -> st.DataType:
+    """Return a type with the names of members that a table has for them."""
+    if isinstance(given, st.StructType) and isinstance(table, st.StructType):
+        return stored_fields(given, table, case_sensitive=case_sensitive)
+    if isinstance(given, st.ArrayType) and isinstance(table, st.ArrayType):
+        element = stored_type(given.elementType, table.elementType, case_sensitive)
+        return st.ArrayType(element, given.containsNull)
+    if isinstance(given, st.MapType) and isinstance(table, st.MapType):
+        key = stored_type(given.keyType, table.keyType, case_sensitive)
+        value = stored_type(given.valueType, table.valueType, case_sensitive)
+        return st.MapType(key, value, given.valueContainsNull)
+    return given
+
+
+def _require_different(asked: Collection[str], stored: Collection[str]) -> None:
+    if len(set(stored)) < len(set(asked)):
+        raise InvalidInputError(
+            f"columns come twice: {[*asked]} mean {[*stored]}; names that differ only in case are "
+            "the same unless spark.sql.caseSensitive is on"
+        )
