@@ -23,7 +23,10 @@ def sweep(store: Store, uuid: str, is_kept: Callable[[str], bool] | None = None)
     Returns:
         The number of files deleted.
     """
-    names = [entry.name for entry in store.list(DATA_FOLDER) if entry.name.startswith(uuid)]
+    files = [entry.name for entry in store.list(DATA_FOLDER)]
+    # Of an attempt that was killed there may be sidecars alone.
+    beside = [f"{stem}.lance" for stem in store.folders(DATA_FOLDER)]
+    names = (name for name in dict.fromkeys(files + beside) if name.startswith(uuid))
     own = (name for name in names if not is_tombstone(name, uuid))
     lost = [name for name in own if is_kept is None or not is_kept(name)]
     for name in lost:

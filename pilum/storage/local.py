@@ -59,6 +59,8 @@ _PIECE_BYTES = 1024 * 1024
 
 _FIRST = np.zeros(1, dtype=np.int64)
 _FIRST.flags.writeable = False
+# How often a folder is made that others remove.
+_FOLDER_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +194,17 @@ class LocalStore:
             yield from (entry.name for entry in entries if entry.is_dir())
 
     def delete(self, path: str) -> None:
-        """Removes a file; no error if there is none."""
+        """Removes a file, and the folder of its own that it leaves empty; no error if it is gone.
+
+        Other stores have no folders without files. Those directly below the root stay, as writers
+        of other libraries may be about to use them.
+        """
+        absolute = self._absolute(path)
         with suppress(FileNotFoundError, NotADirectoryError):
-            os.unlink(self._absolute(path))
+            os.unlink(absolute)
+        if path.count("/") > 1:
+            with suppress(OSError):
+                os.rmdir(os.path.dirname(absolute))
 
     def _absolute(self, path: str) -> str:
         # Paths come out of manifests, which strangers may have written.
@@ -346,15 +356,22 @@ class LocalSink:
         self._visible = False
         self._folder = os.path.dirname(path)
         self._syncing: list[Future[None]] = []
-        try:
-            made_in = _make_folders(self._folder)
-        except (FileExistsError, NotADirectoryError) as error:
-            raise InvalidInputError(f"{error.filename} is a file, not a folder") from None
-        for folder in made_in:
-            self._start_sync(folder)
         self._temporary: str | None = f"{self._folder}/.tmp{secrets.token_hex(8)}"
+        self._descriptor = self._create(self._temporary)
+
+    def _create(self, temporary: str) -> int:
+        """Opens a new file in the folder, which whoever empties it may remove until then."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._descriptor = os.open(self._temporary, flags, 0o666)
+        for _ in range(_FOLDER_TRIES):
+            try:
+                made_in = _make_folders(self._folder)
+            except (FileExistsError, NotADirectoryError) as error:
+                raise InvalidInputError(f"{error.filename} is a file, not a folder") from None
+            for folder in made_in:
+                self._start_sync(folder)
+            with suppress(FileNotFoundError):
+                return os.open(temporary, flags, 0o666)
+        return os.open(temporary, flags, 0o666)
 
     @property
     def position(self) -> int:
