@@ -207,7 +207,7 @@ def test_columns_are_matched_by_name_and_may_be_missing(spark: SparkSession, uri
     [
         ("SELECT 1L AS id, 'x' AS nmae", "the table has no column 'nmae'; it has"),
         ("SELECT 'x' AS id", "column 'id': expected int64, found string"),
-        ("SELECT 1L AS id, map('a', 1) AS m", "map_entries"),
+        ("SELECT 1L AS id, INTERVAL '5' HOUR AS gap", "interval day to second"),
     ],
 )
 def test_what_does_not_fit_leaves_nothing_behind(
