@@ -76,6 +76,8 @@ def convert_batch(
 ) -> pa.RecordBatch:
     """Brings the columns of a batch to the types of a schema, by name.
 
+    Members that a struct lacks are null: those of a version from before they were added.
+
     Args:
         batch: Holds the columns of `schema`, in any order; their names, and those of members of
             structs, may differ in case.
@@ -108,12 +110,10 @@ def cut(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
 
 
 def _index(name: str, of: pa.Schema | pa.StructType) -> int:
-    """Where a column or member is."""
+    """Return where a column or member is, -1 if there is none."""
     index = int(of.get_field_index(name))
     if index < 0 and (alike := find_name(name, [field.name for field in of])) is not None:
         index = int(of.get_field_index(alike))
-    if index < 0:
-        raise KeyError(name)
     return index
 
 
@@ -152,7 +152,7 @@ def _convert_struct(array: pa.Array, target: pa.DataType, where: str, truncate: 
     valid = array.is_valid()
     children = []
     for field in target:
-        child = array.field(_index(field.name, array.type))
+        child = _member(array, field)
         # What lies below a null struct counts for nothing, even where the member is not null.
         visible = child if field.nullable else child.filter(valid)
         if visible.null_count and not field.nullable:
@@ -162,6 +162,11 @@ def _convert_struct(array: pa.Array, target: pa.DataType, where: str, truncate: 
         children.append(_convert_type(child, field.type, f"{where}.{field.name}", truncate))
     mask = pc.invert(valid) if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _member(array: pa.Array, field: pa.Field) -> pa.Array:
+    position = _index(field.name, array.type)
+    return array.field(position) if position >= 0 else pa.nulls(len(array), field.type)
 
 
 def _convert_list(array: pa.Array, target: pa.DataType, where: str, truncate: bool) -> pa.Array:

@@ -6,8 +6,9 @@ is read: all that came before version 7 was given, and the first 2 pieces that v
 Behind a version comes the beginning of the next one, which need not be there yet. With
 `snapshot`, the pieces are all fragments of the version: so a stream begins that wants all rows.
 
-The same offsets always mean the same rows, so a micro-batch that is planned again after a crash is
-the one that was lost. Source: docs/spark.md, "Following a table".
+Version 0 is the beginning of a query that has read nothing; where in the table that is, the options
+say, once. The same offsets always mean the same rows, so a micro-batch that is planned again after
+a crash is the one that was lost. Source: docs/spark.md, "Following a table".
 """
 
 from __future__ import annotations
@@ -15,16 +16,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
+
+from pyspark.sql.types import StructType
 
 from pilum.errors import InvalidInputError, VersionNotFoundError
 from pilum.spark.options import LATEST, Options
+from pilum.spark.stream_columns import QueryColumns
 from pilum.table.following.steps import Piece, Step, added_step, changed_step, whole_step
 from pilum.table.open import open_table
 from pilum.table.snapshot import Snapshot
 from pilum.table.versions import describe_version, list_manifests
 
-__all__ = ["Follower", "Limit", "Offset"]
+__all__ = ["BEGINNING", "Follower", "Limit", "Offset", "foreign_offset"]
 
 _MAX_STEPS = 1000
 
@@ -57,9 +62,22 @@ class Offset:
         try:
             return cls(int(values["version"]), int(values["fragment"]), bool(values["snapshot"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"not an offset of this source: {values!r}; is the checkpoint of another one?"
-            ) from error
+            raise foreign_offset(values) from error
+
+
+def foreign_offset(values: Mapping[str, Any]) -> InvalidInputError:
+    """Return the error for what is no offset of this source."""
+    return InvalidInputError(
+        f"not an offset of this source: {values!r}; is the checkpoint of another one?"
+    )
+
+
+BEGINNING = Offset(0)
+"""Before everything: the offset of a query that has read nothing, and the only constant of it.
+
+Spark keeps the ends of micro-batches, and asks for the beginning again whenever it plans the first
+one. What the table was at that moment may not be in the answer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +106,37 @@ class Limit:
 
 
 class Follower:
-    """Goes through the versions of one table."""
+    """Goes through the versions of one table.
 
-    def __init__(self, options: Options) -> None:
+    Attributes:
+        store: Where the table is.
+    """
+
+    def __init__(self, options: Options, schema: StructType | None = None) -> None:
         self._options = options
-        self._store = open_table(options.path, options.storage_options)
+        self._schema = schema or StructType()
+        self.store = open_table(options.path, options.storage_options)
         self._steps: dict[Offset, Step] = {}
 
     def latest(self) -> Snapshot:
         """The newest version."""
-        return Snapshot.latest(self._store)
+        return Snapshot.latest(self.store)
 
-    def beginning(self) -> Offset:
+    @cached_property
+    def columns(self) -> QueryColumns:
+        """The columns that the query reads, as they were when it was first looked at."""
+        return QueryColumns.of(self.latest(), self._schema, self._options)
+
+    def beginning(self, latest: int) -> Offset:
         """Where the options say that a new stream begins.
 
+        Args:
+            latest: The last version that counts.
+
         Raises:
-            VersionNotFoundError: If the starting version is gone, or is yet to come.
+            VersionNotFoundError: If the starting version is yet to come.
         """
-        options, latest = self._options, self.latest().manifest.version
+        options = self._options
         if options.starting_timestamp is not None:
             return Offset(self._first_at(options.starting_timestamp, latest))
         if options.starting_version is None:
@@ -114,7 +145,7 @@ class Follower:
             return Offset(latest + 1)
         if options.starting_version > latest + 1:
             raise VersionNotFoundError(
-                f"startingVersion {options.starting_version}: {self._store.uri} has versions up "
+                f"startingVersion {options.starting_version}: {self.store.uri} has versions up "
                 f"to {latest}"
             )
         return Offset(options.starting_version)
@@ -134,8 +165,9 @@ class Follower:
         """
         if start.version > target + 1:
             raise InvalidInputError(
-                f"{self._store.uri} has versions up to {target}, and the stream has come to "
-                f"{start.version}; if the table was made anew, begin with a new checkpoint"
+                f"{self.store.uri} has versions up to {target}, and the stream has come to "
+                f"{start.version}; if the table was dropped and made again, begin with a new "
+                "checkpoint"
             )
         offset, left, is_first = start, limit, True
         while offset.version <= target and (step := self._step(offset, target)) is not None:
@@ -186,17 +218,24 @@ class Follower:
         try:
             return self._allowed(self._load(offset))
         except VersionNotFoundError as error:
-            left = [name.version for name in list_manifests(self._store, offset.version + 1)]
+            left = [name.version for name in list_manifests(self.store, offset.version + 1)]
             versions = [version for version in left if offset.version < version <= target]
             if self._options.fail_on_data_loss:
-                raise _gone(self._store.uri, offset.version, versions) from error
+                raise _gone(self.store.uri, offset.version, versions) from error
             return self._found(Offset(versions[0]), target) if versions else None
 
     def _load(self, offset: Offset) -> Step:
-        snapshot = Snapshot.at(self._store, offset.version)
+        snapshot = Snapshot.at(self.store, offset.version)
         if offset.snapshot:
-            return whole_step(snapshot)
-        return changed_step(snapshot) if self._options.read_change_feed else added_step(snapshot)
+            step = whole_step(snapshot)
+        elif self._options.read_change_feed:
+            step = changed_step(snapshot)
+        else:
+            step = added_step(snapshot)
+        for version in {piece.version for piece in step.pieces}:
+            there = version == offset.version
+            self.columns.require_in(snapshot if there else Snapshot.at(self.store, version))
+        return step
 
     def _allowed(self, step: Step) -> Step:
         if step.changed_by is None or self._options.on_change == "reread":
@@ -204,7 +243,7 @@ class Follower:
         if self._options.on_change == "skip":
             return replace(step, pieces=())
         raise InvalidInputError(
-            f"{self._store.uri}, version {step.version}: {step.changed_by} changed rows that were "
+            f"{self.store.uri}, version {step.version}: {step.changed_by} changed rows that were "
             "there before, and a stream of new rows cannot say so. Follow the changes with the "
             'option "readChangeFeed" (the table needs stable row ids), pass over such versions '
             'with "onChange" set to "skip", or get the fragments with new values once more with '
@@ -213,11 +252,11 @@ class Follower:
 
     def _first_at(self, moment: datetime, latest: int) -> int:
         """The first version at or after a moment; versions are searched by halves."""
-        versions = [name.version for name in list_manifests(self._store) if name.version <= latest]
+        versions = [name.version for name in list_manifests(self.store) if name.version <= latest]
         low, high = 0, len(versions)
         while low < high:
             middle = (low + high) // 2
-            if describe_version(self._store, versions[middle]).timestamp < moment:
+            if describe_version(self.store, versions[middle]).timestamp < moment:
                 low = middle + 1
             else:
                 high = middle

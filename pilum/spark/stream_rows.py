@@ -25,6 +25,7 @@ from pilum.spark.convert import convert_batch, cut, with_missing
 from pilum.spark.options import Options
 from pilum.spark.types import exchange_schema
 from pilum.table.columns import scan_columns
+from pilum.table.following.marks import Mark
 from pilum.table.following.steps import Piece, Rows
 from pilum.table.open import open_table
 from pilum.table.row_ids.delta import deleted_rows
@@ -53,11 +54,13 @@ class StreamSplit:
         split: Where they are.
         rows: Which of them.
         commit_version: The version that brought or took them.
+        mark: Of the version that is read: the table may be dropped and made again before.
     """
 
     split: Split
     rows: Rows
     commit_version: int
+    mark: Mark
 
     @property
     def size_bytes(self) -> int:
@@ -82,7 +85,7 @@ def stream_splits(
     for version, piece in pieces:
         for split in split_fragment(snapshot, piece.fragment, target):
             pinned = replace(split, version=piece.version)
-            found.append(StreamSplit(pinned, piece.rows, version))
+            found.append(StreamSplit(pinned, piece.rows, version, piece.mark))
     return group_splits(found, target)
 
 
@@ -91,10 +94,11 @@ def read_splits(
 ) -> Iterator[pa.RecordBatch]:
     """Reads the rows of some splits, with exactly the types that Spark accepts.
 
-    Columns that the table did not have then are null.
+    Columns that the table did not have yet are null.
 
     Raises:
-        VersionNotFoundError: If a version was cleaned up meanwhile.
+        VersionNotFoundError: If a version was cleaned up since the batch was planned.
+        InvalidInputError: If the table was made again since then.
         SchemaMismatchError: If values do not fit the schema.
     """
     store = open_table(options.path, options.storage_options)
@@ -102,6 +106,7 @@ def read_splits(
     truncate = options.nanoseconds == "truncate"
     for one in splits:
         snapshot = Snapshot.at(store, one.split.version)
+        one.mark.require(snapshot.manifest, store.uri)
         for stored in _read(one, snapshot, exchange.names, options):
             (batch,) = text_batches(stored.schema, [stored])
             full = with_missing(_with_versions(batch, one.commit_version), exchange)

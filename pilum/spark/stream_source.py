@@ -4,15 +4,20 @@
              partitions(start, end) ──▶ version, fragment, rows        `stream_rows`
     tasks    read(partition) ──▶ batches
 
-One reader lives on the driver as long as the query; tasks get others, made anew. Since Spark 4.2 it
-is asked with a start and a limit. Earlier versions ask for the latest offset only: there a
+One reader lives on the driver as long as the query; tasks get readers of their own. Since Spark 4.2
+it is asked with a start and a limit. Earlier versions ask for the latest offset only: there a
 micro-batch takes all that there is, and limits are refused.
+
+Spark asks for the initial offset more than once, before and after a crash, and logs no answer. So
+the answer is a constant that says nothing; the end of the first batch, which Spark logs before it
+plans the batch, says where the query began (`stream_log`).
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,11 +26,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError, UnsupportedFeatureError, VersionNotFoundError
 from pilum.spark.opening import pin
-from pilum.spark.options import Options
-from pilum.spark.stream_offsets import Follower, Limit, Offset
+from pilum.spark.options import LATEST, Options
+from pilum.spark.stream_columns import QueryColumns
+from pilum.spark.stream_log import LoggedOffset
+from pilum.spark.stream_offsets import BEGINNING, Follower, Limit, Offset
 from pilum.spark.stream_rows import FEED_COLUMNS, read_splits, stream_splits
+from pilum.table.following.marks import Mark
+from pilum.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -51,11 +60,12 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, schema: StructType, options: Options) -> None:
         self._schema = schema
         self._options = options
-        self._target: int | None = None
+        self._target: Snapshot | None = None
+        self._began: Offset | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a new query begins."""
-        return self._follower.beginning().to_json()
+        """Return the offset of a query that has read nothing."""
+        return BEGINNING.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """The limit among the options."""
@@ -71,26 +81,47 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return limits.ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Pins the last version that the query reads."""
-        self._target = self._latest()
+        """Pin the last version that the query reads."""
+        self._target = self._follower.latest()
 
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """The end of the next micro-batch."""
-        target = self._latest() if self._target is None else self._target
+        """Return the end of the next micro-batch.
+
+        Raises:
+            InvalidInputError: If the table is not the one that was read before.
+            SchemaMismatchError: If a column that was read before is not there any more.
+        """
+        target = self._target or self._follower.latest()
         if start is None:
-            return Offset(target + 1).to_json()
-        offset = Offset.from_json(start)
-        return self._follower.advance(offset, _limit(limit), target).to_json()
+            begun = self._begun(target)
+            return self._logged(Offset(target.manifest.version + 1), begun, target).to_json()
+        logged = LoggedOffset.from_json(start)
+        if logged.begins:
+            logged = self._begun(target)
+        self._require_same(logged, target)
+        end = self._follower.advance(logged.offset, _limit(limit), target.manifest.version)
+        self._require_columns(logged, target)
+        return self._logged(end, logged, target).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where the stream would be if it had read all; for the progress of the query."""
-        return Offset(self._latest() + 1).to_json()
+        """Return where the stream would be if it had read all; for the progress of the query."""
+        return Offset(self._follower.latest().manifest.version + 1).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Cuts a micro-batch for tasks."""
-        pieces = self._follower.pieces(Offset.from_json(start), Offset.from_json(end))
+        """Cut a micro-batch for tasks.
+
+        Raises:
+            As `latestOffset`: the batch may be one that another driver began.
+        """
+        first, last = LoggedOffset.from_json(start), LoggedOffset.from_json(end)
+        latest = self._follower.latest()
+        for logged in (first, last):  # before Spark 4.2 nothing else is given the start
+            self._require_same(logged, latest)
+            self._require_columns(logged, latest)
+        offset = self._beginning_of(last) if first.begins else first.offset
+        pieces = self._follower.pieces(offset, last.offset)
         return [InputPartition(group) for group in stream_splits(pieces, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -98,15 +129,15 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_splits(partition.value or (), self._schema, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Lets go of what is behind."""
-        self._follower.forget(Offset.from_json(end))
+        """Let go of what was read."""
+        self._follower.forget(LoggedOffset.from_json(end).offset)
 
     @cached_property
     def _follower(self) -> Follower:
         """On the driver, once: whoever follows must be able to read."""
         from pilum.spark.source import check_schema
 
-        follower = Follower(self._options)
+        follower = Follower(self._options, self._schema)
         latest = follower.latest()
         fields = [field for field in self._schema.fields if field.name not in FEED_COLUMNS]
         check_schema(StructType(fields), latest, self._options)
@@ -117,8 +148,51 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return follower
 
-    def _latest(self) -> int:
-        return self._follower.latest().manifest.version
+    def _begun(self, target: Snapshot) -> LoggedOffset:
+        """Where a new query begins. It is decided once: the table may change between questions."""
+        if self._began is None:
+            self._began = self._follower.beginning(target.manifest.version)
+        return LoggedOffset(self._began, self._began)
+
+    def _beginning_of(self, end: LoggedOffset) -> Offset:
+        """Where the query began whose first batch has this end."""
+        offset, options = end.offset, self._options
+        if end.began is not None:
+            return end.began
+        # Older releases did not log it.
+        if options.starting_timestamp is None and options.starting_version is None:
+            return Offset(offset.version - (not offset.snapshot), snapshot=True)
+        if options.starting_version == LATEST:
+            raise InvalidInputError(
+                f"{options.path}: an older release began this query with startingVersion "
+                '"latest", and did not log which version that was; begin with a new checkpoint'
+            )
+        return self._follower.beginning(offset.version)
+
+    def _require_same(self, logged: LoggedOffset, latest: Snapshot) -> None:
+        if logged.table is not None:
+            logged.table.require_in(self._follower.store, latest.manifest)
+
+    def _require_columns(self, logged: LoggedOffset, latest: Snapshot) -> None:
+        """The columns that the query has read so far must be there, whatever it reads now."""
+        if logged.columns is not None:
+            replaced = self._options.on_change != "fail"
+            QueryColumns(logged.columns, version=0, are_replaced=replaced).require_in(latest)
+
+    def _logged(self, end: Offset, start: LoggedOffset, target: Snapshot) -> LoggedOffset:
+        """The end of a batch as it is logged."""
+        logged = LoggedOffset(end, start.began, start.table, self._follower.columns.ids)
+        if start.table is not None and start.table.version == logged.last_version:
+            return logged
+        return replace(logged, table=self._mark(logged.last_version, target))
+
+    def _mark(self, version: int, target: Snapshot) -> Mark | None:
+        """The mark of a version; None if it is gone, or there was none."""
+        if version == target.manifest.version:
+            return Mark.of(target.manifest)
+        with suppress(VersionNotFoundError):
+            return Mark.of(Snapshot.at(self._follower.store, version).manifest)
+        return None
 
 
 def stream_reader(schema: StructType, options: Options) -> PilumStreamReader:

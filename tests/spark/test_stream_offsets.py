@@ -69,7 +69,7 @@ def uri(tmp_path: Path) -> str:
 
 def test_a_stream_begins_with_all_rows_and_goes_on_with_new_ones(uri: str) -> None:
     follower = follow(uri)
-    start = follower.beginning()
+    start = follower.beginning(latest(uri))
     assert start == Offset(3, 0, snapshot=True)
     assert walk(uri, follower, start) == [[0, 1, 2, 3, 4, 5, 6, 7]]
     append(uri, 8)
@@ -89,7 +89,8 @@ def test_micro_batches_are_as_large_as_allowed(
     uri: str, limit: Limit, batches: list[list[int]]
 ) -> None:
     follower = follow(uri, startingVersion="1")
-    assert [one for one in walk(uri, follower, follower.beginning(), limit) if one] == batches
+    start = follower.beginning(latest(uri))
+    assert [one for one in walk(uri, follower, start, limit) if one] == batches
 
 
 @given(files=st.lists(st.integers(1, 5), min_size=1, max_size=6))
@@ -99,10 +100,10 @@ def test_any_cuts_give_each_row_once(tmp_path_factory: Any, files: list[int]) ->
     append(uri, 3)
     pilum.write_dataset(rows(4, 5, 6), uri, mode="append", max_rows_per_file=1)
     follower = follow(uri)
-    offset, found = follower.beginning(), list[int]()
+    offset, found = follower.beginning(latest(uri)), list[int]()
     for count in [*files, 9]:
         end = follower.advance(offset, Limit(files=count), latest(uri))
-        found += given_rows(follow(uri), uri, offset, end)  # planned anew, as after a crash
+        found += given_rows(follow(uri), uri, offset, end)  # planned again, as after a crash
         offset = end
     assert found == list(range(7))
 
@@ -150,18 +151,18 @@ def test_versions_that_were_cleaned_up_are_told_or_passed_over(uri: str) -> None
 
 
 def test_streams_begin_where_they_are_told(uri: str) -> None:
-    assert follow(uri, startingVersion="2").beginning() == Offset(2)
-    assert follow(uri, startingVersion="latest").beginning() == Offset(4)
+    assert follow(uri, startingVersion="2").beginning(latest(uri)) == Offset(2)
+    assert follow(uri, startingVersion="latest").beginning(latest(uri)) == Offset(4)
     versions = pilum.dataset(uri).versions()
     second = versions[1]["timestamp"].astimezone(datetime.UTC).isoformat()
-    assert follow(uri, startingTimestamp=second).beginning() == Offset(2)
-    assert follow(uri, startingTimestamp="2100-01-01").beginning() == Offset(4)
+    assert follow(uri, startingTimestamp=second).beginning(latest(uri)) == Offset(2)
+    assert follow(uri, startingTimestamp="2100-01-01").beginning(latest(uri)) == Offset(4)
     with pytest.raises(VersionNotFoundError, match="has versions up to 3"):
-        follow(uri, startingVersion="9").beginning()
+        follow(uri, startingVersion="9").beginning(latest(uri))
 
 
-def test_a_table_that_was_made_anew_is_noticed(uri: str) -> None:
-    with pytest.raises(InvalidInputError, match="made anew"):
+def test_a_table_that_was_made_again_is_noticed(uri: str) -> None:
+    with pytest.raises(InvalidInputError, match="made again"):
         follow(uri).advance(Offset(9), NO_LIMIT, latest(uri))
 
 
@@ -196,4 +197,4 @@ def test_options_that_make_no_sense(options: dict[str, str], message: str) -> No
 def test_a_change_feed_needs_stable_row_ids(uri: str) -> None:
     options = Options.parse({"path": uri, "readChangeFeed": "true"})
     with pytest.raises(InvalidInputError, match="enable_stable_row_ids"):
-        stream_reader(to_spark(rows().schema), options).initialOffset()
+        stream_reader(to_spark(rows().schema), options).latestOffset()

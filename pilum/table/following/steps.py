@@ -19,6 +19,7 @@ from enum import Enum
 
 from pilum.errors import NotFoundError, UnsupportedFeatureError
 from pilum.table.commits.transaction import Committed, load_transaction
+from pilum.table.following.marks import Mark
 from pilum.table.fragment import Fragment
 from pilum.table.operations.append import Append
 from pilum.table.operations.base import Operation
@@ -62,13 +63,18 @@ class Piece:
 
     Attributes:
         rows: Which.
-        version: The version in which the fragment is to be read.
+        mark: The version in which the fragment is to be read.
         fragment: The fragment, as it is in that version.
     """
 
     rows: Rows
-    version: int
+    mark: Mark
     fragment: Fragment
+
+    @property
+    def version(self) -> int:
+        """Number of the version in which the fragment is to be read."""
+        return self.mark.version
 
     @property
     def size_bytes(self) -> int:
@@ -178,7 +184,8 @@ def _added(snapshot: Snapshot, fragments: Iterable[Fragment]) -> tuple[Piece, ..
 
 
 def _pieces(snapshot: Snapshot, rows: Rows, fragments: Iterable[Fragment]) -> tuple[Piece, ...]:
-    return tuple(Piece(rows, snapshot.manifest.version, one) for one in fragments)
+    mark = Mark.of(snapshot.manifest)
+    return tuple(Piece(rows, mark, one) for one in fragments)
 
 
 def _new_fragments(snapshot: Snapshot, committed: Committed | None) -> list[Fragment]:
@@ -209,10 +216,15 @@ def _changed(snapshot: Snapshot, committed: Committed | None) -> list[Fragment]:
 def _lost(snapshot: Snapshot) -> tuple[Piece, ...]:
     """Fragments of the version before from which rows were taken; they may be elsewhere now."""
     now = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
-    return tuple(
-        Piece(Rows.LOST, snapshot.manifest.version - 1, fragment)
-        for fragment in _before(snapshot).manifest.fragments
-        if fragment.id not in now or now[fragment.id].deletion_file != fragment.deletion_file
+    before = _before(snapshot)
+    return _pieces(
+        before,
+        Rows.LOST,
+        (
+            fragment
+            for fragment in before.manifest.fragments
+            if fragment.id not in now or now[fragment.id].deletion_file != fragment.deletion_file
+        ),
     )
 
 
