@@ -59,7 +59,12 @@ class QueryColumns:
         if options.filter is not None:
             wanted.update(bind(options.filter, snapshot.described.arrow).columns)
         ids = {path: number for path, number in table.items() if path in wanted}
-        return cls(ids, snapshot.manifest.version, options.on_change != "fail")
+        return cls(ids, snapshot.manifest.version, _goes_past_overwrites(options))
+
+    @classmethod
+    def logged(cls, ids: Mapping[str, int], options: Options) -> QueryColumns:
+        """Return what a query has read, by its last offset: any version must have these."""
+        return cls(ids, 0, _goes_past_overwrites(options))
 
     def require_in(self, snapshot: Snapshot) -> None:
         """Demand that a version has the columns, or does not have them yet.
@@ -89,6 +94,10 @@ class QueryColumns:
             "across a change of its columns: begin with a new checkpoint, which gives all rows "
             'under the names and types of today, or those of later versions with "startingVersion"'
         )
+
+
+def _goes_past_overwrites(options: Options) -> bool:
+    return options.on_change != "fail" or options.read_change_feed
 
 
 def _paths(fields: Iterable[Field], above: str = "") -> Iterator[tuple[str, int]]:

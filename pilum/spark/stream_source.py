@@ -176,8 +176,7 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _require_columns(self, logged: LoggedOffset, latest: Snapshot) -> None:
         """The columns that the query has read so far must be there, whatever it reads now."""
         if logged.columns is not None:
-            replaced = self._options.on_change != "fail"
-            QueryColumns(logged.columns, version=0, are_replaced=replaced).require_in(latest)
+            QueryColumns.logged(logged.columns, self._options).require_in(latest)
 
     def _logged(self, end: Offset, start: LoggedOffset, target: Snapshot) -> LoggedOffset:
         """The end of a batch as it is logged."""

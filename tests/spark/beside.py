@@ -17,18 +17,13 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 import pilum
 from pilum.spark.source import PilumDataSource
+from pilum.spark.stream_sink import PilumStreamWriter
 from pilum.spark.stream_source import PilumStreamReader
-
-STEPS = tuple(
-    f"{when} {step}"
-    for step in ("initialOffset", "latestOffset", "partitions", "read")
-    for when in ("before", "after")
-)
 
 
 class Writer:
@@ -53,13 +48,9 @@ class Writer:
         pilum.write_dataset(rows, self._uri, mode="append")
         self.steps.append(step)
 
-    def stop_at(self, step: str, occurrence: int = 1) -> None:
-        """Lets a stream stop when it comes to a step for this time from now on."""
-        (self._folder / "stop").write_text(f"{step}\n{occurrence}")
-
-    def go_on(self) -> None:
-        """Lets streams pass."""
-        (self._folder / "stop").unlink(missing_ok=True)
+    def stop_at(self, step: str | None) -> None:
+        """Lets a stream stop when it comes to a step, or pass all of them."""
+        (self._folder / "stop").write_text(step or "")
 
     def __enter__(self) -> Writer:
         self._thread.start()
@@ -86,14 +77,8 @@ def step(folder: str, name: str, stop: Callable[[], Any]) -> None:
     while not done.exists():
         assert time.monotonic() < deadline, "the writer is gone"
         time.sleep(0.005)
-    order = Path(folder) / "stop"
-    if not order.exists():
-        return
-    where, occurrence = order.read_text().splitlines()
-    if where == name:
-        if occurrence == "1":
-            stop()
-        order.write_text(f"{where}\n{int(occurrence) - 1}")
+    if (Path(folder) / "stop").read_text() == name:
+        stop()
 
 
 def stopping_source(folder: str, stop: Callable[[], Any]) -> type[PilumDataSource]:
@@ -123,6 +108,12 @@ def stopping_source(folder: str, stop: Callable[[], Any]) -> type[PilumDataSourc
             yield from super().read(partition)
             step(folder, "after read", stop)
 
+    class StoppingWriter(PilumStreamWriter):
+        def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+            step(folder, "before commit", stop)
+            super().commit(messages, batchId)
+            step(folder, "after commit", stop)
+
     class StoppingSource(PilumDataSource):
         @classmethod
         def name(cls) -> str:
@@ -132,5 +123,10 @@ def stopping_source(folder: str, stop: Callable[[], Any]) -> type[PilumDataSourc
             reader = super().streamReader(schema)
             reader.__class__ = Stopping
             return reader
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> PilumStreamWriter:  # noqa: N802
+            writer = super().streamWriter(schema, overwrite)
+            writer.__class__ = StoppingWriter
+            return writer
 
     return StoppingSource

@@ -87,7 +87,7 @@ def told(uri: str, limit: Limit) -> list[dict[str, Any]]:
     """All that the feed says since version 1, read in micro-batches."""
     options = Options.parse({"path": uri, "readChangeFeed": "true", "startingVersion": "1"})
     follower, latest = Follower(options), pilum.dataset(uri).version
-    offset, found = follower.beginning(), list[dict[str, Any]]()
+    offset, found = follower.beginning(latest), list[dict[str, Any]]()
     while (end := follower.advance(offset, limit, latest)) != offset:
         for group in stream_splits(follower.pieces(offset, end), options):
             for batch in read_splits(group, with_feed_columns(SCHEMA), options):
