@@ -25,6 +25,7 @@ The tree is grouped by what the one who catches it would do:
     ├── CommitStatusUnknownError (OSError)        look whether the version is there, then go on
     └── CommitError (RuntimeError, OSError)       certainly not committed
         ├── CommitConflictError                   another commit made this one meaningless
+        ├── JobMismatchError                      the table has another job with this key
         └── CommitContentionError                 too many others at once: try again
 
 Each class also derives from the builtin that users of the field catch today.
@@ -46,6 +47,7 @@ __all__ = [
     "FilterError",
     "IndexNotFoundError",
     "InvalidInputError",
+    "JobMismatchError",
     "MissingDependencyError",
     "NotFoundError",
     "PilumError",
@@ -209,6 +211,10 @@ class CommitConflictError(CommitError):
         self.other_operation = other_operation
         self.version = version
         self.fragment_ids = fragment_ids
+
+
+class JobMismatchError(CommitError):
+    """The table has taken in a job with the same key, or a later one, that wrote something else."""
 
 
 class CommitContentionError(CommitError):

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from pilum.distributed.job import PartMessage, WriteJob
 from pilum.distributed.sweeping import sweep
+from pilum.errors import JobMismatchError
 from pilum.storage.base import Store
 from pilum.table.commits.commit import commit
-from pilum.table.commits.jobs import JOB_PROPERTY, Job, JobKey
+from pilum.table.commits.jobs import Job, JobKey
 from pilum.table.commits.landed import find_commit
 from pilum.table.commits.tombstones import leave_tombstone
 from pilum.table.commits.transaction import Transaction
@@ -25,7 +26,11 @@ __all__ = ["abort_parts", "commit_parts"]
 
 
 def commit_parts(
-    job: WriteJob, messages: Sequence[PartMessage], *, idempotency_key: JobKey | None = None
+    job: WriteJob,
+    messages: Sequence[PartMessage],
+    *,
+    idempotency_key: JobKey | None = None,
+    content: str | None = None,
 ) -> int:
     """Publishes what the tasks wrote, all or nothing. Repeating it does no harm.
 
@@ -38,6 +43,8 @@ def commit_parts(
         idempotency_key: As in `pilum.write_dataset`, for jobs that are started again from the
             beginning, such as `(query_id, batch_id)` of a stream. If the table has it already, the
             files of this job are deleted.
+        content: With a pair as the key: a summary of what the tasks wrote, "rows:digest". The table
+            keeps it, and the same number with another content, or a lower number, is an error.
 
     Returns:
         The version that holds the rows. An append without rows makes no version.
@@ -45,6 +52,8 @@ def commit_parts(
     Raises:
         CommitConflictError: If another commit made the job meaningless.
         DatasetAlreadyExistsError: If the job was to create the table and another one did.
+        JobMismatchError: If the table has the key with another content. The files of this job are
+            deleted.
         CommitContentionError: If others were faster every time.
     """
     store = open_table(job.uri, job.storage_options)
@@ -55,16 +64,22 @@ def commit_parts(
         for message in sorted(messages, key=lambda message: message.partition)
         for text in message.fragments
     )
+    key = None if idempotency_key is None else Job(idempotency_key, content)
     if job.mode == "append" and not fragments:
+        if key is not None and content is not None:
+            key.held_by(Snapshot.latest(store).manifest.config)
         return job.read_version
-    key = {} if idempotency_key is None else {JOB_PROPERTY: Job(idempotency_key).property()}
     if any(message.attempt for message in messages):
         # Not behind the commit: a failure there would be that of rows which are in the table.
         known = {file.path for one in fragments for file in one.files}
         sweep(store, job.uuid, known.__contains__)
     operation = _operation(store, job, fragments)
-    transaction = Transaction(job.read_version, operation, job.uuid, key)
-    manifest = commit(store, transaction)
+    properties = {} if key is None else key.properties()
+    try:
+        manifest = commit(store, Transaction(job.read_version, operation, job.uuid, properties))
+    except JobMismatchError:
+        sweep(store, job.uuid)
+        raise
     if job.uuid not in manifest.transaction_file:
         sweep(store, job.uuid)
     return manifest.version

@@ -88,7 +88,7 @@ def convert_batch(
         SchemaMismatchError: If a value does not fit, or a null stands where none may.
     """
     columns = [
-        _convert(batch.column(_index(field.name, batch.schema)), field, field.name, truncate)
+        _convert(batch.column(_alike(field.name, batch.schema)), field, field.name, truncate)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -109,12 +109,11 @@ def cut(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
-def _index(name: str, of: pa.Schema | pa.StructType) -> int:
-    """Return where a column or member is, -1 if there is none."""
-    index = int(of.get_field_index(name))
-    if index < 0 and (alike := find_name(name, [field.name for field in of])) is not None:
-        index = int(of.get_field_index(alike))
-    return index
+def _alike(name: str, of: pa.Schema | pa.StructType) -> str:
+    """Return what a column or member is called that may differ in case; else the name itself."""
+    if of.get_field_index(name) >= 0:
+        return name
+    return find_name(name, [field.name for field in of]) or name
 
 
 def _convert(array: pa.Array, field: pa.Field, where: str, truncate: bool) -> pa.Array:
@@ -165,7 +164,7 @@ def _convert_struct(array: pa.Array, target: pa.DataType, where: str, truncate: 
 
 
 def _member(array: pa.Array, field: pa.Field) -> pa.Array:
-    position = _index(field.name, array.type)
+    position = array.type.get_field_index(_alike(field.name, array.type))
     return array.field(position) if position >= 0 else pa.nulls(len(array), field.type)
 
 

@@ -81,6 +81,8 @@ class Options:
         data_storage_version: Writing: version of the files of a new or overwritten table.
         txn_app_id: Writing: whose write it is, with `txn_version`; see `job_key`.
         txn_version: Writing: its number, which grows with each write.
+        check_replays: Writing: whether a micro-batch that is written again must have the rows that
+            it had, see `pilum.spark.tally`.
         schema_mode: Writing: "merge" adds the columns that a table lacks.
         stable_row_ids: Writing: whether rows of a new table keep their ids when they move.
         encoding: Writing: what is asked of the encodings; an option for each of its attributes.
@@ -115,6 +117,7 @@ class Options:
     data_storage_version: str | None = None
     txn_app_id: str | None = None
     txn_version: int | None = None
+    check_replays: bool = True
     schema_mode: Literal["merge"] | None = None
     stable_row_ids: bool = False
     encoding: EncodingOptions = field(default_factory=EncodingOptions)
@@ -299,6 +302,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "data_storage_version": str,
     "txn_app_id": str,
     "txn_version": _count,
+    "check_replays": _truth,
     "schema_mode": _one_of("merge"),
     "stable_row_ids": _truth,
 }

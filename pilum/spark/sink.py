@@ -37,6 +37,7 @@ from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.names import find_name, stored_fields
 from pilum.spark.opening import open_snapshot, to_write
 from pilum.spark.options import Options
+from pilum.spark.tally import Tally
 from pilum.spark.types import compared_schema, to_arrow, to_spark
 from pilum.spark.workers import settle
 from pilum.table.writing.plain_form import plain_schema
@@ -50,9 +51,15 @@ _BUFFERED_SHARE = 4
 
 @dataclass(frozen=True)
 class PartCommit(WriterCommitMessage):
-    """The message of one task, in the shape that Spark carries."""
+    """The message of one task, in the shape that Spark carries.
+
+    Attributes:
+        part: What the task wrote.
+        tally: A summary of the rows, if the write has a number.
+    """
 
     part: PartMessage
+    tally: Tally
 
 
 class PilumWriter(DataSourceArrowWriter):
@@ -61,15 +68,20 @@ class PilumWriter(DataSourceArrowWriter):
     def __init__(self, schema: StructType, options: Options, overwrite: bool) -> None:
         self.job = plan_write(schema, options, job_mode(options, overwrite))
         self.key = options.job_key
+        self._checks = self.key is not None and options.check_replays
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartCommit:
         """Writes the rows of one task."""
-        return PartCommit(write_task(self.job, iterator))
+        tally = Tally()
+        batches = tally.watch(iterator) if self._checks else iterator
+        return PartCommit(write_task(self.job, batches), tally)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publishes the rows of all tasks as one version."""
-        parts = [m.part for m in messages if isinstance(m, PartCommit)]
-        commit_parts(self.job, parts, idempotency_key=self.key)
+        found = [m for m in messages if isinstance(m, PartCommit)]
+        content = Tally.total(m.tally for m in found).content if self._checks else None
+        parts = [m.part for m in found]
+        commit_parts(self.job, parts, idempotency_key=self.key, content=content)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deletes the files of a job that came to nothing."""

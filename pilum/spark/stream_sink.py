@@ -9,7 +9,9 @@ What Spark does, and what follows from it:
 * A writer is built for each micro-batch, and another one, in another process, for its commit. So
   whatever the commit needs travels in the messages; only tasks know the query.
 * After a crash the batch that was under way runs again: same query, same number, other tasks. The
-  table remembers the highest number of each query. If it has the batch, the new files go.
+  table remembers the highest number of each query, and a summary of its rows. If it has the batch,
+  the new files go. If it has another batch of that number, the checkpoint does not belong to the
+  table any more, and the query fails.
 * If a commit raises, Spark calls `abort` with all messages, although the commit may be in.
 
 Source: docs/spark.md, "Streams into a table".
@@ -31,6 +33,7 @@ from pilum.distributed import PartMessage, WriteJob, abort_parts, commit_parts
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.spark.options import Options
 from pilum.spark.sink import job_mode, plan_write, write_task
+from pilum.spark.tally import Tally
 
 __all__ = ["QUERY_ID", "PilumStreamWriter", "stream_writer"]
 
@@ -51,11 +54,13 @@ class StreamPart(WriterCommitMessage):
         query_id: The streaming query.
         job: What the driver fixed for this run of the micro-batch.
         part: What the task wrote.
+        tally: A summary of the rows.
     """
 
     query_id: str
     job: WriteJob
     part: PartMessage
+    tally: Tally
 
 
 class PilumStreamWriter(DataSourceStreamArrowWriter):
@@ -63,17 +68,27 @@ class PilumStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, schema: StructType, options: Options, overwrite: bool) -> None:
         self.job = plan_write(schema, options, job_mode(options, overwrite))
+        self._checks = options.check_replays
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamPart:
         """Writes the rows of one task."""
-        return StreamPart(_query_id(), self.job, write_task(self.job, iterator))
+        tally = Tally()
+        batches = tally.watch(iterator) if self._checks else iterator
+        return StreamPart(_query_id(), self.job, write_task(self.job, batches), tally)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publishes a micro-batch, unless the table has it."""
+        """Publishes a micro-batch, unless the table has it.
+
+        Raises:
+            JobMismatchError: If the table has one of this number with other rows.
+        """
         parts = [message for message in messages if isinstance(message, StreamPart)]
         if parts:
             key = (parts[0].query_id, batchId)
-            commit_parts(parts[0].job, [one.part for one in parts], idempotency_key=key)
+            content = Tally.total(one.tally for one in parts).content if self._checks else None
+            commit_parts(
+                parts[0].job, [one.part for one in parts], idempotency_key=key, content=content
+            )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Deletes the files of a micro-batch of which a task failed.

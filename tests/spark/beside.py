@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ class Writer:
         """Lets a stream stop when it comes to a step, or pass all of them."""
         (self._folder / "stop").write_text(step or "")
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

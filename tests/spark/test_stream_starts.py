@@ -1,4 +1,4 @@
-"""Streams that stop between any two steps of their first batch, beside a process that writes (S5)."""
+"""Streams that stop between any two steps of a batch, beside a process that writes (S5)."""
 
 from __future__ import annotations
 

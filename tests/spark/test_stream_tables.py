@@ -26,12 +26,13 @@ class Query:
 
     def __init__(self, uri: str, schema: StructType = SCHEMA, **options: str) -> None:
         self.log: list[str] = []
-        self._make = lambda: stream_reader(schema, Options.parse({"path": uri, **options}))
-        self.reader: PilumStreamReader = self._make()
+        self._schema = schema
+        self._options = Options.parse({"path": uri, **options})
+        self.restart()
 
     def restart(self) -> None:
         """Another driver goes on."""
-        self.reader = self._make()
+        self.reader: PilumStreamReader = stream_reader(self._schema, self._options)
 
     def begin(self) -> None:
         """Logs the end of the next batch."""
@@ -95,7 +96,7 @@ def test_a_first_batch_is_what_was_logged_however_the_table_grows(
     uri: str, start: dict[str, str], restarts: bool
 ) -> None:
     """Spark asks where the query begins again when it plans the batch, and after a crash."""
-    query = Query(uri, **start)
+    query = Query(uri, SCHEMA, **start)
     for number in (2, 3):
         query.reader.initialOffset()
         append(uri, number)
@@ -119,7 +120,7 @@ def test_a_table_that_was_made_again_is_never_continued(
     make_again(uri, versions)
     if restarts:
         query.restart()
-    with pytest.raises(InvalidInputError, match="dropped and made again.*new checkpoint"):
+    with pytest.raises(InvalidInputError, match=r"dropped and made again.*new checkpoint"):
         query.begin()
 
 
@@ -289,7 +290,7 @@ def test_a_column_that_changes_ends_the_query(
 
 
 def names(uri: str) -> list[str]:
-    return pilum.dataset(uri).schema.names
+    return list(pilum.dataset(uri).schema.names)
 
 
 def test_a_batch_that_was_logged_before_a_column_went_is_refused(uri: str) -> None:
@@ -298,7 +299,7 @@ def test_a_batch_that_was_logged_before_a_column_went_is_refused(uri: str) -> No
     drop(uri)
     log, query = query.log, Query(uri, StructType().add("id", LongType()))
     query.log = log
-    with pytest.raises(SchemaMismatchError, match="'text' .* dropped"):
+    with pytest.raises(SchemaMismatchError, match=r"'text' .* dropped"):
         query.finish()
 
 
@@ -350,7 +351,7 @@ def test_queries_that_go_past_overwrites_take_columns_by_name(uri: str) -> None:
     pilum.write_dataset(turned, uri, mode="overwrite")
     assert query.batch() == [{"id": 7, "text": "7"}]
     append(uri, 8, text="body", mode="overwrite")
-    with pytest.raises(SchemaMismatchError, match="'text' .* is called 'body'"):
+    with pytest.raises(SchemaMismatchError, match=r"'text' .* is called 'body'"):
         query.batch()
 
 
@@ -360,5 +361,5 @@ def test_a_filter_needs_its_columns_too(uri: str) -> None:
     query = Query(uri, schema, filter="text = '1'")
     assert ids(query.batch()) == [1]
     swap(uri)
-    with pytest.raises(SchemaMismatchError, match="'text' .* is another column"):
+    with pytest.raises(SchemaMismatchError, match=r"'text' .* is another column"):
         query.batch()

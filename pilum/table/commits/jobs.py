@@ -5,12 +5,18 @@ with each of its commits. The key travels as a property of the transaction; the 
 it in records it in the config of the table, where every later version carries it on:
 
     property  pilum.job           "nightly 2026-11-20"  or  ["orders", 17]     JSON
+    property  pilum.job.content   "50:9f3a…"      what it writes; only if the job says so
     config    pilum.app.orders    {"app_version":17,"version":42}              the highest, for ever
+                                  with "content":"50:9f3a…" if the job has said so
     config    pilum.jobs          [["3b0c…", 42], …]    SHA-256 of texts, the last 100, oldest first
 
 A commit looks there before each attempt, in the very version that it builds on, so of two that have
 one key exactly one gets in. The config is kept by all writers (a feature flag tells them to), goes
 into branches and clones, survives cleanup, and goes back where the rows go back: with `restore`.
+
+If an application says what its commit writes, the same number with another content is refused, and
+so is a lower number, of which the table knows nothing: a stream repeats its last micro-batch only,
+and as it was.
 
 Source: docs/format/table.md, "Jobs that are committed once".
 """
@@ -23,14 +29,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.errors import CorruptFileError, InvalidInputError, JobMismatchError
 
-__all__ = ["JOB_PROPERTY", "AppCommit", "Job", "JobKey", "last_commit"]
+__all__ = ["CONTENT_PROPERTY", "JOB_PROPERTY", "AppCommit", "Job", "JobKey", "last_commit"]
 
 JobKey = str | tuple[str, int]
 """Of a job: any text, or an application and a number that grows."""
 
 JOB_PROPERTY = "pilum.job"
+CONTENT_PROPERTY = "pilum.job.content"
 _JOBS = "pilum.jobs"
 _APP = "pilum.app."
 _MAX_JOBS = 100
@@ -44,10 +51,12 @@ class AppCommit:
     Attributes:
         app_version: The number that the application gave it.
         version: The version of the table that took it in.
+        content: A summary of what it wrote; None if it did not say.
     """
 
     app_version: int
     version: int
+    content: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +65,12 @@ class Job:
 
     Attributes:
         key: Tells jobs apart.
+        content: A summary of what the commit of an application writes: two commits of one key and
+            different content are not the same job. None if that is not known.
     """
 
     key: JobKey
+    content: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.key, str) and self.key:
@@ -86,23 +98,33 @@ class Job:
             key = json.loads(text)
         except ValueError as error:
             raise InvalidInputError(f"{JOB_PROPERTY}: not JSON: {text!r:.100}") from error
-        return cls(tuple(key) if isinstance(key, list) else key)
+        content = properties.get(CONTENT_PROPERTY)
+        return cls(tuple(key) if isinstance(key, list) else key, content)
 
     def property(self) -> str:
-        """The job as a property of its transaction."""
+        """The key as a property of the transaction."""
         return json.dumps(self.key, ensure_ascii=False)
+
+    def properties(self) -> dict[str, str]:
+        """Return all properties of the transaction."""
+        content = {} if self.content is None else {CONTENT_PROPERTY: self.content}
+        return {JOB_PROPERTY: self.property(), **content}
 
     def held_by(self, config: Mapping[str, str]) -> int | None:
         """The version that took the job in, None if none did.
 
         Raises:
+            JobMismatchError: If the table has the key, but not the content.
             CorruptFileError: If the config contradicts the format.
         """
         if isinstance(self.key, str):
             return dict(_jobs(config)).get(_digest(self.key))
         app_id, number = self.key
         last = last_commit(config, app_id)
-        return last.version if last and last.app_version >= number else None
+        if last is None or last.app_version < number:
+            return None
+        self._require_repetition(number, last)
+        return last.version
 
     def recorded(self, config: Mapping[str, str], version: int) -> dict[str, str]:
         """The config of the version that takes the job in."""
@@ -110,8 +132,39 @@ class Job:
             jobs = [*_jobs(config), (_digest(self.key), version)][-_MAX_JOBS:]
             return {**config, _JOBS: _compact(jobs)}
         app_id, number = self.key
-        entry = {"app_version": number, "version": version}
+        entry: dict[str, Any] = {"app_version": number, "version": version}
+        if self.content is not None:
+            entry["content"] = self.content
         return {**config, f"{_APP}{app_id}": _compact(entry)}
+
+    def _require_repetition(self, number: int, last: AppCommit) -> None:
+        """Compares with the last commit of the application, whose number is as high or higher."""
+        if self.content is None:
+            return
+        where = f"commit {number} of {self.key[0]!r}"
+        if last.app_version > number:
+            raise JobMismatchError(
+                f"{where} comes after commit {last.app_version}, which is in the table since "
+                f"version {last.version}; whether the table has this one is not known. {_ADVICE}"
+            )
+        if last.content not in {None, self.content}:
+            raise JobMismatchError(
+                f"{where} is in the table since version {last.version}, but with other rows: "
+                f"it had {_described(last.content)}, and has {_described(self.content)} now. "
+                f"{_ADVICE}"
+            )
+
+
+_ADVICE = (
+    "A stream repeats its last micro-batch only, and as it was: is the checkpoint older than the "
+    "table, from a backup, or did parts of it go? Then restore the table to a version that fits, "
+    "or begin with a new checkpoint where the rows of the table end"
+)
+
+
+def _described(content: str | None) -> str:
+    rows, _, digest = (content or "").partition(":")
+    return f"{rows} rows (digest {digest})"
 
 
 def last_commit(config: Mapping[str, str], app_id: str) -> AppCommit | None:
@@ -125,8 +178,13 @@ def last_commit(config: Mapping[str, str], app_id: str) -> AppCommit | None:
         return None
     entry = _parsed(config, name)
     try:
-        return AppCommit(int(entry["app_version"]), int(entry["version"]))
-    except (TypeError, KeyError, ValueError) as error:
+        content = entry.get("content")
+        return AppCommit(
+            int(entry["app_version"]),
+            int(entry["version"]),
+            None if content is None else str(content),
+        )
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise _damaged(config, name) from error
 
 
