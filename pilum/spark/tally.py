@@ -76,7 +76,7 @@ def _digest(array: pa.Array, path: str) -> int:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     seed = _seed(path)
-    nulls = array.null_count * int(_seed(f"{path} is null"))
+    nulls: int = array.null_count * int(_seed(f"{path} is null"))
     kind = array.type
     if pt.is_null(kind):
         return nulls

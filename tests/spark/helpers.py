@@ -83,7 +83,7 @@ def drain(
     """Runs a query until nothing is left to read; returns its id."""
     writer = frame.writeStream.format(source).option("checkpointLocation", str(checkpoint))
     for name, value in how.items():
-        writer = getattr(writer, name)(value)
+        writer = writer.options(**value) if name == "options" else getattr(writer, name)(value)
     query = writer.trigger(availableNow=True).start(uri)
     try:
         query.awaitTermination()

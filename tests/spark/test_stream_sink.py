@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -13,10 +15,13 @@ from spark import helpers
 from spark.helpers import drain, files, flaky, forget, version
 
 import pilum
-from pilum.errors import InvalidInputError
+from pilum.distributed import commit_parts, start_job, write_part
+from pilum.errors import InvalidInputError, JobMismatchError
 from pilum.spark.options import Options
 from pilum.spark.source import PilumDataSource
 from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
+
+SCHEMA = pa.schema([("id", pa.int64())])
 
 
 @pytest.fixture
@@ -138,6 +143,73 @@ def test_a_batch_of_which_a_task_fails_leaves_nothing(
     once = rows_of(spark, incoming).repartition(2).mapInArrow(flaky(always=False), "id bigint")
     drain(once, uri, tmp_path / "c")
     assert ids(uri) == list(range(100))
+
+
+def test_a_checkpoint_that_is_older_than_the_table_ends_the_query(
+    spark: SparkSession, uri: str, incoming: Path, tmp_path: Path
+) -> None:
+    """It plans its batches again, with other bounds: rows would be passed over."""
+    checkpoint, backup = tmp_path / "c", tmp_path / "backup"
+
+    def run(**options: str) -> None:
+        reader = spark.readStream.schema("id bigint").option("maxFilesPerTrigger", files_per_batch)
+        drain(reader.json(str(incoming)), uri, checkpoint, options=options)
+
+    def restore_backup() -> None:
+        shutil.rmtree(checkpoint)
+        shutil.copytree(backup, checkpoint)
+
+    files_per_batch = 1
+    arrive(incoming, 0)
+    run()
+    shutil.copytree(checkpoint, backup)
+    arrive(incoming, 1)
+    arrive(incoming, 2)
+    run()
+    assert (version(uri), ids(uri), before := files(uri)) == (3, [0, 1, 2], files(uri))
+
+    restore_backup()  # batch 1 again, and the table has batch 2
+    with pytest.raises(PySparkException, match="comes after commit 2"):
+        run()
+    pilum.dataset(uri, version=2).restore()
+    for number, rows in ((3, "had 1 rows .* and has 2 rows"), (4, "had 1 rows .* and has 1 rows")):
+        restore_backup()
+        if number == 3:
+            files_per_batch = 2
+        else:  # another row instead
+            files_per_batch = 1
+            (incoming / "0001.json").unlink()
+        with pytest.raises(PySparkException, match=rf"with other rows: it {rows}"):
+            run()
+    assert (version(uri), ids(uri), files(uri)) == (4, [0, 1], before)
+
+    run(checkReplays="false")  # as for queries that give other rows each time
+    assert ids(uri) == [0, 1]
+
+
+def test_a_batch_without_rows_is_no_repetition_of_one_with_rows(uri: str) -> None:
+    job = start_job(uri, SCHEMA, "create")
+    part = write_part(job, [pa.record_batch({"id": [1]}, SCHEMA)], partition=0)
+    commit_parts(job, [part], idempotency_key=("q", 0), content="1:0a")
+    job = start_job(uri, SCHEMA, "append")
+    empty = write_part(job, [], partition=0)
+    with pytest.raises(JobMismatchError, match="other rows"):
+        commit_parts(job, [empty], idempotency_key=("q", 0), content="0:00")
+    assert commit_parts(job, [empty], idempotency_key=("q", 1), content="0:00") == 1
+
+
+def test_other_rows_under_the_number_of_a_write_are_refused(spark: SparkSession, uri: str) -> None:
+    def write(rows: DataFrame, number: int, **more: str) -> None:
+        once = {"txnAppId": "nightly", "txnVersion": str(number), **more}
+        rows.write.format("pilum").mode("append").options(**once).save(uri)
+
+    write(spark.range(3), 7)
+    write(spark.range(3).repartition(2), 7)
+    for number in (6, 7):
+        with pytest.raises(PySparkException, match="commit 7"):
+            write(spark.range(3, 6), number)
+        write(spark.range(3, 6), number, checkReplays="false")
+    assert (version(uri), ids(uri), len(files(uri))) == (1, [0, 1, 2], 2)
 
 
 def test_writes_of_one_number_happen_once(spark: SparkSession, uri: str) -> None:
