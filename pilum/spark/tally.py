@@ -1,4 +1,4 @@
-"""What a micro-batch holds, in a few bytes: to tell a repetition from another batch of its number.
+"""What a micro-batch holds, in a few bytes: to know a repetition from another batch of its number.
 
     50:9f3a0c…    50 rows, and the sum of a hash of each value, as 16 hex digits
 

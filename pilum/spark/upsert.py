@@ -3,7 +3,7 @@
     micro-batch ──▶ the newest row of each key ──▶ merge_into with the key (query, batch number)
 
 Small batches are merged by the driver, others by tasks. A batch that runs again finds its key in
-the table, and nothing happens.
+the table, and nothing happens; an older one is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 
 from pilum.dataset.lance_dataset import dataset
 from pilum.dataset.options import require_count
-from pilum.errors import DatasetNotFoundError, InvalidInputError
+from pilum.errors import DatasetNotFoundError, InvalidInputError, JobMismatchError
 from pilum.spark.merging import merge_into
 from pilum.spark.names import find_name, is_case_sensitive
 from pilum.spark.opening import branch_uri
@@ -118,6 +118,13 @@ class _Upsert:
         last = table.last_commit(app_id)
         if last is None or last.app_version < batch_id:
             self._merge(changes, (app_id, batch_id), table.schema.names)
+        elif last.app_version > batch_id:
+            raise JobMismatchError(
+                f"{self.uri}: micro-batch {batch_id} of {app_id!r} comes after {last.app_version}, "
+                f"which is in the table since version {last.version}: the checkpoint is older than "
+                "the table. Restore the table to a version that fits, or give the stream another "
+                "app_id: its batches are then merged again, which is right where newest_by decides"
+            )
 
     def _marked(self, frame: DataFrame) -> DataFrame:
         """What goes into the table, and a column that says which rows go."""

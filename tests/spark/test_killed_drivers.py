@@ -11,18 +11,19 @@ import pyarrow as pa
 import pytest
 from guard import GUARD_SECONDS
 from pyspark.sql import SparkSession
+from spark.beside import Writer
 from spark.helpers import arrive, drain, environment, files, version
 
 import pilum
 
-SCRIPT = Path(__file__).with_name("mortal.py")
+HERE = Path(__file__).parent
 
 
-def run_until_killed(moment: str, *arguments: object) -> None:
+def run_until_killed(script: str, folder: Path, *arguments: object) -> None:
     """A driver that goes on with a stream, and dies."""
     done = subprocess.run(
-        [sys.executable, SCRIPT, moment, *map(str, arguments)],
-        env=environment(Path(str(arguments[0])).parent),
+        [sys.executable, HERE / script, *map(str, arguments)],
+        env=environment(folder),
         capture_output=True,
         text=True,
         timeout=GUARD_SECONDS,
@@ -40,7 +41,7 @@ def test_a_driver_killed_before_within_and_behind_a_commit_takes_each_row_once(
     pilum.write_dataset(pa.table({"id": pa.array([], pa.int64())}), uri)
     arrive(incoming, {"id": 0}, {"id": 1})
     for moment, expected in (("before", 1), ("within", 1), ("behind", 2)):
-        run_until_killed(moment, uri, incoming, checkpoint)
+        run_until_killed("mortal.py", tmp_path, moment, uri, incoming, checkpoint)
         assert version(uri) == expected
     assert sorted(pilum.dataset(uri).to_table()["id"].to_pylist()) == [0, 1]
 
@@ -56,3 +57,22 @@ def test_a_driver_killed_before_within_and_behind_a_commit_takes_each_row_once(
     assert len(files(uri)) - len(table.get_fragments()) == 0
     assert table.verify(deep=True).is_valid
     assert sorted(pilum.dataset(uri).to_table()["id"].to_pylist()) == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_drivers_killed_in_the_first_batch_of_a_table_that_grows_lose_no_row(
+    spark: SparkSession, uri: str, tmp_path: Path
+) -> None:
+    """Before its end is logged, after that, in a task, and after the commit of the target."""
+    copy, checkpoint, beside = str(tmp_path / "copy"), tmp_path / "c", tmp_path / "beside"
+    with Writer(uri, beside) as writer:
+        writer.append("before the query")
+        for step in ("after latestOffset", "before partitions", "before read", "after commit"):
+            writer.stop_at(step)
+            run_until_killed("mortal_reader.py", tmp_path, uri, beside, copy, checkpoint)
+            assert (checkpoint / "offsets" / "0").exists() is (step != "after latestOffset")
+        assert not (checkpoint / "commits" / "0").exists()
+    drain(spark.readStream.format("pilum").load(uri), copy, checkpoint)
+    found = sorted(pilum.dataset(copy).to_table()["id"].to_pylist())
+    assert found == list(range(len(writer.steps)))
+    assert pilum.dataset(copy).verify(deep=True).is_valid

@@ -15,7 +15,7 @@ from spark.helpers import drain, forget, version
 
 import pilum
 import pilum.spark
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, JobMismatchError
 
 SCHEMA = "id bigint, n bigint, at bigint"
 
@@ -105,6 +105,8 @@ def test_outside_of_a_stream_it_must_be_named(spark: SparkSession, uri: str) -> 
     for number, n in ((0, 1), (1, 2), (1, 3)):
         named(spark.createDataFrame([(1, n)], "id bigint, n bigint"), number)
     assert rows(uri) == [(1, 2)]
+    with pytest.raises(JobMismatchError, match="micro-batch 0 of 'by hand' comes after 1"):
+        named(frame, 0)
 
 
 def test_there_must_be_a_key(uri: str) -> None:

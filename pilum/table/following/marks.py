@@ -22,7 +22,7 @@ __all__ = ["Mark"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What tells a version from one of the same number in another table.
+    """What distinguishes a version from one of the same number in another table.
 
     Attributes:
         version: Number of the version.
