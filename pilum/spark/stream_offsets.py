@@ -16,10 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 from typing import Any
-
-from pyspark.sql.types import StructType
 
 from pilum.errors import InvalidInputError, VersionNotFoundError
 from pilum.spark.options import LATEST, Options
@@ -110,22 +107,18 @@ class Follower:
 
     Attributes:
         store: Where the table is.
+        columns: What the query reads, which each version with rows must have.
     """
 
-    def __init__(self, options: Options, schema: StructType | None = None) -> None:
+    def __init__(self, options: Options, columns: QueryColumns | None = None) -> None:
         self._options = options
-        self._schema = schema or StructType()
+        self.columns = columns or QueryColumns({}, version=0)
         self.store = open_table(options.path, options.storage_options)
         self._steps: dict[Offset, Step] = {}
 
     def latest(self) -> Snapshot:
         """The newest version."""
         return Snapshot.latest(self.store)
-
-    @cached_property
-    def columns(self) -> QueryColumns:
-        """The columns that the query reads, as they were when it was first looked at."""
-        return QueryColumns.of(self.latest(), self._schema, self._options)
 
     def beginning(self, latest: int) -> Offset:
         """Where the options say that a new stream begins.

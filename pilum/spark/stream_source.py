@@ -34,6 +34,7 @@ from pilum.spark.stream_log import LoggedOffset
 from pilum.spark.stream_offsets import BEGINNING, Follower, Limit, Offset
 from pilum.spark.stream_rows import FEED_COLUMNS, read_splits, stream_splits
 from pilum.table.following.marks import Mark
+from pilum.table.open import open_table
 from pilum.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -137,16 +138,16 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """On the driver, once: whoever follows must be able to read."""
         from pilum.spark.source import check_schema
 
-        follower = Follower(self._options, self._schema)
-        latest = follower.latest()
+        options = self._options
+        latest = Snapshot.latest(open_table(options.path, options.storage_options))
         fields = [field for field in self._schema.fields if field.name not in FEED_COLUMNS]
-        check_schema(StructType(fields), latest, self._options)
-        if self._options.read_change_feed and not latest.has_stable_row_ids:
+        check_schema(StructType(fields), latest, options)
+        if options.read_change_feed and not latest.has_stable_row_ids:
             raise InvalidInputError(
                 f"{latest.store.uri} has no stable row ids, so nobody can tell which rows change; "
                 "tables have them if they are made with enable_stable_row_ids=True"
             )
-        return follower
+        return Follower(options, QueryColumns.of(latest, self._schema, options))
 
     def _begun(self, target: Snapshot) -> LoggedOffset:
         """Where a new query begins. It is decided once: the table may change between questions."""
