@@ -7,7 +7,7 @@ question only. Source: docs/format/container.md, "Reading".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -159,9 +159,9 @@ class FileReader:
         except UnsupportedFormatError as error:
             raise type(error)(f"{error}\n  {self.source.path}") from None
 
-    def field_columns(self) -> dict[FieldId, int]:
+    def field_columns(self) -> Mapping[FieldId, int]:
         """The number of the column of each leaf of the schema."""
-        return {leaf.id: index for index, leaf in enumerate(self.schema.leaves())}
+        return self.schema.leaf_columns
 
     @property
     def held_bytes(self) -> int:

@@ -13,6 +13,7 @@ Source: docs/format/container.md, "Schema".
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -43,6 +44,7 @@ FieldId = NewType("FieldId", int)
 
 _ROOT = -1
 _MAX_DEPTH = 100
+_NO_ID_LEFT = 2**31 - 1
 _LISTS = frozenset({"list", "large_list", "list.struct", "large_list.struct", "map"})
 _PACKED = "lance-encoding:packed"
 _BLOB = "lance-encoding:blob"
@@ -311,6 +313,14 @@ class Schema:
         return None
 
     @cached_property
+    def fault(self) -> str:
+        """What no schema of a table may say, empty if it is sound."""
+        found = (_fault_of(field) for field in self.walk())
+        numbers = Counter(field.id for field in self.walk() if field.id != DESCRIPTOR_ID)
+        twice = (f"two fields have the id {number}" for number, n in numbers.items() if n > 1)
+        return next(filter(None, (_fault_of_names(self.fields, ""), *found, *twice)), "")
+
+    @cached_property
     def _by_id(self) -> dict[FieldId, Field]:
         return {field.id: field for field in self.walk()}
 
@@ -333,6 +343,11 @@ class Schema:
         """All fields that own columns, in column order."""
         for field in self.fields:
             yield from field.leaves()
+
+    @cached_property
+    def leaf_columns(self) -> Mapping[FieldId, int]:
+        """The place of each leaf among them, which is its column in files since 2.1."""
+        return {leaf.id: place for place, leaf in enumerate(self.leaves())}
 
     @cached_property
     def primary_key(self) -> tuple[str, ...]:
@@ -390,7 +405,7 @@ class Schema:
             if "." in field.name:
                 raise InvalidInputError(f"column {field.name!r}: names must not contain a dot")
             fields.append(Field.from_arrow(field, ids))
-        _check_unique(tuple(fields), "the schema")
+        _check_unique(tuple(fields))
         metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
         return cls(tuple(fields), metadata)
 
@@ -454,13 +469,34 @@ def _text(metadata: Mapping[str, bytes], where: str) -> dict[str, str]:
         raise CorruptFileError(f"metadata of {where}: {error}") from None
 
 
-def _check_unique(fields: tuple[Field, ...], where: str) -> None:
+def _check_unique(fields: tuple[Field, ...]) -> None:
+    if fault := _fault_of_names(fields, ""):
+        raise InvalidInputError(fault)
+
+
+def _fault_of_names(fields: tuple[Field, ...], above: str) -> str:
+    """Which name is missing, or is there twice."""
+    where = f"field {above!r}" if above else "the schema"
     seen: set[str] = set()
     for field in fields:
+        if not (field.name or above):
+            return f"{where} has a field without a name"
         if field.name in seen:
-            raise InvalidInputError(f"{where} has two fields named {field.name!r}")
+            return f"{where} has two fields named {field.name!r}"
         seen.add(field.name)
-        _check_unique(field.children, f"field {field.name!r}")
+        if field.children and (fault := _fault_of_names(field.children, field.name or above)):
+            return fault
+    return ""
+
+
+def _fault_of(field: Field) -> str:
+    """What is wrong with the ids of a field and its members."""
+    if field.id >= _NO_ID_LEFT or (field.id < 0 and field.id != DESCRIPTOR_ID):
+        return f"field {field.name!r} has the id {field.id}"
+    if not field.children or field.blob_version or _BLOB in field.metadata:
+        return ""  # members of blob descriptors have no ids
+    lacking = (child.name for child in field.children if child.id == DESCRIPTOR_ID)
+    return next((f"field {field.name!r}: its member {name!r} has no id" for name in lacking), "")
 
 
 def _from_proto(

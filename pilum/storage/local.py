@@ -20,8 +20,10 @@ can be made again. A crash of the process alone loses nothing either way.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -129,8 +131,8 @@ class LocalStore:
         try:
             with open(absolute, "rb", buffering=0) as file:
                 data = file.readall()
-        except (FileNotFoundError, NotADirectoryError):
-            raise _not_found(absolute) from None
+        except OSError as error:
+            raise _unopened(absolute, error) from None
         self.io.count_read(len(data))
         return data
 
@@ -303,9 +305,11 @@ class LocalSource:
             raise InvalidInputError(f"{self.path} is closed")
         try:
             file = Descriptor(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
-        except (FileNotFoundError, NotADirectoryError):
-            raise _not_found(self.path) from None
+        except OSError as error:
+            raise _unopened(self.path, error) from None
         status = os.fstat(file.number)
+        if stat.S_ISDIR(status.st_mode):
+            raise _is_folder(self.path)
         version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         if self._version is None:
             self._version, self.size = version, status.st_size
@@ -501,14 +505,29 @@ class LocalSink:
                 os.unlink(temporary)
 
 
+def _unopened(path: str, error: OSError) -> OSError:
+    """What a user sees of a file that cannot be opened."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return _not_found(path)
+    if error.errno == errno.ENAMETOOLONG:
+        return _not_found(f"{path[:80]}…")
+    return _is_folder(path) if isinstance(error, IsADirectoryError) else error
+
+
+def _is_folder(path: str) -> CorruptFileError:
+    return CorruptFileError("a folder, where a file is expected", path)
+
+
 def _read_whole(path: str, size: int) -> bytes:
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        raise _not_found(path) from None
+    except OSError as error:
+        raise _unopened(path, error) from None
     try:
         data = os.pread(file, size + 1, 0)  # one more tells that it is longer
         found = size if len(data) == size else os.fstat(file).st_size
+    except IsADirectoryError:
+        raise _is_folder(path) from None
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error
     finally:

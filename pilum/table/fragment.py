@@ -30,12 +30,15 @@ from pilum.table.row_ids.stored_sequence import (
     StoredSequence,
 )
 
-__all__ = ["DataFile", "Fragment", "FragmentId"]
+__all__ = ["GIVEN_UP", "MAX_FRAGMENT_ID", "MAX_ROWS", "DataFile", "Fragment", "FragmentId"]
 
 FragmentId = NewType("FragmentId", int)
 
-_MAX_FRAGMENT_ID = 2**32 - 1
-_GIVEN_UP = FieldId(-2)
+MAX_FRAGMENT_ID = 2**32 - 1
+MAX_ROWS = 2**32 - 1
+"""The highest id, and the most physical rows: together they are addresses of 64 bits."""
+GIVEN_UP = FieldId(-2)
+"""What a file lists for a column that does not count any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class DataFile:
     def without(self, fields: Collection[FieldId]) -> DataFile:
         """The same file, in which the columns of some fields do not count any more."""
         return replace(
-            self, fields=tuple(_GIVEN_UP if one in fields else one for one in self.fields)
+            self, fields=tuple(GIVEN_UP if one in fields else one for one in self.fields)
         )
 
     def to_proto(self) -> table_pb2.DataFile:
@@ -197,7 +200,7 @@ class Fragment:
         Raises:
             CorruptFileError: If it contradicts the format.
         """
-        if message.id > _MAX_FRAGMENT_ID:
+        if message.id > MAX_FRAGMENT_ID:
             raise CorruptFileError(f"fragment id {message.id} needs more than 32 bits")
         try:
             files = tuple(map(DataFile.from_proto, message.files))
@@ -267,6 +270,6 @@ class Fragment:
             deletions = DeletionFile.from_json(deleted) if deleted else None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInputError(f"not a fragment: {data!r} ({error!r})") from error
-        if not 0 <= number <= _MAX_FRAGMENT_ID or rows < 0:
+        if not 0 <= number <= MAX_FRAGMENT_ID or rows < 0:
             raise InvalidInputError(f"not a fragment: {data!r}")
         return cls(FragmentId(number), files, rows, deletions, *sequences)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,11 +21,11 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.base_paths import BasePath, require_distinct
 from pilum.table.features import Feature, require_writable
 from pilum.table.fragment import Fragment
+from pilum.table.timestamps import moment_of, nanoseconds_of
 from pilum.table.upkeep.stored_fragments import FragmentPlaces, build_fragments, survey
 
 __all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
 
-_EPOCH = datetime.fromtimestamp(0, UTC)
 _NANOSECONDS = 10**9
 _KEPT = Feature.MIXED_DATA_FILE_VERSIONS | Feature.STABLE_ROW_IDS
 _STORAGE_CLASS = 11  # of a field, in manifests of 0.20 to 0.36; it means nothing any more
@@ -105,7 +105,7 @@ class Manifest:
     @property
     def timestamp(self) -> datetime:
         """When the version was committed: UTC, cut to microseconds."""
-        return _EPOCH + timedelta(microseconds=self.timestamp_ns // 1000)
+        return moment_of(self.timestamp_ns)
 
     if not TYPE_CHECKING:  # where every attribute would else be one that exists
 
@@ -206,11 +206,16 @@ class Manifest:
         bases = tuple(map(BasePath.from_proto, message.base_paths))
         require_distinct(bases)
         found = survey(message)
+        schema = Schema.from_proto(message.fields, message.schema_metadata)
+        if found.num_rows and not schema.fields:
+            raise CorruptFileError(f"the schema has no fields, but there are {found.num_rows} rows")
+        if schema.fault:
+            raise CorruptFileError(schema.fault)
         manifest = cls(
-            schema=Schema.from_proto(message.fields, message.schema_metadata),
+            schema=schema,
             fragments=(),
             version=message.version,
-            timestamp_ns=message.timestamp.seconds * _NANOSECONDS + message.timestamp.nanos,
+            timestamp_ns=nanoseconds_of(message.timestamp),
             data_format=_format_of(message),
             max_fragment_id=(
                 message.max_fragment_id if message.HasField("max_fragment_id") else None

@@ -170,12 +170,17 @@ class _ManifestFile:
         indices = self.index_section(self.message)
         decode_message(table_pb2.IndexSection, indices, self._path)
         try:
-            manifest = Manifest.from_proto(self.message, indices, self._path)
+            manifest = Manifest.from_proto(self.message, indices, self._place)
             return load_dictionaries(manifest, self.message, self._source)
         except CorruptFileError as error:
-            raise error.at(self._path) from None
+            raise error.at(self._place) from None
         except UnicodeDecodeError as error:
             raise CorruptFileError(f"metadata is not UTF-8: {error}", self._path) from error
+
+    @property
+    def _place(self) -> str:
+        """The path and the version, which the path of a manifest does not show plainly."""
+        return f"{self._path}, version {self.message.version}"
 
     def index_section(
         self, message: table_pb2.Manifest | manifest_files_pb2.ManifestFiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from pilum.table.names import (
     detached_manifest_path,
     is_detached,
 )
+from pilum.table.timestamps import moment_of, nanoseconds_of
 
 __all__ = [
     "VersionInfo",
@@ -38,7 +39,6 @@ __all__ = [
 _T = TypeVar("_T")
 
 _MAX_VERSION = 2**64 - 1
-_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +217,8 @@ def _describe(message: table_pb2.Manifest) -> VersionInfo:
             "total_deletion_file_rows": deleted,
             "total_rows": physical - deleted,
         }
-    when = timedelta(
-        seconds=message.timestamp.seconds, microseconds=message.timestamp.nanos // 1000
-    )
     metadata = {name: str(count) for name, count in sorted(counts.items())}
-    return VersionInfo(message.version, _EPOCH + when, metadata)
+    return VersionInfo(message.version, moment_of(nanoseconds_of(message.timestamp)), metadata)
 
 
 def _has_row_counts(message: table_pb2.Manifest) -> bool:

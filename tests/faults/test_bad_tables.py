@@ -198,6 +198,7 @@ def test_an_unknown_feature_of_writers(path: Path, bit: int, mode: str) -> None:
 def test_a_table_that_cannot_go_on_is_refused_before_data_is_read(path: Path, mode: Mode) -> None:
     def change(message: table_pb2.Manifest) -> None:
         message.fragments.append(message.fragments[0])
+        message.fragments[1].files[0].path = "another.lance"
 
     seen: list[bool] = []
 

@@ -11,12 +11,12 @@ import pytest
 
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
 from pilum.format.pb import file_pb2, table_pb2
-from pilum.format.schema import Schema
+from pilum.format.schema import Field, FieldId, Schema
 from pilum.table.manifest import THIS_WRITER, Manifest
 
 
 def message(**members: Any) -> table_pb2.Manifest:
-    whole = Manifest(Schema(()), (), version=1).to_proto()
+    whole = Manifest(Schema((Field("a", FieldId(0), "int64"),)), (), version=1).to_proto()
     whole.MergeFrom(table_pb2.Manifest(**members))
     return whole
 
@@ -106,13 +106,13 @@ def test_the_writer_is_named_with_the_version_of_the_package() -> None:
 
 
 def test_fragments_are_counted_without_building_them_and_damage_shows_when_they_are() -> None:
-    whole = message(fragments=[table_pb2.DataFragment(id=1 << 40, physical_rows=5)])
+    whole = message(fragments=[table_pb2.DataFragment(id=1, physical_rows=5)])
     manifest = Manifest.from_proto(whole, where="here")
     assert (manifest.num_rows, manifest.is_counted) == (5, True)
-    with pytest.raises(CorruptFileError, match="more than 32 bits") as caught:
+    with pytest.raises(CorruptFileError, match="5 rows, but no data files") as caught:
         _ = manifest.fragments
     assert "here" in str(caught.value)
-    whole.fragments[0].id = 0
+    whole.fragments[0].files.add(path="a.lance")
     assert Manifest.from_proto(whole) == Manifest.from_proto(whole)
     other = replace(Manifest.from_proto(whole), fragments=())
     assert (other.fragments, other.num_rows) == ((), 0)
@@ -126,23 +126,26 @@ def test_fragments_are_found_without_building_the_others() -> None:
     fragments = [
         table_pb2.DataFragment(id=4, files=files, physical_rows=10),
         table_pb2.DataFragment(id=2, files=files, physical_rows=7, deletion_file=deleted),
-        table_pb2.DataFragment(id=2**32, files=files, physical_rows=1),
+        table_pb2.DataFragment(id=2**32 - 1, physical_rows=1),
     ]
     manifest = Manifest.from_proto(message(fragments=fragments), where="somewhere")
     places = manifest.places
-    assert (places.ids.tolist(), places.bounds.tolist()) == ([4, 2, 2**32], [0, 10, 14, 15])
+    assert (places.ids.tolist(), places.bounds.tolist()) == ([4, 2, 2**32 - 1], [0, 10, 14, 15])
     found = places.find(2)
     assert found is not None
     assert (found.id, found.num_rows) == (2, 4)
     assert places[1] is found
     assert places.find(3) is None
     assert places.are_distinct
-    with pytest.raises(CorruptFileError, match=r"32 bits(.|\n)*somewhere"):
-        places.find(2**32)
+    with pytest.raises(CorruptFileError, match=r"no data files\n  somewhere"):
+        places.find(2**32 - 1)
 
 
 def test_fragments_are_found_among_those_that_are_built() -> None:
-    fragments = [table_pb2.DataFragment(id=number, physical_rows=2) for number in (3, 1, 3)]
+    fragments = [
+        table_pb2.DataFragment(id=number, physical_rows=2, files=[{"path": path}])
+        for number, path in ((3, "a.lance"), (1, "b.lance"), (3, "c.lance"))
+    ]
     manifest = Manifest.from_proto(message(fragments=fragments))
     places = replace(manifest, version=2).places
     assert (places.ids.tolist(), places.bounds.tolist()) == ([3, 1, 3], [0, 2, 4, 6])

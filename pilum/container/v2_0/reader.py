@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from pilum.cache import CachePart
 from pilum.container.reader import FileReader
@@ -74,8 +75,12 @@ class PagedFileReader:
         """About the memory that the open file takes."""
         return self.container.held_bytes + _PARSED_FACTOR * self._parsed_bytes
 
-    def field_columns(self) -> dict[FieldId, int]:
+    def field_columns(self) -> Mapping[FieldId, int]:
         """The number of the column of each field of the schema that has one."""
+        return self._field_columns
+
+    @cached_property
+    def _field_columns(self) -> Mapping[FieldId, int]:
         owners = (owner for field in self.schema.fields for owner in column_owners(field))
         return {owner.id: number for number, owner in enumerate(owners)}
 

@@ -18,7 +18,7 @@ from pilum.container.open import field_reader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart, read_segments
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
-from pilum.format.schema import Field, FieldId
+from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.deletions.deletion_bytes import load_deletions
@@ -29,6 +29,7 @@ from pilum.table.row_ids.row_id_sequence import RowIdSequence
 from pilum.table.row_ids.row_sequences import load_row_ids, load_versions
 from pilum.table.row_ids.stored_sequence import CREATED_AT, UPDATED_AT, SequenceKind
 from pilum.table.row_ids.version_sequence import VersionSequence
+from pilum.table.scanning.agreement import require_absence, require_agreement
 from pilum.table.session import Session
 
 __all__ = ["FragmentReader", "open_data_file"]
@@ -222,15 +223,37 @@ class FragmentReader:
         if len(self.fragment.files) == 1:
             [file], [column_of] = self.fragment.files, self._columns
             columns = {number: column_of[number] for number in field.ids if number in column_of}
-            return [FilePart(self._open(file), columns, file.fields)] if columns else []
-        missing = set(field.ids)
-        parts = []
-        for file, column_of in zip(self.fragment.files, self._columns, strict=True):
-            columns = {number: column_of[number] for number in missing if number in column_of}
-            if columns:
-                parts.append(FilePart(self._open(file), columns, file.fields))
-                missing.difference_update(columns)
+            parts = [self._part(field, file, columns)] if columns else []
+            missing = set(field.ids).difference(columns)
+        else:
+            parts, missing = [], set(field.ids)
+            for file, column_of in zip(self.fragment.files, self._columns, strict=True):
+                columns = {number: column_of[number] for number in missing if number in column_of}
+                if columns:
+                    parts.append(self._part(field, file, columns))
+                    missing.difference_update(columns)
+        self._require_absence([leaf for leaf in field.leaves() if leaf.id in missing])
         return parts
+
+    def _require_absence(self, leaves: list[Field]) -> None:
+        """Check what is null in every row, as no file is said to hold it.
+
+        Raises:
+            CorruptFileError: If a file has it all the same, or there must not be nulls.
+        """
+        for leaf in leaves:
+            if not (leaf.nullable or leaf.id == DESCRIPTOR_ID):
+                raise CorruptFileError(
+                    f"no data file has field {leaf.name!r} (id {leaf.id}), which is never null",
+                    f"fragment {self.fragment.id}",
+                )
+        for file in self.fragment.files if leaves else ():
+            require_absence(leaves, self._open(file))
+
+    def _part(self, field: Field, file: DataFile, columns: Mapping[FieldId, int]) -> FilePart:
+        reader = self._open(file)
+        require_agreement(field, columns, reader)
+        return FilePart(reader, columns, file.fields)
 
     def _open(self, file: DataFile) -> DataFileReader:
         key = file.base_id, file.path

@@ -288,7 +288,7 @@ def _row_ranges(
                 f"rows {start} to {stop} of fragment {fragment.fragment.id}, "
                 f"which has {fragment.num_rows}"
             )
-        if options.row_range is None and skip >= fragment.fragment.num_rows:
+        if options.row_range is None and skip and skip >= fragment.fragment.num_rows:
             skip -= fragment.fragment.num_rows  # without looking for the deleted ones
             continue
         deleted = fragment.deletions

@@ -39,6 +39,7 @@ from pilum.table.names import (
     index_folder,
     transaction_path,
 )
+from pilum.table.timestamps import nanoseconds_of
 
 __all__ = [
     "FileKind",
@@ -132,10 +133,11 @@ def references(store: Store, path: str) -> References:
     others = list(map(index_folder_of, section.indices))
     if files.transaction_file:
         others.append(transaction_path(files.transaction_file))
-    stamp = files.timestamp
-    return References(
-        files.version, stamp.seconds + stamp.nanos / 1e9, list(files.fragments), others
-    )
+    try:
+        committed = nanoseconds_of(files.timestamp) / 1e9
+    except CorruptFileError as error:
+        raise error.at(path) from None
+    return References(files.version, committed, list(files.fragments), others)
 
 
 def all_references(store: Store, names: list[ManifestName]) -> Iterator[References]:
@@ -145,15 +147,18 @@ def all_references(store: Store, names: list[ManifestName]) -> Iterator[Referenc
         As `references`.
     """
     for start in range(0, len(names), _READ_AT_ONCE):
-        tasks = [partial(_read, store, name.path) for name in names[start : start + _READ_AT_ONCE]]
+        tasks = [partial(_read, store, name) for name in names[start : start + _READ_AT_ONCE]]
         yield from filter(None, at_once(store, tasks))
 
 
-def _read(store: Store, path: str) -> References | None:
+def _read(store: Store, name: ManifestName) -> References | None:
     try:
-        return references(store, path)
+        found = references(store, name.path)
     except NotFoundError:
         return None
+    if found.version != name.version:
+        raise CorruptFileError(f"expected version {name.version}, found {found.version}", name.path)
+    return found
 
 
 def fragment_keys(fragments: Iterable[bytes]) -> Iterator[str]:

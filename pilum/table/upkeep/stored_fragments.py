@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
+from pilum.format.schema import DESCRIPTOR_ID, FieldId
 from pilum.table.features import Feature
-from pilum.table.fragment import Fragment
+from pilum.table.fragment import GIVEN_UP, MAX_FRAGMENT_ID, MAX_ROWS, Fragment
+from pilum.table.row_ids.stored_sequence import HIDDEN_IDS
 
 __all__ = ["FragmentPlaces", "Survey", "build_fragments", "survey"]
 
@@ -34,12 +37,21 @@ class Survey:
 
 
 def survey(message: table_pb2.Manifest) -> Survey:
-    """Looks at every fragment, which takes an eighth of the time of building it."""
+    """Looks at every fragment, which takes an eighth of the time of building it.
+
+    Raises:
+        CorruptFileError: If the ids or the numbers of rows cannot be those of fragments.
+    """
     found = int(Feature.BASE_PATHS) if message.base_paths else 0  # a plain int is much faster
     num_rows, is_counted = 0, True
+    last, are_ascending = -1, True
     for fragment in message.fragments:
-        rows = fragment.physical_rows
-        if not rows:
+        number, rows = fragment.id, fragment.physical_rows
+        if number <= last:
+            are_ascending = False
+        last = number
+        if not 0 < rows <= MAX_ROWS:
+            _require_plausible(fragment)
             is_counted = False
         if fragment.HasField("deletion_file"):
             deletion_file = fragment.deletion_file
@@ -48,11 +60,42 @@ def survey(message: table_pb2.Manifest) -> Survey:
                 found |= Feature.BASE_PATHS.value
             if not deletion_file.num_deleted_rows:
                 is_counted = False
+            elif deletion_file.num_deleted_rows > rows:
+                _require_plausible(fragment)
             rows -= deletion_file.num_deleted_rows
         if fragment.overlays:
             found |= Feature.DATA_OVERLAY_FILES.value
         num_rows += rows
+    if not are_ascending:
+        _require_distinct(message)
+    elif last > MAX_FRAGMENT_ID:
+        _require_plausible(message.fragments[-1])
     return Survey(Feature(found), num_rows, is_counted)
+
+
+def _require_plausible(message: table_pb2.DataFragment) -> None:
+    """Raise CorruptFileError if the numbers of a fragment are none that it can have."""
+    if message.id > MAX_FRAGMENT_ID:
+        raise CorruptFileError(f"fragment id {message.id} needs more than 32 bits")
+    where, rows = f"fragment {message.id}", message.physical_rows
+    if rows > MAX_ROWS:
+        raise CorruptFileError(f"{rows} rows; rows have addresses of 32 bits", where)
+    if (deleted := _deleted_rows(message)) > (rows or MAX_ROWS):
+        raise CorruptFileError(f"{deleted} of {rows} rows are deleted", where)
+
+
+def _require_distinct(message: table_pb2.Manifest) -> None:
+    """Raise CorruptFileError if a fragment is listed twice.
+
+    Tables of release 0.16 may have two fragments with one id, but each with files of its own.
+    """
+    seen = set()
+    for fragment in message.fragments:
+        _require_plausible(fragment)
+        key = fragment.id, *(file.path for file in fragment.files)
+        if key in seen:
+            raise CorruptFileError(f"fragment {fragment.id} is listed twice")
+        seen.add(key)
 
 
 def build_fragments(message: table_pb2.Manifest, where: str) -> tuple[Fragment, ...]:
@@ -62,7 +105,7 @@ def build_fragments(message: table_pb2.Manifest, where: str) -> tuple[Fragment, 
         CorruptFileError: If they contradict the format.
     """
     with _told(where):
-        return tuple(map(Fragment.from_proto, message.fragments))
+        return tuple(map(_sound, message.fragments))
 
 
 class FragmentPlaces:
@@ -137,7 +180,36 @@ def _deleted_rows(message: table_pb2.DataFragment) -> int:
 
 def _built(message: table_pb2.DataFragment, where: str) -> Fragment:
     with _told(where):
-        return Fragment.from_proto(message)
+        return _sound(message)
+
+
+def _sound(message: table_pb2.DataFragment) -> Fragment:
+    """Build a fragment of a manifest, which has files, whatever a transaction may leave open."""
+    fragment = Fragment.from_proto(message)
+    where = f"fragment {fragment.id}"
+    if fragment.physical_rows and not fragment.files:
+        raise CorruptFileError(f"{fragment.physical_rows} rows, but no data files", where)
+    for file in fragment.files:
+        if fault := _fault_of_path(file.path) or _fault_of_fields(file.fields, file.column_indices):
+            raise CorruptFileError(fault, f"data file {file.path!r}", where)
+    return fragment
+
+
+def _fault_of_path(path: str) -> str:
+    return "" if path and "\0" not in path else "no file has this name"
+
+
+@lru_cache(maxsize=64)
+def _fault_of_fields(fields: tuple[FieldId, ...], columns: tuple[int, ...]) -> str:
+    """What is wrong with the fields of a file, empty if nothing is; most files have the same."""
+    unknown = {number for number in fields if number < 0} - {GIVEN_UP, DESCRIPTOR_ID} - HIDDEN_IDS
+    if unknown:
+        return f"no field has the id {min(unknown)}"
+    for what, numbers in (("field", fields), ("column", columns)):
+        counts = Counter(number for number in numbers if number >= 0)
+        if twice := [number for number, count in counts.items() if count > 1]:
+            return f"{what} {twice[0]} is listed twice"
+    return ""
 
 
 @contextmanager
