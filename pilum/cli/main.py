@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, _MutuallyExclusiveGroup
 from collections.abc import Sequence
 from types import FrameType
 
@@ -63,6 +63,7 @@ def _parser() -> ArgumentParser:
         ("info", "rows, fragments, bytes and columns"),
         ("versions", "all versions with their times"),
         ("verify", "look for missing and damaged files"),
+        ("repair", "say how to go back where the newest version is damaged, and do it"),
         ("compact", "write small fragments together"),
         ("cleanup", "remove old versions"),
     ):
@@ -75,8 +76,23 @@ def _parser() -> ArgumentParser:
         if name == "cleanup":
             command.add_argument("--older-than-days", type=float, default=14)
             command.add_argument("--dry-run", action="store_true", help="only say what would go")
+            command.add_argument(
+                "--delete-unverified",
+                action="store_true",
+                help="remove files that no version refers to at any age; only if nobody writes",
+            )
+        if name == "repair":
+            _add_repairs(command.add_mutually_exclusive_group())
     _add_job(commands.add_parser("job", help="run a job of Spark that a file describes"))
     return parser
+
+
+def _add_repairs(way: _MutuallyExclusiveGroup) -> None:
+    way.add_argument("--dry-run", action="store_true", help="only explain, as without any option")
+    way.add_argument("--restore", action="store_true", help="commit the newest whole version again")
+    way.add_argument(
+        "--set-aside", action="store_true", help="rename the manifests of damaged versions"
+    )
 
 
 def _add_job(command: ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pilum.dataset.base import DatasetBase
@@ -111,7 +111,7 @@ class CleanupExplanation:
         candidate_files_truncated: Whether there are more files than were asked for.
         candidate_file_limit: How many were asked for.
         referenced_branches: Branches that keep versions which were chosen.
-        warnings: What else keeps some.
+        warnings: What else keeps some, and files that no version refers to which are too young.
     """
 
     read_version: int
@@ -308,6 +308,7 @@ def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
     needed = sorted(((pin.name, pin.version) for pin in plan.pins if not pin.is_tag), reverse=True)
     branches = [CleanupReferencedBranch(*item) for item in sorted(dict(needed).items())]
     warnings = [f"version {pin.version} stays: tag {pin.name!r}" for pin in plan.pins if pin.is_tag]
+    warnings += _waiting(plan)
     return CleanupExplanation(
         plan.read_version,
         CleanupStats.of(CleanupResult.of(files)),
@@ -317,6 +318,27 @@ def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
         branches,
         warnings,
     )
+
+
+def _waiting(plan: CleanupPlan) -> list[str]:
+    """What is said of files that failed writers may have left, but too young to go."""
+    from pilum.table.upkeep.cleanup_plan import IN_FLIGHT_SECONDS
+
+    if not plan.waiting:
+        return []
+    size = _size(sum(file.size for file in plan.waiting))
+    times = [file.modified for file in plan.waiting if file.modified is not None]
+    when = f" on {_day(max(times) + IN_FLIGHT_SECONDS)}" if times else ""
+    warning = (
+        f"{len(plan.waiting)} files ({size}) that no version refers to stay, as a commit may be "
+        f"under way: they go when they are 7 days old, the last{when}; delete_unverified "
+        "(--delete-unverified) removes them now, which is only safe if no one writes"
+    )
+    return [warning]
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
 
 
 def _size(num_bytes: int) -> str:

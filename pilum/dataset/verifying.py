@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING
 
 from pilum.dataset.base import DatasetBase
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, PilumError
 
 # What does the work is imported with the first check: most processes never need it.
 if TYPE_CHECKING:
@@ -99,8 +100,11 @@ class Verifying(DatasetBase):
         from pilum.table.upkeep.verify import verify
 
         snapshot = self._snapshot
-        num_rows = sum(fragment.physical_rows for fragment in snapshot.manifest.fragments)
-        with progress("Verifying", num_rows if deep else 0) as on_rows:
+        num_rows = 0
+        if deep:
+            with suppress(PilumError, OSError):  # which the check reports
+                num_rows = sum(one.physical_rows for one in snapshot.manifest.fragments)
+        with progress("Verifying", num_rows) as on_rows:
             return report_of(verify(snapshot, deep=deep, all_versions=True, on_rows=on_rows), deep)
 
     def validate(self) -> None:

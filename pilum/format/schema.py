@@ -347,7 +347,12 @@ class Schema:
     @cached_property
     def leaf_columns(self) -> Mapping[FieldId, int]:
         """The place of each leaf among them, which is its column in files since 2.1."""
-        return {leaf.id: place for place, leaf in enumerate(self.leaves())}
+        return {number: place for place, number in enumerate(self.leaf_ids)}
+
+    @cached_property
+    def leaf_ids(self) -> tuple[FieldId, ...]:
+        """The id of each leaf."""
+        return tuple(leaf.id for leaf in self.leaves())
 
     @cached_property
     def primary_key(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ docs/format/table.md, "Deleted rows".
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from pilum.errors import UnsupportedVersionError
 from pilum.storage.base import Store
@@ -23,20 +24,29 @@ __all__ = ["with_counted_rows"]
 def with_counted_rows(store: Store, manifest: Manifest, session: Session) -> Manifest:
     """The manifest with the rows of each fragment, also deleted ones; the same if it has them.
 
+    They are counted when the fragments are asked for, which may then raise what `_counted` does:
+    the history and the indices of a table can be listed although its data files are gone.
+    """
+    if manifest.writer_version is not None and manifest.is_counted:
+        return manifest
+    return manifest.with_later_fragments(partial(_all_counted, store, manifest, session))
+
+
+def _all_counted(store: Store, manifest: Manifest, session: Session) -> tuple[Fragment, ...]:
+    """Counts the rows of every fragment.
+
     Raises:
-        UnsupportedVersionError: If they are not, and a file has a version that is not supported.
-        NotFoundError: If they are not, and a file is missing.
-        CorruptFileError: If they are not, and a file is damaged.
+        UnsupportedVersionError: If a file has a version that is not supported.
+        NotFoundError: If a file is missing.
+        CorruptFileError: If a file is damaged.
     """
     recorded = manifest.writer_version is not None
-    if recorded and manifest.is_counted:
-        return manifest
     fragments = manifest.fragments if recorded else map(_uncounted, manifest.fragments)
     counted = (
         fragment if fragment.is_counted else _counted(store, fragment, session)
         for fragment in fragments
     )
-    return replace(manifest, fragments=tuple(counted))
+    return tuple(counted)
 
 
 def _uncounted(fragment: Fragment) -> Fragment:

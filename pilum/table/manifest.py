@@ -146,6 +146,14 @@ class Manifest:
         """The first id of the columns of an overwrite: 0, unless ids are never given again."""
         return 0 if self.max_allocated_field_id is None else self.max_allocated_field_id + 1
 
+    def with_later_fragments(self, build: Callable[[], tuple[Fragment, ...]]) -> Manifest:
+        """The same manifest with other fragments, which are built when they are asked for."""
+        later = replace(self)
+        own = vars(later)
+        del own["fragments"]
+        own["_later"] = {"fragments": build}
+        return later
+
     @property
     def contradiction(self) -> str:
         """What the fragments contradict the table or each other in, as in some of release 0.16."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 
-from pilum.errors import DatasetNotFoundError, VersionNotFoundError
+from pilum.errors import CorruptFileError, DatasetNotFoundError, VersionNotFoundError
 from pilum.format.blobs import described
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
@@ -17,11 +17,18 @@ from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.features import Feature, require_readable
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
+from pilum.table.names import ManifestName
 from pilum.table.places import with_bases
 from pilum.table.refs.lines import Line
 from pilum.table.scanning.files import FragmentReader
 from pilum.table.session import Session, default_session
-from pilum.table.versions import latest_manifest, list_manifests, load_named, load_version
+from pilum.table.versions import (
+    latest_manifest,
+    list_manifests,
+    load_named,
+    load_version,
+    newest_sound,
+)
 
 __all__ = ["Snapshot"]
 
@@ -55,7 +62,13 @@ class Snapshot:
         name = latest_manifest(store)
         if name is None:
             raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
-        return cls._checked(store, load_named(store, name), session)
+        try:
+            manifest = load_named(store, name)
+        except CorruptFileError as error:
+            raise CorruptFileError(
+                f"{error.what}\n{_way_back(store, name.version)}", *error.where
+            ) from error
+        return cls._checked(store, manifest, session)
 
     @classmethod
     def at(cls, store: Store, version: int, session: Session | None = None) -> Snapshot:
@@ -88,10 +101,17 @@ class Snapshot:
         if not names:
             raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
         moment = when.astimezone()
-        tasks = (partial(load_named, store, name) for name in reversed(names))
+        tasks = (partial(_loaded_or_damage, store, name) for name in reversed(names))
+        damage: CorruptFileError | None = None
         for manifest in in_turn(store, tasks):
-            if manifest.timestamp <= moment:
+            if isinstance(manifest, CorruptFileError):
+                damage = damage or manifest
+            elif manifest.timestamp <= moment:
+                if damage:  # it may be the version of that moment
+                    raise damage
                 return cls._checked(store, manifest, session)
+            else:
+                damage = None  # it is younger still
         raise VersionNotFoundError(f"{store.uri} has no version as old as {when.isoformat()}")
 
     @cached_property
@@ -143,3 +163,22 @@ class Snapshot:
         session = session or default_session()
         store = with_bases(store, manifest.base_paths)
         return cls(store, with_counted_rows(store, manifest, session), session)
+
+
+def _loaded_or_damage(store: Store, name: ManifestName) -> Manifest | CorruptFileError:
+    try:
+        return load_named(store, name)
+    except CorruptFileError as error:
+        return error
+
+
+def _way_back(store: Store, damaged: int) -> str:
+    """What to do about a table whose newest version cannot be opened."""
+    whole = newest_sound(store, damaged)
+    if whole is None:
+        return f"version {damaged} is the newest of {store.uri}, and no other can be read"
+    return (
+        f"version {damaged} is the newest of {store.uri}; version {whole.version} is whole: open "
+        f"it with version={whole.version}, and make it the newest by its restore() or by "
+        f"`pilum repair --restore {store.uri}`"
+    )

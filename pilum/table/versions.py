@@ -9,7 +9,13 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from pilum.errors import CorruptFileError, DatasetNotFoundError, NotFoundError, VersionNotFoundError
+from pilum.errors import (
+    CorruptFileError,
+    DatasetNotFoundError,
+    NotFoundError,
+    UnsupportedFormatError,
+    VersionNotFoundError,
+)
 from pilum.format.pb import table_pb2
 from pilum.storage.ahead import at_once
 from pilum.storage.base import Store
@@ -34,6 +40,8 @@ __all__ = [
     "load_version",
     "manifest_place",
     "manifest_size",
+    "newest_sound",
+    "sound",
 ]
 
 _T = TypeVar("_T")
@@ -51,7 +59,9 @@ class VersionInfo:
         metadata: Counts as decimal strings: `total_fragments`, `total_data_files`,
             `total_files_size` (bytes of data files), `total_deletion_files`; and, where the
             writer was recent enough to record rows, `total_data_file_rows`,
-            `total_deletion_file_rows` and `total_rows` (those that are not deleted).
+            `total_deletion_file_rows` and `total_rows` (those that are not deleted). Of a version
+            whose manifest is damaged only `damaged`: what is wrong; its timestamp is when the
+            manifest was written, 1970 if the store does not know.
     """
 
     version: int
@@ -140,16 +150,42 @@ def load_named(store: Store, name: ManifestName) -> Manifest:
 
 
 def list_versions(store: Store) -> list[VersionInfo]:
-    """Describes all versions in history, oldest first.
+    """Describes all versions in history, oldest first; damaged ones say so.
 
     Raises:
         DatasetNotFoundError: If there is no table.
-        CorruptFileError: If a manifest contradicts the format.
     """
     names = list_manifests(store)
     if not names:
         raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
-    return at_once(store, [partial(_described, store, name.path) for name in names])
+    return at_once(store, [partial(_described, store, name) for name in names])
+
+
+def newest_sound(store: Store, before: int = _MAX_VERSION + 1) -> Manifest | None:
+    """The newest version before another one whose manifest is whole, with its fragments.
+
+    Returns:
+        None if there is none.
+
+    Raises:
+        OSError: If the store failed.
+    """
+    for name in reversed(list_manifests(store)):
+        if name.version < before:
+            with suppress(CorruptFileError, UnsupportedFormatError, NotFoundError):
+                return sound(load_named(store, name))
+    return None
+
+
+def sound(manifest: Manifest) -> Manifest:
+    """Returns a manifest all of which could be read.
+
+    Raises:
+        CorruptFileError: If a fragment contradicts the format, which is else noticed when it is
+            asked for.
+    """
+    _ = manifest.fragments
+    return manifest
 
 
 def _load(store: Store, path: str, version: int) -> Manifest:
@@ -192,8 +228,21 @@ def _candidates(version: int) -> list[str]:
     return [scheme.manifest_path(version) for scheme in (NamingScheme.V2, NamingScheme.V1)]
 
 
-def _described(store: Store, path: str) -> VersionInfo:
-    return _describe(load_message(store, path))
+def _described(store: Store, name: ManifestName) -> VersionInfo:
+    try:
+        info = _describe(load_message(store, name.path))
+        if info.version == name.version:
+            return info
+        what = f"it says version {info.version}"
+    except CorruptFileError as error:
+        what = error.what
+    return VersionInfo(name.version, _written_at(store, name), {"damaged": what})
+
+
+def _written_at(store: Store, name: ManifestName) -> datetime:
+    folder, _, file_name = name.path.rpartition("/")
+    times = (entry.modified for entry in store.list(folder) if entry.name == file_name)
+    return moment_of(int((next(times, None) or 0) * 1e9))
 
 
 def _describe(message: table_pb2.Manifest) -> VersionInfo:

@@ -52,7 +52,11 @@ def test_a_missing_data_format_is_inferred(
         {"clustering": b"x"},
         {"max_clustering_id": 0},
         {"fragments": [table_pb2.DataFragment(clustering_id=2)]},
-        {"fields": [file_pb2.Field(name="a", parent_id=-1, unenforced_clustering_key_position=1)]},
+        {
+            "fields": [
+                file_pb2.Field(name="b", id=1, parent_id=-1, unenforced_clustering_key_position=1)
+            ]
+        },
     ],
 )
 def test_members_that_would_be_lost_are_noticed(members: dict[str, Any]) -> None:
@@ -76,9 +80,9 @@ def _member(number: int, data: bytes) -> bytes:
 
 
 def test_the_dead_storage_class_of_old_fields_is_no_loss() -> None:
-    field = file_pb2.Field(name="a", parent_id=-1, logical_type="int32").SerializeToString()
-    field += b"\x5a\x07default"
-    whole = message(fields=[file_pb2.Field.FromString(field)])
+    field = file_pb2.Field(name="b", id=1, parent_id=-1, logical_type="int32")
+    data = field.SerializeToString() + b"\x5a\x07default"
+    whole = message(fields=[file_pb2.Field.FromString(data)])
     assert not Manifest.from_proto(whole).is_lossy
 
 

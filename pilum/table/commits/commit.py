@@ -69,7 +69,14 @@ from pilum.table.row_ids.assignment import with_assigned_rows
 from pilum.table.session import default_session
 from pilum.table.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import clean_up_if_due
-from pilum.table.versions import latest_manifest, list_manifests, load_named, load_version
+from pilum.table.versions import (
+    latest_manifest,
+    list_manifests,
+    load_named,
+    load_version,
+    newest_sound,
+    sound,
+)
 from pilum.table.writing.sidecars import discard_file
 
 __all__ = ["NOT_COMMITTED", "commit", "commit_detached"]
@@ -349,7 +356,15 @@ class _Committer:
             if self.transaction.operation.creates:
                 return Manifest(Schema(()), (), version=0)
             raise DatasetNotFoundError(f"there is no Lance table at {self.store.uri}")
-        return self._continuable(load_named(self.store, names[-1]))
+        newest = names[-1].version
+        try:
+            return self._continuable(sound(load_named(self.store, names[-1])))
+        except CorruptFileError:
+            whole = newest_sound(self.store, newest) if self.transaction.operation.mends else None
+            if whole is None:
+                raise
+            # Of the damaged version nothing is kept but its number.
+            return replace(self._continuable(whole), version=newest)
 
     def _continuable(self, base: Manifest) -> Manifest:
         where = f"{self.store.uri}, version {base.version}"

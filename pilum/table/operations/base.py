@@ -21,6 +21,9 @@ class Operation(ABC):
     creates: ClassVar[bool] = False
     """Whether it can be the first commit of a table."""
 
+    mends: ClassVar[bool] = False
+    """Whether it may follow a damaged version, of which nothing is kept."""
+
     writes_rows: ClassVar[bool] = True
     """Whether the rows of fragments that the version before lacks are new or changed."""
 

@@ -32,6 +32,7 @@ class Restore(Operation):
     """
 
     arm = "restore"
+    mends = True
     writes_rows = False
     version: int
     content: Manifest | None = field(default=None, compare=False, repr=False)

@@ -15,11 +15,16 @@ from urllib.parse import unquote
 from pilum.errors import CorruptFileError, NotFoundError
 from pilum.storage.base import Store
 from pilum.table.names import BRANCHES_FOLDER
-from pilum.table.refs.ref_files import number_in, object_in, read_ref, texts_in
+from pilum.table.refs.ref_files import (
+    SUFFIX,
+    number_in,
+    object_in,
+    read_ref,
+    ref_files,
+    texts_in,
+)
 
-__all__ = ["SUFFIX", "Branch", "Lineage", "branch_records", "read_record"]
-
-SUFFIX = ".json"
+__all__ = ["Branch", "Lineage", "branch_records", "read_record"]
 
 Lineage = tuple[tuple[int, str], ...]
 
@@ -94,9 +99,9 @@ def branch_records(
     Raises:
         CorruptFileError: If one is damaged.
     """
-    for entry in list(root.list(BRANCHES_FOLDER)):
+    for entry in ref_files(root, BRANCHES_FOLDER):
         name = unquote(entry.name.removesuffix(SUFFIX))
-        if entry.name.endswith(SUFFIX) and counts(name):
+        if counts(name):
             with suppress(NotFoundError):  # deleted since the folder was read
                 yield name, read_record(root, f"{BRANCHES_FOLDER}/{entry.name}")
 

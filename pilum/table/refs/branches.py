@@ -38,10 +38,10 @@ from pilum.errors import (
 from pilum.storage.base import Store, write_object
 from pilum.table.manifest import Manifest
 from pilum.table.names import BRANCHES_FOLDER, TABLE_FOLDERS, branch_folder
-from pilum.table.refs.branch_records import SUFFIX, Branch, branch_records, read_record
+from pilum.table.refs.branch_records import Branch, branch_records, read_record
 from pilum.table.refs.clone import begin_referring, reserved, withdraw
 from pilum.table.refs.lines import MAIN, Line
-from pilum.table.refs.ref_files import encode_ref, read_ref
+from pilum.table.refs.ref_files import SUFFIX, encode_ref, read_ref, require_no_folders
 from pilum.table.refs.tags import list_tags
 from pilum.table.snapshot import Snapshot
 from pilum.table.versions import latest_manifest, manifest_size
@@ -214,6 +214,7 @@ def _exists(root: Store, name: str) -> BranchAlreadyExistsError:
 
 
 def _not_found(root: Store, name: str) -> NotFoundError:
+    require_no_folders(root, BRANCHES_FOLDER)
     if not latest_manifest(root):
         return DatasetNotFoundError(f"there is no Lance table at {root.uri}")
     return BranchNotFoundError(

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pilum.errors import DatasetNotFoundError
+from pilum.errors import CorruptFileError, DatasetNotFoundError
 from pilum.storage.base import Store
 from pilum.table.commits.commit_handler import open_line
 from pilum.table.names import TREE_FOLDER, branch_folder
 from pilum.table.places import own_store
-from pilum.table.versions import latest_manifest, load_named
+from pilum.table.versions import latest_manifest, load_named, newest_sound
 
 __all__ = ["MAIN", "Line", "uri_of_line"]
 
@@ -58,12 +58,19 @@ class Line:
         """The line whose root a store is; only below a folder of branches something is read.
 
         Raises:
-            CorruptFileError: If the newest manifest there contradicts the format.
+            CorruptFileError: If all manifests there contradict the format.
         """
         if f"/{TREE_FOLDER}/" not in store.uri:
             return cls(store, None, store)
         name = latest_manifest(store)
-        return cls.of(store, load_named(store, name).branch if name else None)
+        if name is None:
+            return cls.of(store, None)
+        try:
+            return cls.of(store, load_named(store, name).branch)
+        except CorruptFileError:
+            if (whole := newest_sound(store, name.version)) is None:
+                raise
+            return cls.of(store, whole.branch)
 
     def other(self, branch: str | None) -> Line:
         """Another line of the same table; whether it exists is not looked up."""

@@ -7,9 +7,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from pilum.errors import CorruptFileError
-from pilum.storage.base import Store
+from pilum.storage.base import Entry, Store
 
-__all__ = ["encode_ref", "number_in", "object_in", "read_ref", "texts_in"]
+__all__ = [
+    "SUFFIX",
+    "encode_ref",
+    "misplaced_folders",
+    "number_in",
+    "object_in",
+    "read_ref",
+    "ref_files",
+    "require_no_folders",
+    "texts_in",
+]
+
+SUFFIX = ".json"
+"""What the names of all of them end with."""
 
 _MAX_NUMBER = 2**64 - 1
 
@@ -30,6 +43,27 @@ def read_ref(store: Store, path: str) -> Any:
         return json.loads(store.read(path))
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"not JSON: {error}", path) from error
+
+
+def ref_files(store: Store, folder: str) -> list[Entry]:
+    """Lists the files of tags or of branches.
+
+    Raises:
+        CorruptFileError: If there is a folder in the place of one, which is no absent one.
+    """
+    require_no_folders(store, folder)
+    return [entry for entry in store.list(folder) if entry.name.endswith(SUFFIX)]
+
+
+def require_no_folders(store: Store, folder: str) -> None:
+    """Raise CorruptFileError if there is a folder in the place of a file."""
+    for name in misplaced_folders(store, folder):
+        raise CorruptFileError("a folder, where a file is expected", f"{folder}/{name}")
+
+
+def misplaced_folders(store: Store, folder: str) -> list[str]:
+    """Names of folders that only a file should have."""
+    return [name for name in store.folders(folder) if name.endswith(SUFFIX)]
 
 
 def object_in(values: Any, what: str, where: str) -> dict[str, Any]:

@@ -37,7 +37,16 @@ from pilum.errors import (
 from pilum.storage.base import Store, write_object
 from pilum.table.names import TAGS_FOLDER
 from pilum.table.refs.lines import Line
-from pilum.table.refs.ref_files import encode_ref, number_in, object_in, read_ref, texts_in
+from pilum.table.refs.ref_files import (
+    SUFFIX,
+    encode_ref,
+    number_in,
+    object_in,
+    read_ref,
+    ref_files,
+    require_no_folders,
+    texts_in,
+)
 from pilum.table.versions import latest_manifest, manifest_size
 
 __all__ = [
@@ -50,7 +59,6 @@ __all__ = [
     "replace_tag_metadata",
 ]
 
-_SUFFIX = ".json"
 _CHARACTERS = re.compile(r"[\w.-]+")
 
 
@@ -102,9 +110,9 @@ def list_tags(store: Store) -> dict[str, Tag]:
         CorruptFileError: If the file of one is damaged.
     """
     found = {}
-    for entry in store.list(TAGS_FOLDER):
-        name = unquote(entry.name.removesuffix(_SUFFIX))
-        if entry.name.endswith(_SUFFIX) and not _fault(name):
+    for entry in ref_files(store, TAGS_FOLDER):
+        name = unquote(entry.name.removesuffix(SUFFIX))
+        if not _fault(name):
             with suppress(TagNotFoundError):  # deleted since the folder was read
                 found[name] = load_tag(store, name)
     return dict(sorted(found.items()))
@@ -199,6 +207,7 @@ def _load(store: Store, name: str) -> dict[str, Any]:
 
 
 def _not_found(store: Store, name: str) -> NotFoundError:
+    require_no_folders(store, TAGS_FOLDER)  # in an object store it has no object of its own
     if latest_manifest(store) is None:
         return DatasetNotFoundError(f"there is no Lance table at {store.uri}")
     return TagNotFoundError(f"{store.uri} has no tag {name!r}; `tags.list()` shows those it has")
@@ -220,7 +229,7 @@ def _fault(name: Any) -> str:
 
 
 def _path(name: str) -> str:
-    return f"{TAGS_FOLDER}/{quote(name)}{_SUFFIX}"
+    return f"{TAGS_FOLDER}/{quote(name)}{SUFFIX}"
 
 
 def _now() -> str:

@@ -40,25 +40,30 @@ def require_agreement(field: Field, columns: Mapping[FieldId, int], reader: Data
         return  # its columns are found by their ids
     if reader.schema.find(field.id) is field and _are_own(columns, reader):
         return
-    places = reader.field_columns()
-    by_column = {column: number for number, column in places.items()}
     for member in field.walk():
-        column = columns.get(member.id)
-        if column is None:
-            continue
-        if _own_place(member, reader) not in (None, column):
+        if member.id in columns:
+            _require_agreement(member, columns[member.id], reader)
+
+
+def _require_agreement(member: Field, column: int, reader: DataFileReader) -> None:
+    found = reader.schema.find(member.id)
+    if reader.version is not FileVersion.V2_0:  # there, columns that no field has may lie between
+        if _has(reader, member) and reader.field_columns().get(member.id) not in (None, column):
             raise CorruptFileError(
                 f"field {member.name!r} (id {member.id}): the manifest says column {column}, "
-                f"the file column {places[member.id]}",
+                f"the file column {reader.field_columns()[member.id]}",
                 reader.source.path,
             )
-        found = reader.schema.find(by_column.get(column, member.id))
-        if found is not None and not _are_alike(member, found):
-            raise CorruptFileError(
-                f"field {member.name!r} (id {member.id}): the manifest says "
-                f"{member.logical_type}, the file {found.logical_type}",
-                reader.source.path,
-            )
+        numbers = reader.schema.leaf_ids
+        found = reader.schema.find(numbers[column]) if 0 <= column < len(numbers) else None
+    elif found is not None and found.name != member.name:
+        found = None
+    if found is not None and not _are_alike(member, found):
+        raise CorruptFileError(
+            f"field {member.name!r} (id {member.id}): the manifest says {member.logical_type}, "
+            f"the file {found.logical_type}",
+            reader.source.path,
+        )
 
 
 def require_absence(members: Iterable[Field], reader: DataFileReader) -> None:
@@ -70,20 +75,20 @@ def require_absence(members: Iterable[Field], reader: DataFileReader) -> None:
     if reader.version is FileVersion.LEGACY:
         return
     for member in members:
-        if (place := _own_place(member, reader)) is not None:
+        if _has(reader, member) and member.id in reader.field_columns():
             raise CorruptFileError(
-                f"field {member.name!r} (id {member.id}) is in column {place} of the file, "
-                "but the manifest does not list it",
+                f"field {member.name!r} (id {member.id}) is in the file, but the manifest does "
+                "not list it",
                 reader.source.path,
             )
 
 
-def _own_place(member: Field, reader: DataFileReader) -> int | None:
-    """The column in which the file has this very field, None if it has none."""
+def _has(reader: DataFileReader, member: Field) -> bool:
+    """Whether the file has this very field: of the same id, name and type."""
     own = reader.schema.find(member.id)
-    if own is None or own.name != member.name or own.logical_type != member.logical_type:
-        return None
-    return reader.field_columns().get(member.id)
+    if own is None:
+        return False
+    return own.name == member.name and own.logical_type == member.logical_type
 
 
 def _are_own(columns: Mapping[FieldId, int], reader: DataFileReader) -> bool:

@@ -6,7 +6,7 @@ one round of requests for all columns ──▶ decode only these values ──�
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -49,6 +49,7 @@ _MANY_VALUES = 4096
 
 
 _Part = tuple[FragmentReader, NDArray[np.int64]]
+_Find = Callable[[int], Fragment | None]
 
 
 def take(
@@ -70,7 +71,9 @@ def take(
         ColumnNotFoundError: If a column does not exist.
         CorruptFileError: If a file is damaged.
     """
-    return take_addresses(snapshot, addresses_of(snapshot, rows), columns)
+    number, physical = _located(snapshot, rows)
+    places = (number.astype(np.uint64) << _SHIFT) + physical.astype(np.uint64)
+    return _take(snapshot, places, columns, snapshot.manifest.places.__getitem__)
 
 
 def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -79,6 +82,15 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
     Raises:
         InvalidInputError: If a position does not exist.
     """
+    number, physical = _located(snapshot, rows)
+    starts = snapshot.manifest.places.ids[number].astype(np.uint64) << _SHIFT
+    return np.asarray(starts + physical.astype(np.uint64), dtype=np.uint64)
+
+
+def _located(
+    snapshot: Snapshot, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each position in scan order, the place of its fragment and the physical row there."""
     fragments = snapshot.manifest.places
     bounds = fragments.bounds
     rows = np.asarray(rows, dtype=np.int64)
@@ -88,8 +100,7 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
             f"row {int(rows[wrong.argmax()])} of a table with {int(bounds[-1])} rows"
         )
     if len(fragments) == 1:
-        physical = physical_rows(snapshot, fragments[0], rows)
-        return physical.astype(np.uint64) + (np.uint64(fragments[0].id) << _SHIFT)
+        return np.zeros_like(rows), physical_rows(snapshot, fragments[0], rows)
     number = np.searchsorted(bounds, rows, side="right") - 1
     physical = rows - bounds[number]
     touched = [n for n in np.unique(number).tolist() if fragments[n].deletion_file]
@@ -97,8 +108,7 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
     for n, deleted in zip(touched, found, strict=True):
         here = number == n
         physical[here] = physical[here] if deleted is None else deleted.physical(physical[here])
-    starts = fragments.ids[number].astype(np.uint64) << _SHIFT
-    return np.asarray(starts + physical.astype(np.uint64), dtype=np.uint64)
+    return number, physical
 
 
 def physical_rows(
@@ -128,7 +138,7 @@ def take_addresses(
         CorruptFileError: If a file is damaged.
     """
     places = np.asarray(addresses, dtype=np.uint64)
-    return _take(snapshot, places[_present(snapshot, places)], columns)
+    return _take(snapshot, places[_present(snapshot, places)], columns, _finder(snapshot))
 
 
 def take_row_ids(
@@ -149,7 +159,7 @@ def take_row_ids(
         As `take_addresses`; CorruptFileError also if row ids are damaged.
     """
     places, is_there = addresses_of_ids(snapshot, ids)
-    return _take(snapshot, places[is_there], columns)
+    return _take(snapshot, places[is_there], columns, _finder(snapshot))
 
 
 def addresses_of_ids(
@@ -185,16 +195,33 @@ def _deletions(snapshot: Snapshot, fragments: Sequence[Fragment]) -> list[Deleti
     return at_once(snapshot.store, [partial(snapshot.deletions, one) for one in fragments])
 
 
+def _finder(snapshot: Snapshot) -> _Find:
+    """The fragments by their ids, which are distinct but in some tables of release 0.16.
+
+    Raises:
+        CorruptFileError: If two fragments have one id.
+    """
+    places = snapshot.manifest.places
+    if not places.are_distinct:
+        raise CorruptFileError(
+            "two fragments have one id, so that rows have no address; read them by position, or "
+            "write the rows to a table of its own",
+            f"{snapshot.store.uri}, version {snapshot.manifest.version}",
+        )
+    return places.find
+
+
 def _take(
-    snapshot: Snapshot, places: NDArray[np.uint64], columns: Iterable[str] | None
+    snapshot: Snapshot, places: NDArray[np.uint64], columns: Iterable[str] | None, find: _Find
 ) -> pa.Table:
+    """Reads rows by a key of their fragment, in the upper half, and their physical number."""
     names, schema = _projection(snapshot, columns)
     if not names:  # of tables without columns, Arrow loses the rows
         return _take(snapshot, places, [ROW_ADDRESS]).select([])
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
     arrow = _arrow(names, schema)
-    tables = _fragments_rows(snapshot, _by_fragment(snapshot, distinct), names, schema, arrow)
+    tables = _fragments_rows(snapshot, _by_fragment(snapshot, distinct, find), names, schema, arrow)
     table = pa.concat_tables(tables) if tables else arrow.empty_table()
     return table if back is None else _reordered(table, integers(back))
 
@@ -231,14 +258,8 @@ def _arrow(names: list[str], schema: Schema) -> pa.Schema:
     return pa.schema(fields, schema.arrow.metadata)
 
 
-def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> list[_Part]:
+def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find) -> list[_Part]:
     """Rows of each fragment, both ascending."""
-    places = snapshot.manifest.places
-    if not places.are_distinct:
-        raise CorruptFileError(
-            "two fragments have one id, so that rows have no address; write the table anew",
-            f"{snapshot.store.uri}, version {snapshot.manifest.version}",
-        )
     ids = (addresses >> _SHIFT).astype(np.int64)
     rows = (addresses & _ROW_MASK).astype(np.int64)
     cuts = np.flatnonzero(np.diff(ids)) + 1
@@ -246,7 +267,7 @@ def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> list[_Par
     for part_ids, part in zip(np.split(ids, cuts), np.split(rows, cuts), strict=True):
         if len(part) == 0:
             continue
-        fragment = places.find(int(part_ids[0]))
+        fragment = find(int(part_ids[0]))
         if fragment is None or part[-1] >= fragment.physical_rows:
             raise InvalidInputError(
                 f"no row {int(part[-1])} in fragment {int(part_ids[0])} of version "

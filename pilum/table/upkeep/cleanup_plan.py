@@ -33,9 +33,10 @@ from pilum.table.upkeep.owned_files import (
 )
 from pilum.table.versions import list_manifests
 
-__all__ = ["CleanupPlan", "CleanupPolicy", "OldVersion", "plan_cleanup"]
+__all__ = ["IN_FLIGHT_SECONDS", "CleanupPlan", "CleanupPolicy", "OldVersion", "plan_cleanup"]
 
-_IN_FLIGHT_SECONDS = 7 * 24 * 3600
+IN_FLIGHT_SECONDS = 7 * 24 * 3600
+"""The age from which on a file that no manifest refers to belongs to no commit under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class CleanupPlan:
         read_version: The version from which on all stay.
         versions: Oldest first.
         strays: Files that no manifest refers to, old enough to be nobody's.
+        waiting: Files that no manifest refers to, but too young: a commit may be under way.
         pins: What keeps versions that were chosen.
         seen: The versions that were looked at.
     """
@@ -81,6 +83,7 @@ class CleanupPlan:
     read_version: int
     versions: tuple[OldVersion, ...]
     strays: tuple[OwnedFile, ...]
+    waiting: tuple[OwnedFile, ...]
     pins: tuple[Pin, ...]
     seen: frozenset[int]
 
@@ -121,18 +124,26 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
     needed = kept.last_uses()
     last_use = {key: last for key, last in dropped.last_uses().items() if key not in needed}
     of_version: dict[int, list[OwnedFile]] = {number: [] for number in dropped.versions}
-    strays = []
+    strays: list[OwnedFile] = []
+    waiting: list[OwnedFile] = []
     for file in owned_files(store):
         if file.key in last_use:
             of_version[last_use[file.key]].append(file)
-        elif file.key not in needed and _is_nobodys(file, policy):
-            strays.append(file)
+        elif file.key not in needed:
+            (strays if _is_nobodys(file, policy) else waiting).append(file)
     by_version = {name.version: name for name in names}
     versions = tuple(
         OldVersion(_manifest_file(by_version[number], listed), number, tuple(of_version[number]))
         for number in sorted(of_version)
     )
-    return CleanupPlan(manifest.version, versions, tuple(strays), kept_pins, frozenset(by_version))
+    return CleanupPlan(
+        manifest.version,
+        versions,
+        tuple(strays),
+        tuple(waiting),
+        kept_pins,
+        frozenset(by_version),
+    )
 
 
 class _Chooser:
@@ -197,7 +208,7 @@ def _refuse_tagged(pins: tuple[Pin, ...], policy: CleanupPolicy) -> None:
 def _is_nobodys(file: OwnedFile, policy: CleanupPolicy) -> bool:
     if policy.delete_unverified:
         return True
-    return file.modified is not None and file.modified < time.time() - _IN_FLIGHT_SECONDS
+    return file.modified is not None and file.modified < time.time() - IN_FLIGHT_SECONDS
 
 
 def _manifest_file(name: ManifestName, listed: dict[str, Entry]) -> OwnedFile:

@@ -60,6 +60,7 @@ from pilum.table.versions import latest_manifest, list_manifests
 __all__ = ["Fault", "FaultKind", "Findings", "check_fragment", "decode_fragment", "verify"]
 
 _FIRST_SIZED = (0, 3)
+_WITH_SCHEMA = ("merge", "overwrite", "project")
 _CACHE_BYTES = 16 * 1024 * 1024
 _NO_BYTES = 0
 
@@ -151,9 +152,11 @@ class _Check:
             self._check_references()
             self._look_for_orphans()
         if deep:
-            for fragment in self._snapshot.manifest.fragments:
-                self._decode(fragment, on_rows)
-        self._look_for_misread_nulls()
+            with suppress(PilumError, OSError):  # fragments that cannot be built were reported
+                for fragment in self._snapshot.manifest.fragments:
+                    self._decode(fragment, on_rows)
+        with suppress(PilumError, OSError):
+            self._look_for_misread_nulls()
         self._found.files = len(self.paths)
         self._found.size = sum(self.sizes.get(path, 0) for path in self.paths)
         return self._found
@@ -185,13 +188,26 @@ class _Check:
         if manifest.version != name.version:
             what = f"it says version {manifest.version}"
             self._fault(FaultKind.DAMAGED, name.path, name.version, what)
+        self._try(name.path, name.version, lambda: self._check_content(manifest, transaction, name))
+
+    def _check_content(
+        self,
+        manifest: Manifest,
+        transaction: transaction_pb2.Transaction | None,
+        name: ManifestName,
+    ) -> None:
+        """Check what a manifest says; what keeps the rest from being looked at is raised."""
         if contradiction := manifest.contradiction:
             self._fault(FaultKind.DAMAGED, name.path, name.version, contradiction)
+        if lost := _lost_fields(manifest, transaction):
+            self._fault(FaultKind.DAMAGED, name.path, name.version, lost)
         self._check_transaction(manifest, transaction is not None)
         self._check_indices(manifest)
         store = with_bases(self._store, manifest.base_paths)
         with suppress(PilumError, OSError):  # files say below what is wrong with them
-            manifest = with_counted_rows(store, manifest, self._session)
+            counted = with_counted_rows(store, manifest, self._session)
+            _ = counted.fragments
+            manifest = counted
         fields = Snapshot(store, manifest, self._session).described.fields
         for fragment in manifest.fragments:
             self._check_fragment(store, fragment, name.version)
@@ -360,6 +376,25 @@ class _Check:
         file_name = name.path.rpartition("/")[2]
         found = self._listed.get(file_name)
         return found or next(one for one in self._store.list("") if one.name == file_name)
+
+
+def _lost_fields(manifest: Manifest, transaction: transaction_pb2.Transaction | None) -> str:
+    """What the schema says otherwise than the transaction that it comes from, empty if nothing.
+
+    Only some operations have a schema; the metadata of its fields may be changed by the commit.
+    """
+    arm = transaction and transaction.WhichOneof("operation")
+    if arm not in _WITH_SCHEMA:
+        return ""
+    given = {field.id: field for field in getattr(transaction, arm).schema}
+    stored = {field.id: field for field in manifest.schema.to_proto()}
+    for number, field in given.items():
+        if number >= 0 and number not in stored:
+            return f"the schema lacks field {field.name!r} (id {number}) of the {arm}"
+    for number, field in stored.items():
+        if number >= 0 and (number not in given or given[number].name != field.name):
+            return f"the schema has field {field.name!r} (id {number}), which the {arm} has not"
+    return ""
 
 
 def _parse_transaction(store: Store, path: str) -> None:

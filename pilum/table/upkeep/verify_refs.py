@@ -14,13 +14,12 @@ from pilum.storage.base import Store
 from pilum.table.names import BRANCHES_FOLDER, TAGS_FOLDER, ManifestName
 from pilum.table.refs.branches import load_branch
 from pilum.table.refs.lines import Line
+from pilum.table.refs.ref_files import SUFFIX, misplaced_folders
 from pilum.table.refs.tags import load_tag
 from pilum.table.upkeep.faults import Fault, FaultKind
 from pilum.table.versions import list_manifests, load_named
 
 __all__ = ["branch_names", "newest_readable", "reference_faults"]
-
-_SUFFIX = ".json"
 
 
 def branch_names(root: Store) -> list[str]:
@@ -50,6 +49,10 @@ def reference_faults(line: Line) -> Iterator[Fault]:
     def versions(branch: str | None) -> frozenset[int]:
         return frozenset(name.version for name in _names(line.other(branch).store))
 
+    for folder in (TAGS_FOLDER, BRANCHES_FOLDER):
+        for name in misplaced_folders(line.root, folder):
+            what = "a folder, where a file is expected"
+            yield Fault(FaultKind.DAMAGED, f"{folder}/{name}", 0, None, what)
     for path, size, name in _records(line.root, TAGS_FOLDER):
         try:
             tag = load_tag(line.root, name)
@@ -77,8 +80,8 @@ def reference_faults(line: Line) -> Iterator[Fault]:
 def _records(root: Store, folder: str) -> Iterator[tuple[str, int, str]]:
     """Path, size and name of each record."""
     for entry in root.list(folder):
-        if entry.name.endswith(_SUFFIX):
-            name = unquote(entry.name.removesuffix(_SUFFIX))
+        if entry.name.endswith(SUFFIX):
+            name = unquote(entry.name.removesuffix(SUFFIX))
             yield f"{folder}/{entry.name}", entry.size, name
 
 
