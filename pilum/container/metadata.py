@@ -16,13 +16,25 @@ from google.protobuf.message import DecodeError
 
 from pilum.encodings.base import demand
 from pilum.encodings.page import StoredPage
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import encodings21_pb2, file_pb2
 
-__all__ = ["MAX_ROWS", "PageEntry", "pack_columns", "parse_column", "parse_file_descriptor"]
+__all__ = [
+    "MAX_ITEMS",
+    "MAX_ROWS",
+    "PageEntry",
+    "pack_columns",
+    "parse_column",
+    "parse_file_descriptor",
+    "require_countable",
+]
 
-MAX_ROWS = 2**40
-"""No file has as many; what claims to is damaged."""
+MAX_ROWS = 2**32
+"""No file has as many, as rows of a fragment have numbers of 32 bits; a constant page could claim
+any number of them without a byte of values."""
+
+MAX_ITEMS = 2**40
+"""No column has as many items of lists."""
 
 _SMALL_BYTES = 256
 _PAGE_LAYOUT = "lance.encodings21.PageLayout"
@@ -120,6 +132,16 @@ def _pack_column(pages: Sequence[PageEntry], encodings: dict[int, file_pb2.Encod
         )
     data: bytes = message.SerializeToString()
     return data
+
+
+def require_countable(num_rows: int) -> None:
+    """Check how many rows a file gets.
+
+    Raises:
+        InvalidInputError: If no reader would take them.
+    """
+    if num_rows >= MAX_ROWS:
+        raise InvalidInputError(f"{num_rows} rows in a file, which has at most {MAX_ROWS - 1}")
 
 
 def parse_file_descriptor(data: bytes) -> file_pb2.FileDescriptor:

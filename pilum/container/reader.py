@@ -100,7 +100,7 @@ class FileReader:
         self._parsed_bytes = 0
         self._has_missed = False
         if self.num_rows >= MAX_ROWS:
-            raise CorruptFileError(f"rows: {self.num_rows}")
+            raise CorruptFileError(f"rows: {self.num_rows}; a file has fewer than {MAX_ROWS}")
 
     @classmethod
     def open(

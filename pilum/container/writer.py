@@ -25,7 +25,7 @@ from pilum.blocks import list_items
 from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.body import FileBody
 from pilum.container.in_order import InOrder
-from pilum.container.metadata import PageEntry, pack_columns
+from pilum.container.metadata import PageEntry, pack_columns, require_countable
 from pilum.container.options import FileOptions
 from pilum.container.storage import check_storage
 from pilum.container.waiting import Waiting
@@ -218,6 +218,7 @@ class FileWriter:
                 for chain in column.add(array):
                     self._encode(column, chain)
         self._num_rows += batch.num_rows
+        require_countable(self._num_rows)
 
     def add_global_buffer(self, data: bytes) -> int:
         """Adds bytes that readers find by the number that is returned, from 1 on."""

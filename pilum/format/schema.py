@@ -495,7 +495,11 @@ def _fault_of_names(fields: tuple[Field, ...], above: str) -> str:
 
 
 def _fault_of(field: Field) -> str:
-    """What is wrong with the ids of a field and its members."""
+    """What is wrong with the type and the id of a field, and with the ids of its members."""
+    if field.children and not (field.is_struct or field.is_list or field.list_size is not None):
+        return f"field {field.name!r} of type {field.logical_type!r} has members"
+    if field.logical_type == "null" and not field.nullable:
+        return f"field {field.name!r} is never null and of type null"
     if field.id >= _NO_ID_LEFT or (field.id < 0 and field.id != DESCRIPTOR_ID):
         return f"field {field.name!r} has the id {field.id}"
     if not field.children or field.blob_version or _BLOB in field.metadata:

@@ -2,7 +2,7 @@
 
     uint64       0 1 2 2^31-1 2^31 2^32-1 2^32 2^40 2^63-1 2^63 2^64-1, one less, one more
     int32        -2^31 -3 -2 -1 0 1 2 2^31-1, one less, one more
-    string       "" "." "x" "../x" "a\\0b", twice itself, 4,096 characters
+    string       "" "." "x" "../x" "a\\0b", twice itself, cut, 4,096 characters; other types
     bytes        none, a zero, FF x 9, itself cut, itself twice
     message      none, an empty one
     repeated     none, without one element, one element twice, backwards, and each of the above
@@ -30,6 +30,7 @@ _WIDTHS = {
 _NUMBERS = [0, 1, 2, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**63 - 1, 2**63, 2**64 - 1]
 _NEGATIVE = [-1, -2, -3, -(2**31), -(2**63)]
 _TEXTS = ["", ".", "x", "../x", "a\0b", "x" * 4096]
+_TYPES = ["float", "uint32", "int64", "string", "struct", "list", "null", "dict:string:int8:false"]
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,8 @@ def _values(field: Any, value: Any) -> Iterator[Any]:
     elif field.type in (FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FLOAT):
         yield from (0.0, -1.0, float("inf"))
     elif field.type == FieldDescriptor.TYPE_STRING:
-        yield from dict.fromkeys([*_TEXTS, *([value * 2, value[:-1]] if value else [])])
+        texts = _TYPES if field.name == "logical_type" else []
+        yield from dict.fromkeys([*_TEXTS, *texts, *([value * 2, value[:-1]] if value else [])])
     else:
         yield from dict.fromkeys(
             [b"", b"\0", b"\xff" * 9, *([value[:-1], value * 2] if value else [])]

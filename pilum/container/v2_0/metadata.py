@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from pilum.container.metadata import MAX_ROWS
+from pilum.container.metadata import MAX_ITEMS
 from pilum.encodings.base import demand
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffers
 from pilum.errors import CorruptFileError, UnsupportedFormatError
@@ -76,7 +76,7 @@ def parse_column(data: bytes, file_bytes: int) -> ColumnEntry:
                 pages.append(entry)
     except DecodeError as error:
         raise CorruptFileError(f"column metadata: {error}") from error
-    demand(sum(page.num_items for page in pages) < MAX_ROWS, "more items than any column has")
+    demand(sum(page.num_items for page in pages) < MAX_ITEMS, "more items than any column has")
     return ColumnEntry(_is_blob(encoding), pages)
 
 
@@ -84,7 +84,7 @@ def _parse_page(
     page: file_pb2.ColumnMetadata.Page, shared: tuple[tuple[int, int], ...], file_bytes: int
 ) -> PageEntry:
     own = _places(page.buffer_offsets, page.buffer_sizes, file_bytes)
-    demand(page.length < MAX_ROWS, f"page length: {page.length} items")
+    demand(page.length < MAX_ITEMS, f"page length: {page.length} items")
     encoding = pb.ArrayEncoding.FromString(_described(page.encoding, _ARRAY_ENCODING))
     return PageEntry(page.length, Buffers(own, shared), encoding)
 

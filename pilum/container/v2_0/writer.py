@@ -17,6 +17,7 @@ import pyarrow as pa
 from pilum.container.blobs import place_blobs
 from pilum.container.body import FileBody
 from pilum.container.in_order import InOrder
+from pilum.container.metadata import require_countable
 from pilum.container.options import FileOptions
 from pilum.container.storage import check_storage
 from pilum.container.v2_0.encoders import EncoderMaker, PageJob
@@ -81,6 +82,7 @@ class PagedFileWriter:
         for encoder, array in zip(self._encoders, arrays, strict=True):
             self._start(encoder.add(array))
         self._num_rows += batch.num_rows
+        require_countable(self._num_rows)
 
     def add_global_buffer(self, data: bytes) -> int:
         """Adds bytes that readers find by the number that is returned, from 1 on."""

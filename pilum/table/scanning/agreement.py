@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from pilum.container.segments import DataFileReader
 from pilum.errors import CorruptFileError
 from pilum.format.logical_types import PLAIN_TYPES
-from pilum.format.schema import Field, FieldId
+from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
 from pilum.format.version import FileVersion
 
 __all__ = ["require_absence", "require_agreement"]
@@ -98,8 +98,13 @@ def _are_own(columns: Mapping[FieldId, int], reader: DataFileReader) -> bool:
 
 def _are_alike(one: Field, other: Field) -> bool:
     """Whether values of one type may be read as the other, as far as types have no parameters."""
-    if not {one.logical_type, other.logical_type} <= PLAIN_TYPES:
+    types = {_LIKE.get(field.logical_type, field.logical_type) for field in (one, other)}
+    if len(types) == 1 or not types & PLAIN_TYPES:
         return True
-    return _LIKE.get(one.logical_type, one.logical_type) == _LIKE.get(
-        other.logical_type, other.logical_type
-    )
+    return not types <= PLAIN_TYPES and any(map(_has_two_forms, (one, other)))
+
+
+def _has_two_forms(field: Field) -> bool:
+    """Whether files may hold a field otherwise than tables name it: blobs and dictionaries."""
+    is_described = any(child.id == DESCRIPTOR_ID for child in field.children)
+    return is_described or field.blob_version > 0 or field.logical_type.startswith("dict:")

@@ -187,7 +187,7 @@ def _sound(message: table_pb2.DataFragment) -> Fragment:
     """Build a fragment of a manifest, which has files, whatever a transaction may leave open."""
     fragment = Fragment.from_proto(message)
     where = f"fragment {fragment.id}"
-    if fragment.physical_rows and not fragment.files:
+    if not fragment.files:
         raise CorruptFileError(f"{fragment.physical_rows} rows, but no data files", where)
     for file in fragment.files:
         if fault := _fault_of_path(file.path) or _fault_of_fields(file.fields, file.column_indices):
