@@ -164,6 +164,11 @@ class FileReader:
         return self.schema.leaf_columns
 
     @property
+    def column_ids(self) -> tuple[FieldId, ...]:
+        """The leaf that each column is of."""
+        return self.schema.leaf_ids
+
+    @property
     def held_bytes(self) -> int:
         """About the memory that the open file takes, without what the cache counts."""
         tables = len(self._column_table) + len(self.global_buffers)

@@ -59,6 +59,11 @@ class DataFileReader(Protocol):
         ...
 
     @property
+    def column_ids(self) -> tuple[FieldId, ...]:
+        """The field that each column is of; empty where that is not certain."""
+        ...
+
+    @property
     def held_bytes(self) -> int:
         """About the memory that the open file takes, without what a cache counts."""
         ...

@@ -1,8 +1,8 @@
-"""Every field of a message, set to every boundary value: one change at a time, none left out.
+r"""Every field of a message, set to every boundary value: one change at a time, none left out.
 
     uint64       0 1 2 2^31-1 2^31 2^32-1 2^32 2^40 2^63-1 2^63 2^64-1, one less, one more
     int32        -2^31 -3 -2 -1 0 1 2 2^31-1, one less, one more
-    string       "" "." "x" "../x" "a\\0b", twice itself, cut, 4,096 characters; other types
+    string       "" "." "x" "../x" "a\0b", twice itself, cut, 4,096 characters; other types
     bytes        none, a zero, FF x 9, itself cut, itself twice
     message      none, an empty one
     repeated     none, without one element, one element twice, backwards, and each of the above
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -65,6 +66,8 @@ def boundary_changes(message: Message) -> Iterator[Change]:
 
 
 _Find = Callable[[Any], Any]
+_Apply = Callable[[Any], object]
+_Edit = Callable[[list[Any]], list[Any]]
 
 
 def _messages(message: Any, path: str, find: _Find) -> Iterator[tuple[str, _Find]]:
@@ -73,89 +76,116 @@ def _messages(message: Any, path: str, find: _Find) -> Iterator[tuple[str, _Find
     for field, value in message.ListFields():
         if field.message_type is None or _is_map(field):
             continue
-        name = field.name
         if not field.is_repeated:
-            yield from _messages(
-                value, f"{path}{name}.", lambda whole, name=name: getattr(find(whole), name)
-            )
+            yield from _messages(value, f"{path}{field.name}.", _below(find, field.name))
             continue
         for place, below in enumerate(value):
-            yield from _messages(
-                below,
-                f"{path}{name}[{place}].",
-                lambda whole, name=name, place=place: getattr(find(whole), name)[place],
-            )
+            found = _below(find, field.name, place)
+            yield from _messages(below, f"{path}{field.name}[{place}].", found)
 
 
-def _changes(target: Any, field: Any) -> Iterator[tuple[str, Callable[[Any], object]]]:
+def _below(find: _Find, name: str, place: int | None = None) -> _Find:
+    def found(whole: Any) -> Any:
+        value = getattr(find(whole), name)
+        return value if place is None else value[place]
+
+    return found
+
+
+def _changes(target: Any, field: Any) -> Iterator[tuple[str, _Apply]]:
     name = field.name
     if _is_map(field):
         yield from _map_changes(getattr(target, name), field)
     elif field.is_repeated:
         yield from _list_changes(getattr(target, name), field)
     elif field.message_type is not None:
-        yield "none", lambda found: found.ClearField(name)
-        yield "empty", lambda found: (found.ClearField(name), getattr(found, name).SetInParent())
+        yield "none", partial(_clear, name=name)
+        yield "empty", partial(_empty, name=name)
     else:
         if field.has_presence:
-            yield "none", lambda found: found.ClearField(name)
+            yield "none", partial(_clear, name=name)
         for value in _values(field, getattr(target, name)):
-            yield _shown(value), lambda found, value=value: setattr(found, name, value)
+            yield _shown(value), partial(_set, name=name, value=value)
 
 
-def _list_changes(items: Any, field: Any) -> Iterator[tuple[str, Callable[[Any], object]]]:
-    name = field.name
-
-    def assign(change: Callable[[list[Any]], list[Any]]) -> Callable[[Any], object]:
-        def apply(found: Any) -> None:
-            changed = change(list(getattr(found, name)))
-            found.ClearField(name)
-            getattr(found, name).extend(changed)
-
-        return apply
-
-    yield "none", assign(lambda before: [])
-    yield "backwards", assign(lambda before: before[::-1])
-    for place in range(len(items)):
-        yield f"without [{place}]", assign(lambda before, at=place: before[:at] + before[at + 1 :])
-        yield f"[{place}] twice", assign(lambda before, at=place: [*before, before[at]])
-        if field.message_type is None:
-            for value in _values(field, items[place]):
-                yield (
-                    f"[{place}] = {_shown(value)}",
-                    assign(
-                        lambda before, at=place, value=value: [
-                            *before[:at],
-                            value,
-                            *before[at + 1 :],
-                        ]
-                    ),
-                )
-    if field.message_type is not None:
-        yield "an empty one more", lambda found: getattr(found, name).add()
-    else:
-        for value in _values(field, None):
-            yield f"and {_shown(value)}", assign(lambda before, value=value: [*before, value])
+def _clear(found: Any, *, name: str) -> None:
+    found.ClearField(name)
 
 
-def _map_changes(items: Any, field: Any) -> Iterator[tuple[str, Callable[[Any], object]]]:
-    name, value_field = field.name, field.message_type.fields_by_name["value"]
-    key_field = field.message_type.fields_by_name["key"]
-    if value_field.message_type is not None:
+def _empty(found: Any, *, name: str) -> None:
+    found.ClearField(name)
+    getattr(found, name).SetInParent()
+
+
+def _set(found: Any, *, name: str, value: Any) -> None:
+    setattr(found, name, value)
+
+
+def _list_changes(items: Any, field: Any) -> Iterator[tuple[str, _Apply]]:
+    is_message = field.message_type is not None
+    for label, edit in _edits(len(items)):
+        yield label, partial(_edit, name=field.name, edit=edit)
+    for place in () if is_message else range(len(items)):
+        for value in _values(field, items[place]):
+            edit = partial(_with_item, place=place, value=value)
+            yield f"[{place}] = {_shown(value)}", partial(_edit, name=field.name, edit=edit)
+    if is_message:
+        yield "an empty one more", partial(_add, name=field.name)
+    for value in () if is_message else _values(field, None):
+        edit = partial(_with_item, place=len(items), value=value)
+        yield f"and {_shown(value)}", partial(_edit, name=field.name, edit=edit)
+
+
+def _edits(count: int) -> Iterator[tuple[str, _Edit]]:
+    yield "none", lambda items: []
+    yield "backwards", lambda items: items[::-1]
+    for place in range(count):
+        yield f"without [{place}]", partial(_without_item, place=place)
+        yield f"[{place}] twice", partial(_item_twice, place=place)
+
+
+def _without_item(items: list[Any], *, place: int) -> list[Any]:
+    return items[:place] + items[place + 1 :]
+
+
+def _item_twice(items: list[Any], *, place: int) -> list[Any]:
+    return [*items, items[place]]
+
+
+def _with_item(items: list[Any], *, place: int, value: Any) -> list[Any]:
+    return [*items[:place], value, *items[place + 1 :]]
+
+
+def _edit(found: Any, *, name: str, edit: _Edit) -> None:
+    changed = edit(list(getattr(found, name)))
+    found.ClearField(name)
+    getattr(found, name).extend(changed)
+
+
+def _add(found: Any, *, name: str) -> None:
+    getattr(found, name).add()
+
+
+def _map_changes(items: Any, field: Any) -> Iterator[tuple[str, _Apply]]:
+    members = field.message_type.fields_by_name
+    if members["value"].message_type is not None:
         return
     for key in items:
-        yield f"without {key!r}", lambda found, key=key: getattr(found, name).pop(key)
-        for value in _values(value_field, items[key]):
-            yield (
-                f"[{key!r}] = {_shown(value)}",
-                lambda found, key=key, value=value: getattr(found, name).__setitem__(key, value),
-            )
-    filler = next(_values(value_field, None))
-    for key in _values(key_field, None):
-        yield (
-            f"[{_shown(key)}] too",
-            lambda found, key=key: getattr(found, name).__setitem__(key, filler),
-        )
+        yield f"without {key!r}", partial(_drop_key, name=field.name, key=key)
+        for value in _values(members["value"], items[key]):
+            put = partial(_put, name=field.name, key=key, value=value)
+            yield f"[{key!r}] = {_shown(value)}", put
+    value = next(_values(members["value"], None))
+    for key in _values(members["key"], None):
+        yield f"[{_shown(key)}] too", partial(_put, name=field.name, key=key, value=value)
+
+
+def _drop_key(found: Any, *, name: str, key: Any) -> None:
+    del getattr(found, name)[key]
+
+
+def _put(found: Any, *, name: str, key: Any, value: Any) -> None:
+    getattr(found, name)[key] = value
 
 
 def _values(field: Any, value: Any) -> Iterator[Any]:

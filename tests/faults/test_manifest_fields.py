@@ -83,13 +83,13 @@ class ManifestFile:
 
 
 def _section(data: bytes, offset: int) -> bytes:
-    (length,) = _LENGTH.unpack_from(data, offset)
+    length = int(_LENGTH.unpack_from(data, offset)[0])
     start = offset + _LENGTH.size
     return data[start : start + length]
 
 
 def _with_length(message: Message) -> bytes:
-    data = message.SerializeToString()
+    data = bytes(message.SerializeToString())
     return _LENGTH.pack(len(data)) + data
 
 
@@ -169,8 +169,13 @@ _READS: dict[str, tuple[Callable[[pilum.LanceDataset], Any], Any]] = {
 }
 
 
-def wrong_answers(path: Path) -> dict[str, Any]:
-    """What a user of the damaged table is given wrongly; another exception fails the test."""
+def wrong_answers(path: Path, *, verified: bool = True) -> dict[str, Any]:
+    """What a user of the damaged table is given wrongly; another exception fails the test.
+
+    Args:
+        path: Of the table.
+        verified: Whether to verify it in any case, and not only after a wrong answer.
+    """
     found: dict[str, Any] = {}
     try:
         dataset = pilum.dataset(path, session=Session())
@@ -183,7 +188,7 @@ def wrong_answers(path: Path) -> dict[str, Any]:
             continue
         if answer != expected:
             found[name] = answer
-    if not dataset.verify(deep=True).is_valid:
+    if (verified or found) and not dataset.verify(deep=True).is_valid:
         found["verify"] = "damaged"
     return found
 
@@ -213,13 +218,35 @@ def test_right_rows_or_an_error_whatever_a_field_says(root: Path, part: str) -> 
     for change in boundary_changes(getattr(file, part)):
         file.write(change.message)
         try:
-            wrong = wrong_answers(root)
+            wrong = wrong_answers(root, verified=changed[change.kind] < 3)
         except Exception as error:
             raised.append((change.path, change.value, repr(error)))
             continue
         changed[change.kind] += 1
+        assert len(pilum.dataset(root, version=1).versions()) == 3
         if is_silent(change, wrong):
             silent.append((change.path, change.value, wrong))
     assert raised == []
     assert silent == []
     assert sum(changed.values()) > 100
+
+
+@pytest.mark.parametrize("kind", ["Manifest.fields", "Field.id", "Field.name"])
+def test_verify_compares_the_schema_with_the_transaction_that_made_it(
+    tmp_path: Path, kind: str
+) -> None:
+    """What is right rows of another table to a reader is damage in the first version of a table."""
+    pilum.write_dataset(rows(0, 4), tmp_path)
+    file = with_indices(tmp_path)
+    seen = 0
+    for change in boundary_changes(file.manifest):
+        if change.kind == kind:
+            file.write(change.message)
+            try:
+                dataset = pilum.dataset(tmp_path)
+            except PilumError:
+                continue
+            seen += 1
+            faults = dataset.verify().damaged
+            assert [fault for fault in faults if fault.path.endswith(".manifest")], change
+    assert seen

@@ -78,6 +78,11 @@ class LegacyFile:
         except CorruptFileError as error:
             raise error.at(source.path) if source.path not in error.where else error from None
 
+    @property
+    def column_ids(self) -> tuple[FieldId, ...]:
+        """None: columns have no numbers."""
+        return ()
+
     def field_columns(self) -> dict[FieldId, int]:
         """The fields of the file; their columns have no numbers."""
         return {field.id: -1 for field in self.schema.walk()}

@@ -75,6 +75,12 @@ class PagedFileReader:
         """About the memory that the open file takes."""
         return self.container.held_bytes + _PARSED_FACTOR * self._parsed_bytes
 
+    @cached_property
+    def column_ids(self) -> tuple[FieldId, ...]:
+        """The field that each column is of; the first writers added columns that are of none."""
+        numbers = tuple(self._field_columns)
+        return numbers if len(numbers) == self.container.num_columns else ()
+
     def field_columns(self) -> Mapping[FieldId, int]:
         """The number of the column of each field of the schema that has one."""
         return self._field_columns

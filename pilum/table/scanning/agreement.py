@@ -12,7 +12,7 @@ a column whose values are of another type. Source: docs/format/table.md, "Fragme
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pilum.container.segments import DataFileReader
 from pilum.errors import CorruptFileError
@@ -40,21 +40,35 @@ def require_agreement(field: Field, columns: Mapping[FieldId, int], reader: Data
         return  # its columns are found by their ids
     if reader.schema.find(field.id) is field and _are_own(columns, reader):
         return
+    _require_place(field, reader.schema.fields, reader)
     for member in field.walk():
         if member.id in columns:
             _require_agreement(member, columns[member.id], reader)
 
 
+def _require_place(field: Field, siblings: Sequence[Field], reader: DataFileReader) -> None:
+    """Check that fields are members of the same fields in the file; none ever moves."""
+    own = reader.schema.find(field.id)
+    if own is None or own.name != field.name:
+        return
+    if not any(own is sibling for sibling in siblings):
+        raise CorruptFileError(
+            f"field {field.name!r} (id {field.id}) is a member of another field in the file",
+            reader.source.path,
+        )
+    for child in field.children:
+        _require_place(child, own.children, reader)
+
+
 def _require_agreement(member: Field, column: int, reader: DataFileReader) -> None:
-    found = reader.schema.find(member.id)
-    if reader.version is not FileVersion.V2_0:  # there, columns that no field has may lie between
+    found, numbers = reader.schema.find(member.id), reader.column_ids
+    if numbers:
         if _has(reader, member) and reader.field_columns().get(member.id) not in (None, column):
             raise CorruptFileError(
                 f"field {member.name!r} (id {member.id}): the manifest says column {column}, "
                 f"the file column {reader.field_columns()[member.id]}",
                 reader.source.path,
             )
-        numbers = reader.schema.leaf_ids
         found = reader.schema.find(numbers[column]) if 0 <= column < len(numbers) else None
     elif found is not None and found.name != member.name:
         found = None

@@ -232,6 +232,8 @@ class FragmentReader:
                 if columns:
                     parts.append(self._part(field, file, columns))
                     missing.difference_update(columns)
+        for part in parts:  # structs and lists have columns in some files
+            require_absence((one for one in field.walk() if one.id in missing), part.reader)
         self._require_absence([leaf for leaf in field.leaves() if leaf.id in missing])
         return parts
 
