@@ -22,7 +22,12 @@ from pilum.table.base_paths import BasePath, require_distinct
 from pilum.table.features import Feature, require_writable
 from pilum.table.fragment import Fragment
 from pilum.table.timestamps import moment_of, nanoseconds_of
-from pilum.table.upkeep.stored_fragments import FragmentPlaces, build_fragments, survey
+from pilum.table.upkeep.stored_fragments import (
+    FragmentPlaces,
+    build_fragments,
+    require_plausible,
+    survey,
+)
 
 __all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
 
@@ -127,8 +132,15 @@ class Manifest:
 
     @cached_property
     def num_rows(self) -> int:
-        """Number of rows that are not deleted, as far as it was recorded."""
-        return sum(fragment.num_rows for fragment in self.fragments)
+        """Number of rows that are not deleted, as far as it was recorded.
+
+        Raises:
+            CorruptFileError: If a fragment claims what it cannot have.
+        """
+        stored: Callable[[], int] | None = vars(self).get("_counted")
+        if stored is None or "fragments" in vars(self):
+            return sum(fragment.num_rows for fragment in self.fragments)
+        return stored()
 
     @cached_property
     def is_counted(self) -> bool:
@@ -249,7 +261,8 @@ class Manifest:
             index_section=index_section,
         )
         own = vars(manifest)
-        own["num_rows"], own["is_counted"] = found.num_rows, found.is_counted
+        own["is_counted"] = found.is_counted
+        own["_counted"] = partial(_counted_rows, message, where, found.num_rows)
         own["_later"] = {
             "fragments": partial(build_fragments, message, where),
             "is_lossy": partial(_is_lossy, message),
@@ -305,6 +318,11 @@ class Manifest:
             writer_flags=int(writer),
             max_allocated_field_id=highest,
         )
+
+
+def _counted_rows(message: table_pb2.Manifest, where: str, num_rows: int) -> int:
+    require_plausible(message, where)
+    return num_rows
 
 
 def _format_of(message: table_pb2.Manifest) -> str:
