@@ -311,3 +311,26 @@ def test_a_tag_survives_what_happens_to_the_table(dataset: LanceDataset) -> None
     found.restore()
     assert (found.version, found.count_rows()) == (5, 2)
     assert found.tags.get_version("good") == 2
+
+
+@pytest.mark.parametrize("folder", ["tags", "branches"])
+def test_a_folder_in_the_place_of_a_record_is_damage_and_no_absent_one(
+    tmp_path: Path, folder: str
+) -> None:
+    """A version whose tag is taken for absent would be cleaned up."""
+    path = tmp_path / "t"
+    dataset = pilum.write_dataset({"a": [1]}, path)
+    dataset.insert({"a": [2]})
+    record = path / "_refs" / folder / "v1.json"
+    record.mkdir(parents=True)
+    (record / "x").write_text("{}")
+    reads: list[Callable[[], object]] = [
+        lambda: dataset.cleanup_old_versions(timedelta(0)),
+        lambda: dataset.tags.list() if folder == "tags" else dataset.branches.list(),
+        lambda: pilum.dataset(path, version="v1" if folder == "tags" else ("v1", None)),
+    ]
+    for read in reads:
+        with pytest.raises(CorruptFileError, match=r"a folder(.|\n)*v1\.json"):
+            read()
+    assert [fault.path for fault in dataset.verify().damaged] == [f"_refs/{folder}/v1.json"]
+    assert len(dataset.versions()) == 2
