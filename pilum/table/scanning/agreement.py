@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pilum.container.segments import DataFileReader
 from pilum.errors import CorruptFileError
 from pilum.format.logical_types import PLAIN_TYPES
-from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
+from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId, Schema
 from pilum.format.version import FileVersion
 
 __all__ = ["require_absence", "require_agreement"]
@@ -25,12 +25,20 @@ __all__ = ["require_absence", "require_agreement"]
 _LIKE = {"large_string": "string", "large_binary": "binary"}
 
 
-def require_agreement(field: Field, columns: Mapping[FieldId, int], reader: DataFileReader) -> None:
+_MANY = 8192
+_AGREED: dict[tuple[int, int, int], tuple[Field, Schema, Mapping[FieldId, int]]] = {}
+"""What was compared, by identity: most files of a table have one schema, and are said to hold the
+same. It is kept with the result, so that no other object gets its identity."""
+
+
+def require_agreement(
+    field: Field, column_of: Mapping[FieldId, int], reader: DataFileReader
+) -> None:
     """Check the columns that a manifest names for a field.
 
     Args:
         field: As the table has it.
-        columns: The column of each id in the field that the file is said to hold.
+        column_of: The column of each field that the file is said to hold; never changed.
         reader: The file.
 
     Raises:
@@ -38,12 +46,17 @@ def require_agreement(field: Field, columns: Mapping[FieldId, int], reader: Data
     """
     if reader.version is FileVersion.LEGACY:
         return  # its columns are found by their ids
-    if reader.schema.find(field.id) is field and _are_own(columns, reader):
+    schema = reader.schema
+    key = id(field), id(schema), id(column_of)
+    if key in _AGREED:
         return
-    _require_place(field, reader.schema.fields, reader)
+    _require_place(field, schema.fields, reader)
     for member in field.walk():
-        if member.id in columns:
-            _require_agreement(member, columns[member.id], reader)
+        if member.id in column_of:
+            _require_agreement(member, column_of[member.id], reader)
+    if len(_AGREED) >= _MANY:
+        _AGREED.clear()
+    _AGREED[key] = field, schema, column_of
 
 
 def _require_place(field: Field, siblings: Sequence[Field], reader: DataFileReader) -> None:
@@ -88,8 +101,9 @@ def require_absence(members: Iterable[Field], reader: DataFileReader) -> None:
     """
     if reader.version is FileVersion.LEGACY:
         return
+    own = reader.field_columns()
     for member in members:
-        if _has(reader, member) and member.id in reader.field_columns():
+        if member.id in own and _has(reader, member):
             raise CorruptFileError(
                 f"field {member.name!r} (id {member.id}) is in the file, but the manifest does "
                 "not list it",
@@ -103,11 +117,6 @@ def _has(reader: DataFileReader, member: Field) -> bool:
     if own is None:
         return False
     return own.name == member.name and own.logical_type == member.logical_type
-
-
-def _are_own(columns: Mapping[FieldId, int], reader: DataFileReader) -> bool:
-    own = reader.field_columns()
-    return all(own.get(number) == column for number, column in columns.items())
 
 
 def _are_alike(one: Field, other: Field) -> bool:

@@ -223,15 +223,17 @@ class FragmentReader:
         if len(self.fragment.files) == 1:
             [file], [column_of] = self.fragment.files, self._columns
             columns = {number: column_of[number] for number in field.ids if number in column_of}
-            parts = [self._part(field, file, columns)] if columns else []
+            parts = [self._part(field, file, column_of, columns)] if columns else []
             missing = set(field.ids).difference(columns)
         else:
             parts, missing = [], set(field.ids)
             for file, column_of in zip(self.fragment.files, self._columns, strict=True):
                 columns = {number: column_of[number] for number in missing if number in column_of}
                 if columns:
-                    parts.append(self._part(field, file, columns))
+                    parts.append(self._part(field, file, column_of, columns))
                     missing.difference_update(columns)
+        if not missing:
+            return parts
         for part in parts:  # structs and lists have columns in some files
             require_absence((one for one in field.walk() if one.id in missing), part.reader)
         self._require_absence([leaf for leaf in field.leaves() if leaf.id in missing])
@@ -252,9 +254,15 @@ class FragmentReader:
         for file in self.fragment.files if leaves else ():
             require_absence(leaves, self._open(file))
 
-    def _part(self, field: Field, file: DataFile, columns: Mapping[FieldId, int]) -> FilePart:
+    def _part(
+        self,
+        field: Field,
+        file: DataFile,
+        column_of: Mapping[FieldId, int],
+        columns: Mapping[FieldId, int],
+    ) -> FilePart:
         reader = self._open(file)
-        require_agreement(field, columns, reader)
+        require_agreement(field, column_of, reader)
         return FilePart(reader, columns, file.fields)
 
     def _open(self, file: DataFile) -> DataFileReader:
