@@ -217,7 +217,7 @@ def _take(
     """Reads rows by a key of their fragment, in the upper half, and their physical number."""
     names, schema = _projection(snapshot, columns)
     if not names:  # of tables without columns, Arrow loses the rows
-        return _take(snapshot, places, [ROW_ADDRESS]).select([])
+        return _take(snapshot, places, [ROW_ADDRESS], find).select([])
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
     arrow = _arrow(names, schema)
