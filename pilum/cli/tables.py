@@ -43,7 +43,7 @@ def versions(arguments: Namespace) -> Exit:
 
 
 def verify(arguments: Namespace) -> Exit:
-    """Print what is missing, damaged, orphaned or misread, also if the newest version is damaged."""
+    """Print what is missing, damaged, orphaned or misread, also if the newest is damaged."""
     try:
         dataset = LanceDataset(arguments.path)
     except CorruptFileError as error:
