@@ -70,6 +70,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if reporter is None or not os.environ.get("CI"):
         return
     forbidden = set(_reasons(reporter.stats.get("skipped", ()))) - _allowed_skips()
+    reporter.ensure_newline()
     for reason in sorted(forbidden):
         reporter.write_line(f"skipped, but not in {ALLOWED_SKIPS.name}: {reason}", red=True)
     if forbidden and session.exitstatus == pytest.ExitCode.OK:
