@@ -87,10 +87,14 @@ def test_is_read(name: str) -> None:
 
 def test_an_address_that_means_two_rows_is_refused(tmp_path: Path) -> None:
     path = shutil.copytree(Path(_FOLDER, BROKEN), tmp_path / "t")
+    assert pilum.dataset(path).take([3, 1, 2])["foo"].to_pylist() == [3, 2, 1]
     with pytest.raises(CorruptFileError, match="two fragments have one id"):
-        pilum.dataset(path).take([1])
+        pilum.dataset(path).take_rows([1 << 32])
     with pytest.raises(CorruptFileError, match="one id; go on from an earlier version"):
         pilum.write_dataset(pa.table({"foo": [7]}), path, mode="append")
+    pilum.dataset(path, version=1).restore()
+    pilum.write_dataset(pa.table({"foo": [7]}), path, mode="append")
+    assert lance.dataset(str(path)).to_table()["foo"].to_pylist() == [7]
 
 
 @pytest.mark.parametrize(
