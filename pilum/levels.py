@@ -35,6 +35,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum import kernels
+from pilum.arrays.picking import filtered
 from pilum.blocks import validity_mask
 
 __all__ = ["Levels", "ravel", "shown_items"]
@@ -251,11 +252,7 @@ def _filtered(items: pa.Array, wanted: pa.BooleanArray) -> pa.Array:
         members = [_filtered(items.field(i), wanted) for i in range(items.type.num_fields)]
         nulls = items.is_null().filter(wanted) if items.null_count else None
         return pa.StructArray.from_arrays(members, fields=list(items.type), mask=nulls)
-    if items.type.num_fields:
-        # They are copied first because Arrow 26 filters fixed-size lists of fixed-size lists
-        # wrongly where they have an offset.
-        items = pa.concat_arrays([items])
-    return items.filter(wanted)
+    return filtered(items, wanted)
 
 
 def _list_validity(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from pilum.arrays.picking import from_zero
 from pilum.container.explain import PageExplanation
 from pilum.encodings.joint import JointRead
 from pilum.errors import CorruptFileError
@@ -214,7 +215,7 @@ def _read_as_one(
     first = 0
     for place, segment in zip(places, group, strict=True):
         num_rows = segment.rows.num_rows
-        arrays[place] = whole.slice(first, num_rows)
+        arrays[place] = from_zero(whole.slice(first, num_rows))
         first += num_rows
 
 

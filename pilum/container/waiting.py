@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pilum.encodings.dictionary_arrays import dictionary_below, join_arrays
+from pilum.arrays.joining import join_arrays
+from pilum.encodings.dictionary_arrays import dictionary_below
 from pilum.errors import UnsupportedTypeError
 
 __all__ = ["Waiting"]
@@ -89,11 +90,12 @@ class Waiting:
 
 def _is_same(left: pa.Array, right: pa.Array) -> bool:
     """Whether arrays are the same memory."""
-    places = [
-        [buffer and buffer.address for buffer in array.buffers()] + [array.offset, len(array)]
-        for array in (left, right)
-    ]
-    return places[0] == places[1]
+    return _place(left) == _place(right)
+
+
+def _place(array: pa.Array) -> list[int | None]:
+    addresses = [None if one is None else one.address for one in array.buffers()]
+    return [*addresses, array.offset, len(array)]
 
 
 def _joined(chains: list[pa.Array]) -> list[pa.Array]:

@@ -21,6 +21,8 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.arrays.dictionaries import without_null_values
+from pilum.arrays.picking import without_nulls
 from pilum.blocks import list_items
 from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.body import FileBody
@@ -30,7 +32,6 @@ from pilum.container.options import FileOptions
 from pilum.container.storage import check_storage
 from pilum.container.waiting import Waiting
 from pilum.encodings.choose import encode_pages
-from pilum.encodings.dictionary_arrays import without_null_values
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.page import EncodedPage, StoredPage
 from pilum.encodings.rows import encode_places, encode_rows
@@ -388,4 +389,4 @@ def _valid(array: pa.Array) -> pa.Array:
     """Without nulls; Arrow cannot make every type of array from nothing."""
     if array.null_count == len(array):
         return array.slice(0, 0)
-    return array.drop_null() if array.null_count else array
+    return without_nulls(array)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pilum.arrays.picking import without_nulls
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.options import require_count
@@ -242,7 +243,7 @@ def _require_no_nulls(snapshot: Snapshot, path: str) -> None:
     for batch in scan(snapshot, ScanOptions(columns=(fields[0].name,))):
         values = batch.column(0)
         for above, field in pairwise(fields):
-            present = values.drop_null()
+            present = without_nulls(values)
             values = present.field(field.name) if above.is_struct else present.flatten()
         if values.null_count:
             raise SchemaMismatchError(f"column {path!r} has nulls, so it must stay nullable")

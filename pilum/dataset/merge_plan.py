@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from pilum.arrays.retype import storage_type
 from pilum.dataset.options import Filter
 from pilum.dataset.retrying import Retries
 from pilum.dataset.updating import bind_values
@@ -20,7 +21,6 @@ from pilum.errors import (
 )
 from pilum.expressions import bind
 from pilum.format.blobs import has_blobs
-from pilum.format.extension import storage_type
 from pilum.format.schema import Schema
 from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched
 from pilum.table.commits.jobs import JobKey

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pilum.arrays.picking import filtered
 from pilum.errors import FilterError
 from pilum.expressions.compare import bits, compare
 from pilum.expressions.constants import at_zone
@@ -177,7 +178,7 @@ def _guarded(node: Expression, batch: pa.RecordBatch, rows: Datum) -> Datum:
         return evaluate(node, batch)
     if isinstance(rows, pa.Scalar) or rows.true_count == len(rows):
         return evaluate(node, batch) if isinstance(rows, pa.Array) or rows.as_py() else rows
-    part = batch.filter(rows)
+    part = filtered(batch, rows)
     found = to_array(evaluate(node, part).cast(pa.bool_()), part.num_rows)
     return pc.replace_with_mask(pa.nulls(batch.num_rows, pa.bool_()), rows, found)
 

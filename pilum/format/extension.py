@@ -27,7 +27,6 @@ __all__ = [
     "restored_batches",
     "restored_schema",
     "restored_table",
-    "storage_type",
     "stored_metadata",
 ]
 
@@ -83,27 +82,6 @@ def _parameters(kind: pa.BaseExtensionType) -> bytes:
         texts.append(ctypes.string_at(place + 4, size))
         place += 4 + size
     return dict(zip(texts[::2], texts[1::2], strict=True)).get(EXTENSION_METADATA.encode(), b"")
-
-
-def storage_type(arrow: pa.DataType) -> pa.DataType:
-    """The type with storage in place of extension types, and no metadata, at any depth."""
-    if isinstance(arrow, pa.BaseExtensionType):
-        return storage_type(arrow.storage_type)
-    if pt.is_struct(arrow):
-        return pa.struct([_storage_field(member) for member in arrow])
-    if pt.is_list(arrow):
-        return pa.list_(_storage_field(arrow.value_field))
-    if pt.is_large_list(arrow):
-        return pa.large_list(_storage_field(arrow.value_field))
-    if pt.is_fixed_size_list(arrow):
-        return pa.list_(_storage_field(arrow.value_field), arrow.list_size)
-    if pt.is_map(arrow):
-        return pa.map_(_storage_field(arrow.key_field), _storage_field(arrow.item_field))
-    return arrow
-
-
-def _storage_field(field: pa.Field) -> pa.Field:
-    return field.with_type(storage_type(field.type)).remove_metadata()
 
 
 def mentions_extensions(schema: pa.Schema) -> bool:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pilum.arrays.picking import filtered
 from pilum.errors import SchemaMismatchError
 from pilum.spark.names import find_name
 
@@ -153,7 +154,7 @@ def _convert_struct(array: pa.Array, target: pa.DataType, where: str, truncate: 
     for field in target:
         child = _member(array, field)
         # What lies below a null struct counts for nothing, even where the member is not null.
-        visible = child if field.nullable else child.filter(valid)
+        visible = child if field.nullable else filtered(child, valid)
         if visible.null_count and not field.nullable:
             raise SchemaMismatchError(
                 f"column {where!r}: member {field.name!r} has nulls, but is declared not null"

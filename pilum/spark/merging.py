@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
 
+from pilum.arrays.picking import filtered
 from pilum.dataset.merge_plan import MergeClauses, MergePlan
 from pilum.dataset.merging import MergeResult, merge_result
 from pilum.dataset.options import require_count
@@ -300,7 +301,7 @@ class _Joined:
         """Rows of the source, in the types of the merge."""
         for batch in batches:
             present = batch.column(_PRESENT).is_valid()
-            of_source = batch.filter(present)
+            of_source = filtered(batch, present)
             if of_source.num_rows < batch.num_rows:
                 self._others.append(batch.column(_ADDRESS).filter(pc.invert(present)))
             self._addresses.append(of_source.column(_ADDRESS))

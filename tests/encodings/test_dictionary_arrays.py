@@ -10,9 +10,10 @@ import pytest
 from container.files import MemorySource, read_rows, read_table, write_table
 from container.pages import from_hex, read_page
 
+from pilum.arrays.dictionaries import without_null_values
+from pilum.arrays.joining import join_arrays
 from pilum.container.column import Column
 from pilum.container.reader import FileReader
-from pilum.encodings.dictionary_arrays import join_arrays, without_null_values
 from pilum.errors import CorruptFileError, UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
@@ -126,8 +127,9 @@ def test_dictionaries_with_nulls_are_joined_or_refused() -> None:
     with pytest.raises(UnsupportedTypeError, match=r"column 'd': .* too narrow"):
         join_arrays([first, large], "column 'd'")
     lists = [pa.ListArray.from_arrays([0, 3], array) for array in (first, second)]
-    with pytest.raises(UnsupportedTypeError, match=r"column 'd': a dictionary with nulls"):
-        join_arrays(lists, "column 'd'")
+    joined = join_arrays(lists, "column 'd'")
+    assert joined.type == lists[0].type
+    assert joined.to_pylist() == [["0", "1", None], ["1", "2", None]]
 
 
 def test_a_large_dictionary_is_stored_once_and_not_per_batch() -> None:

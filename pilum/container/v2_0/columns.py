@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.arrays.joining import join_arrays
 from pilum.container.explain import PageExplanation, explained
 from pilum.container.v2_0.metadata import ColumnEntry
 from pilum.encodings.base import demand
@@ -99,7 +100,7 @@ class Column:
         if not arrays:
             return pa.nulls(0, kind)
         try:
-            return pa.concat_arrays(arrays)
+            return join_arrays(arrays, f"{self.path}, column {self.index}")
         except pa.ArrowInvalid as error:
             raise UnsupportedFormatError(f"{self.path}, column {self.index}: {error}") from None
 

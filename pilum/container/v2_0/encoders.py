@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum.arrays.joining import join_arrays
 from pilum.blocks import validity_mask
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffers, Encoded
@@ -125,7 +126,11 @@ class ValuesEncoder(FieldEncoder):
         self._waiting, self._waiting_bytes = [], 0
         if not waiting and not empty:
             return
-        array = _joined(waiting) if waiting else pa.nulls(0, self._field.arrow_type)
+        array = (
+            join_arrays(waiting, f"column {self._path!r}")
+            if waiting
+            else pa.nulls(0, self._field.arrow_type)
+        )
         is_hard = self._options.compression is not None
         yield PageJob(self._column, len(array), num_bytes, is_hard, self._job(array))
 
@@ -262,15 +267,6 @@ class EncoderMaker:
 def _together(pieces: list[NDArray[T]], kind: type[T]) -> NDArray[T]:
     """All pieces as one; nearly always there is one."""
     return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, kind), *pieces])
-
-
-def _joined(pieces: list[pa.Array]) -> pa.Array:
-    if len(pieces) == 1:
-        return pieces[0]
-    if pt.is_dictionary(pieces[0].type):
-        unified = pa.chunked_array(pieces).unify_dictionaries().combine_chunks()
-        return unified.chunk(0) if isinstance(unified, pa.ChunkedArray) else unified
-    return pa.concat_arrays(pieces)
 
 
 def _require_no_null_structs(array: pa.Array, path: str) -> None:

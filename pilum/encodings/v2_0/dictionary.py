@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum import kernels
+from pilum.arrays.dictionaries import without_null_values
 from pilum.encodings.base import demand
 from pilum.encodings.v2_0.base import (
     ArrayEncoding,
@@ -217,6 +218,5 @@ def _keyed(numbers: pa.Array, values: pa.Array, kind: pa.DataType) -> pa.Array:
     fits = pc.max(numbers).as_py() or 0
     demand(fits <= np.iinfo(keys.to_pandas_dtype()).max, f"dictionary: key {fits} as {keys}")
     numbers = numbers.view(keys) if bits_of(keys) == _width(numbers) else numbers.cast(keys)
-    if values.null_count:
-        numbers = pc.if_else(values.is_valid().take(numbers), numbers, pa.scalar(None, keys))
-    return pa.DictionaryArray.from_arrays(numbers, values, ordered=kind.ordered, safe=False)
+    array = pa.DictionaryArray.from_arrays(numbers, values, ordered=kind.ordered, safe=False)
+    return without_null_values(array)

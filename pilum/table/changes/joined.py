@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.encodings.dictionary_arrays import join_arrays
+from pilum.arrays.joining import join_arrays
+from pilum.arrays.picking import taken
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.schema import FieldId, Schema
 from pilum.table.changes.join import join_keys, require_joinable
@@ -76,7 +77,7 @@ class Join:
             taken = self._taken(rows[matched])
             places = pa.array(np.cumsum(matched) - 1, mask=~matched)
             columns = [
-                column.take(places) if len(column) else pa.nulls(len(rows), column.type)
+                taken(column, places) if len(column) else pa.nulls(len(rows), column.type)
                 for column in taken.columns
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -106,7 +107,7 @@ class Join:
             places = np.arange(len(rows))
             places[matched] = len(rows) + np.arange(len(theirs))
             columns = [
-                join_arrays([old, other], f"column {name!r}").take(pa.array(places))
+                taken(join_arrays([old, other], f"column {name!r}"), pa.array(places))
                 for name, old, other in zip(new.names, mine, theirs.columns, strict=True)
             ]
             yield addresses[matched], pa.RecordBatch.from_arrays(columns, schema=new.arrow)

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.arrays.picking import filtered
+from pilum.arrays.retype import retyped, storage_type
 from pilum.errors import InvalidInputError
-from pilum.format.extension import storage_type
-from pilum.format.retype import retyped
 from pilum.format.schema import Schema
 from pilum.table.changes.join import Matches, join_keys
 from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched, merged_columns
@@ -159,7 +159,7 @@ class Merge:
             self.removed.append(addresses[deleted])
             if not kept.any():
                 continue
-            pairs, addresses = pairs.filter(bit_mask(kept)), addresses[kept]
+            pairs, addresses = filtered(pairs, bit_mask(kept)), addresses[kept]
             self.changed.append(addresses)
             values = self._values(pairs)
             found = with_blobs(self.snapshot, addresses, values, self._new_columns)
@@ -275,7 +275,7 @@ class Merge:
             num_new = int(part.sum())
             self.num_inserted += num_new
             if num_new:
-                found = batch if num_new == len(part) else batch.filter(bit_mask(part))
+                found = batch if num_new == len(part) else filtered(batch, bit_mask(part))
                 yield self.aligned.batch(found.select(self.aligned.schema.names))
 
     def _write(

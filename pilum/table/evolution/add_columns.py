@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum.arrays.picking import taken
 from pilum.container.open import require_storable
 from pilum.container.options import FileOptions
 from pilum.errors import (
@@ -319,8 +320,7 @@ def _placed(
     exact = pa.array(positions, mask=rows[positions] != wanted)
     nearest = pa.array(positions)
     columns = [
-        # Copied first: Arrow 26 takes wrong items out of nested fixed-size lists with an offset.
-        pa.concat_arrays([column]).take(exact if nulls and field.nullable else nearest)
+        taken(column, exact if nulls and field.nullable else nearest)
         for field, column in zip(batch.schema, batch.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -13,8 +13,8 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
+from pilum.arrays.retype import retyped
 from pilum.errors import InvalidInputError
-from pilum.format.retype import retyped
 from pilum.format.schema import FieldId
 from pilum.table.evolution.add_columns import write_columns
 from pilum.table.evolution.cast import cast_field

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum import kernels
+from pilum.arrays.retype import retyped
 from pilum.blocks import StringBlock, block_of, validity_mask
 from pilum.container.mapped import map_fields
 from pilum.errors import CorruptFileError, InvalidInputError
@@ -25,7 +26,6 @@ from pilum.format.extension import (
     restored_schema,
     restored_table,
 )
-from pilum.format.retype import retyped
 from pilum.format.schema import Field, Schema
 
 __all__ = [

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from pilum.arrays.picking import filtered
 from pilum.errors import UnsupportedTypeError
 from pilum.parallel import submit
 from pilum.table.columns import ScanColumn
@@ -106,18 +107,14 @@ def _mask(filter: BoundFilter, table: pa.Table) -> pa.BooleanArray:
 
 
 def rows_where(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
-    """The rows that match, chunk by chunk.
-
-    `Table.filter` slices the chunks of columns that are cut at different rows, and then takes
-    wrong items out of fixed-size lists of fixed-size lists (Arrow 26).
-    """
+    """Return the rows that match, chunk by chunk: `Table.filter` slices chunks, see `filtered`."""
     if mask.true_count == len(mask):
         return table
     columns = []
     for column in table.columns:
         start, chunks = 0, []
         for chunk in column.chunks:
-            chunks.append(chunk.filter(mask.slice(start, len(chunk))))
+            chunks.append(filtered(chunk, mask.slice(start, len(chunk))))
             start += len(chunk)
         columns.append(pa.chunked_array(chunks, column.type))
     return pa.Table.from_arrays(columns, schema=table.schema)

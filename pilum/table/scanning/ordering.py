@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pilum.arrays.picking import taken
 from pilum.errors import InvalidInputError
 from pilum.table.scanning.windows import joined_batch
 
@@ -93,9 +94,7 @@ def _sorted(
     places = pc.sort_indices(
         pa.RecordBatch.from_arrays(columns, names), sort_keys=list(zip(names, order, strict=True))
     ).slice(offset, limit)
-    # Copied first: Arrow 26 takes wrong items out of nested fixed-size lists with an offset.
-    taken = [pa.concat_arrays([column]).take(places) for column in rows.columns]
-    return pa.RecordBatch.from_arrays(taken, schema=schema)
+    return taken(rows, places)
 
 
 def _comparable(column: pa.Array) -> pa.Array:

@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.arrays.dictionaries import has_dictionaries
+from pilum.arrays.joining import join_arrays
+from pilum.arrays.picking import taken
 from pilum.blocks import integers
 from pilum.container.segments import FieldReader, Segment, read_segments
-from pilum.encodings.dictionary_arrays import has_dictionaries, join_arrays
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
@@ -228,9 +230,9 @@ def _take(
 
 def _reordered(table: pa.Table, order: pa.Array) -> pa.Table:
     columns = [
-        join_arrays(column.chunks, f"column {name!r}").take(order)
+        taken(join_arrays(column.chunks, f"column {name!r}"), order)
         if column.num_chunks > 1 and has_dictionaries(column.type)
-        else column.take(order)
+        else taken(column, order)
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=table.schema)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.arrays.picking import taken
 from pilum.blocks import integers
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
@@ -92,7 +93,7 @@ class _Group:
     def picked(self) -> pa.Table:
         """The rows that are wanted."""
         batch = joined_batch(pa.concat_tables(self.tables))
-        return pa.Table.from_batches([batch.take(integers(np.concatenate(self._rows)))])
+        return pa.Table.from_batches([taken(batch, integers(np.concatenate(self._rows)))])
 
 
 def _window(reader: FragmentReader, fields: list[Field], meta: MetaColumns) -> Window:

@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.arrays.joining import join_arrays
+from pilum.arrays.picking import filtered
 from pilum.blocks import truths
 from pilum.container.segments import FieldReader, Segment, read_segments
-from pilum.encodings.dictionary_arrays import join_arrays
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
 from pilum.parallel import submit, submit_waiting
@@ -258,7 +259,7 @@ class Pending:
 def _read(bundle: list[tuple[Segment, pa.BooleanArray | None]]) -> list[pa.Array]:
     arrays = read_segments([segment for segment, _ in bundle])
     return [
-        array if kept is None or kept.false_count == 0 else array.filter(kept)
+        array if kept is None or kept.false_count == 0 else filtered(array, kept)
         for array, (_, kept) in zip(arrays, bundle, strict=True)
     ]
 
@@ -321,7 +322,7 @@ def joined_batch(table: pa.Table) -> pa.RecordBatch:
         rows = pa.StructArray.from_buffers(pa.struct([]), table.num_rows, [None])
         return pa.RecordBatch.from_struct_array(rows).replace_schema_metadata(table.schema.metadata)
     arrays = [
-        join_arrays(column.chunks, f"column {name!r}")
+        join_arrays(column.chunks or [pa.nulls(0, column.type)], f"column {name!r}")
         for name, column in zip(table.schema.names, table.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pilum.arrays.retype import retyped
 from pilum.blocks import list_items
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.extension import (
@@ -28,7 +29,6 @@ from pilum.format.extension import (
     stored_metadata,
 )
 from pilum.format.logical_types import logical_type
-from pilum.format.retype import retyped
 from pilum.format.schema import Field, Schema
 from pilum.table.changes.keys import require_sound_keys
 from pilum.table.scanning.json_columns import with_binary_json

@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.encodings.dictionary_arrays import join_arrays
+from pilum.arrays.joining import join_arrays
+from pilum.arrays.picking import from_zero, taken
 
 __all__ = ["Spool"]
 
@@ -41,7 +42,7 @@ class Spool:
         """Reads a stream to its end."""
         self.schema: pa.Schema = reader.schema
         self._file: pa.MemoryMappedFile | None = None
-        self.batches = self._collected(map(_without_offsets, reader))
+        self.batches = self._collected(map(from_zero, reader))
         self._bounds = np.cumsum([0, *(batch.num_rows for batch in self.batches)], dtype=np.int64)
         self.num_rows = int(self._bounds[-1])
 
@@ -64,7 +65,7 @@ class Spool:
         numbers = rows[order]
         cuts = numbers.searchsorted(self._bounds)
         parts = [
-            batch.select(names).take(pa.array(numbers[low:high] - first))
+            taken(batch.select(names), pa.array(numbers[low:high] - first))
             for batch, first, low, high in zip(
                 self.batches, self._bounds[:-1], cuts[:-1], cuts[1:], strict=True
             )
@@ -77,7 +78,7 @@ class Spool:
             join_arrays([part.column(index) for part in parts], f"column {name!r}")
             for index, name in enumerate(names)
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema).take(pa.array(back))
+        return taken(pa.RecordBatch.from_arrays(columns, schema=schema), pa.array(back))
 
     def _collected(self, batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
         held: deque[pa.RecordBatch] = deque()
@@ -105,14 +106,3 @@ class Spool:
 def _taken_from(held: deque[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     while held:
         yield held.popleft()
-
-
-def _without_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with columns that begin at the first item of their buffers.
-
-    Of others, Arrow 26 takes wrong items where fixed-size lists are nested.
-    """
-    if not any(column.offset for column in batch.columns):
-        return batch
-    columns = [pa.concat_arrays([column]) if column.offset else column for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

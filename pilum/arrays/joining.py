@@ -1,0 +1,93 @@
+"""One array of several, of any type.
+
+dictionaries    "a" "b"   +   "b" null        Arrow unites them, unless one has a null
+by value        "a" "b" "b" null              else values are joined, and get a new dictionary
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.arrays.dictionaries import with_dictionaries_as
+from pilum.arrays.picking import from_zero
+from pilum.arrays.retype import retyped
+from pilum.errors import UnsupportedTypeError
+
+__all__ = ["join_arrays"]
+
+_Change: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
+
+
+def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
+    """Return one array of several; dictionaries in them, at any depth, are united.
+
+    Args:
+        arrays: At least one, all of one type.
+        what: Whose values they are, for the message.
+
+    Raises:
+        UnsupportedTypeError: If the keys of a dictionary are too narrow for all values.
+    """
+    if len(arrays) == 1:
+        return from_zero(arrays[0])
+    kind = arrays[0].type
+    plain = with_dictionaries_as(kind, _without_half_floats)
+    if plain != kind:
+        return retyped(join_arrays([retyped(array, plain) for array in arrays], what), kind)
+    try:
+        joined: pa.Array = pa.concat_arrays(arrays)
+    except pa.ArrowInvalid as error:
+        message = str(error)
+        if "larger index type" not in message and "dictionaries with nulls" not in message:
+            raise
+        return _joined_by_value(arrays, kind, what)
+    return joined
+
+
+def _joined_by_value(arrays: list[pa.Array], kind: pa.DataType, what: str) -> pa.Array:
+    """Return the values with new dictionaries, which have nothing but these values."""
+    values = with_dictionaries_as(kind, lambda dictionary: dictionary.value_type)
+    plain = [_with_leaves(array, values, _decoded) for array in arrays]
+    try:
+        return _with_leaves(pa.concat_arrays(plain), kind, _encoded)
+    except pa.ArrowInvalid as error:
+        raise UnsupportedTypeError(
+            f"{what}: the keys of a dictionary are too narrow for the values of these rows "
+            f"together; read fewer rows at a time ({error})"
+        ) from error
+
+
+def _decoded(leaf: pa.Array, kind: pa.DataType) -> pa.Array:
+    return leaf.dictionary_decode() if pt.is_dictionary(leaf.type) else leaf
+
+
+def _encoded(leaf: pa.Array, kind: pa.DataType) -> pa.Array:
+    return leaf.dictionary_encode().cast(kind) if pt.is_dictionary(kind) else leaf
+
+
+def _with_leaves(array: pa.Array, kind: pa.DataType, change: _Change) -> pa.Array:
+    """Return an array of a type of the same nesting, with every leaf changed to that type."""
+    if array.type.num_fields == 0:
+        return change(array, kind)
+    if pt.is_struct(kind):
+        members = [
+            _with_leaves(array.field(i), kind.field(i).type, change) for i in range(kind.num_fields)
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
+    items = _with_leaves(array.values, kind.field(0).type, change)
+    own = array.buffers()[: 1 if pt.is_fixed_size_list(kind) else 2]
+    return pa.Array.from_buffers(
+        kind, len(array), own, array.null_count, array.offset, children=[items]
+    )
+
+
+def _without_half_floats(kind: pa.DictionaryType) -> pa.DataType:
+    """Return a dictionary of integers for one of half floats, which Arrow 26 unites wrongly."""
+    if not pt.is_float16(kind.value_type):
+        return kind
+    return pa.dictionary(kind.index_type, pa.int16(), kind.ordered)
