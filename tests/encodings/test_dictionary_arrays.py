@@ -132,6 +132,19 @@ def test_dictionaries_with_nulls_are_joined_or_refused() -> None:
     assert joined.to_pylist() == [["0", "1", None], ["1", "2", None]]
 
 
+@pytest.mark.parametrize("first", [pa.array([], pa.int64()), pa.array([7])])
+@pytest.mark.parametrize("second", [pa.array([], pa.int64()), pa.array([8])])
+def test_dictionaries_without_bytes(first: pa.Array, second: pa.Array) -> None:
+    """An empty buffer of Arrow is false."""
+    batches = [
+        dictionary([None, 0 if len(values) else None], values) for values in (first, second, first)
+    ]
+    expected = [value for batch in batches for value in batch.to_pylist()]
+    assert read(written(*batches)).to_pylist() == expected
+    lists = [pa.ListArray.from_arrays([0, 1, 2], batch) for batch in batches]
+    assert read(written(*lists)).to_pylist() == [[value] for value in expected]
+
+
 def test_a_large_dictionary_is_stored_once_and_not_per_batch() -> None:
     values = pa.array(["x" * 1000 + str(i) for i in range(20_000)])
     keys = np.arange(60_000, dtype=np.int32) * 7 % 20_000

@@ -74,11 +74,11 @@ class Join:
         """For the rows that are not deleted, in scan order; null without a match."""
         for _, _, rows in self._rows(()):
             matched = rows >= 0
-            taken = self._taken(rows[matched])
+            found = self._taken(rows[matched])
             places = pa.array(np.cumsum(matched) - 1, mask=~matched)
             columns = [
                 taken(column, places) if len(column) else pa.nulls(len(rows), column.type)
-                for column in taken.columns
+                for column in found.columns
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
