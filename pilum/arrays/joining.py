@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.arrays.dictionaries import with_dictionaries_as
-from pilum.arrays.picking import from_zero
+from pilum.arrays.dictionaries import has_dictionaries, with_dictionaries_as
+from pilum.arrays.picking import from_zero, taken
 from pilum.arrays.retype import retyped
 from pilum.errors import UnsupportedTypeError
 
-__all__ = ["join_arrays"]
+__all__ = ["chosen", "join_arrays"]
 
 _Change: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 
@@ -46,6 +48,27 @@ def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
             raise
         return _joined_by_value(arrays, kind, what)
     return joined
+
+
+def chosen(mask: pa.BooleanArray, one: pa.Array, other: pa.Array, what: str) -> pa.Array:
+    """Return values of one array where the mask is true, else those of the other.
+
+    Arrow 26 mixes up the dictionaries below structs and lists.
+
+    Args:
+        mask: Without nulls.
+        one: As long as the mask.
+        other: The same, of the same type.
+        what: Whose values they are, for the message.
+
+    Raises:
+        UnsupportedTypeError: If the keys of a dictionary are too narrow for all values.
+    """
+    if not has_dictionaries(one.type):
+        return pc.if_else(mask, one, other)
+    rows = np.arange(len(one))
+    places = pc.if_else(mask, pa.array(rows), pa.array(rows + len(one)))
+    return taken(join_arrays([one, other], what), places)
 
 
 def _joined_by_value(arrays: list[pa.Array], kind: pa.DataType, what: str) -> pa.Array:

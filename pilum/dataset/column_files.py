@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pilum.arrays.joining import chosen
 from pilum.dataset.udf import BatchUDF, Function
 from pilum.dataset.updating import bind_values
 from pilum.dataset.values import computed
@@ -305,6 +306,7 @@ def _chosen(mask: pa.Array, fresh: pa.RecordBatch, old: pa.RecordBatch) -> pa.Re
     """New values where the mask is true."""
     mask = pc.fill_null(mask, False)
     columns = [
-        pc.if_else(mask, fresh.column(name), old.column(name)) for name in fresh.schema.names
+        chosen(mask, fresh.column(name), old.column(name), f"column {name!r}")
+        for name in fresh.schema.names
     ]
     return pa.RecordBatch.from_arrays(columns, schema=fresh.schema)

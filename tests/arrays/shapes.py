@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["Case", "cases", "nested_types", "values_of"]
+__all__ = ["Case", "cases", "nested_types", "sound", "values_of"]
 
 _LEAVES = (pa.int32(), pa.string(), pa.bool_(), pa.dictionary(pa.int8(), pa.string()))
 _NULLS = tuple(itertools.product((0.0, 0.3), repeat=3))
@@ -60,7 +60,7 @@ def _cases(kind: pa.DataType) -> Iterator[Case]:
     random = Random(str(kind))
     for nulls, start, shifted in itertools.product(_NULLS, (0, 1, 4), (False, True)):
         rows = [_value(kind, random, nulls) for _ in range(start + ROWS + 2)]
-        array = _sound(pa.array(rows, kind))
+        array = sound(pa.array(rows, kind))
         if array is None:
             continue
         whole = _shifted(array, random) if shifted else array
@@ -98,7 +98,7 @@ def _value(kind: pa.DataType, random: Random, nulls: tuple[float, ...]) -> Any:
     return number % 2 == 1 if pt.is_boolean(kind) else str(number) if pt.is_string(kind) else number
 
 
-def _sound(array: pa.Array) -> pa.Array | None:
+def sound(array: pa.Array) -> pa.Array | None:
     """Return the array, or None where Arrow made keys of an empty dictionary below nulls."""
     try:
         array.validate(full=True)

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 import pytest
-from arrays.shapes import ROWS, Case, cases, nested_types, values_of
+from arrays.shapes import ROWS, Case, cases, nested_types, sound, values_of
 
-from pilum.arrays.joining import join_arrays
+from pilum.arrays.joining import chosen, join_arrays
 from pilum.arrays.picking import filtered, from_zero, taken, without_nulls
 
 MASK = [row % 3 != 1 for row in range(ROWS)]
@@ -99,6 +99,25 @@ def _joined_alone(case: Case) -> tuple[list[Any], list[Any]]:
     return values_of(join_arrays([case.array], "values")), case.values
 
 
+def _chosen(case: Case) -> tuple[list[Any], list[Any]]:
+    mask = [row % 3 == 0 for row in range(ROWS - 1)]
+    one, other = case.array.slice(0, ROWS - 1), case.array.slice(1)
+    pairs = zip(mask, case.values[:-1], case.values[1:], strict=True)
+    expected = [first if wanted else second for wanted, first, second in pairs]
+    return values_of(chosen(pa.array(mask), one, other, "values")), expected
+
+
+def _chosen_of_two(case: Case) -> tuple[list[Any], list[Any]]:
+    """Dictionaries differ."""
+    found = chosen(pa.array([True, False]), case.other, _fresh_pair(case), "values")
+    return values_of(found), [case.other_values[0], case.values[5]]
+
+
+def _fresh_pair(case: Case) -> pa.Array:
+    made = sound(pa.array(case.values[4:6], case.array.type))
+    return case.array.slice(4, 2) if made is None else made
+
+
 def _cast(case: Case) -> tuple[list[Any], list[Any]]:
     return values_of(case.array.cast(_large(case.array.type))), case.values
 
@@ -126,6 +145,8 @@ OPERATIONS: list[Operation] = [
     _without_nulls,
     _joined,
     _joined_alone,
+    _chosen,
+    _chosen_of_two,
     _cast,
     _null_where_null,
     _equal_to_its_copy,

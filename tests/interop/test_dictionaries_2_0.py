@@ -46,8 +46,28 @@ SHAPES: dict[str, Callable[[pa.Array], pa.Array]] = {
     "structs of lists": lambda array: in_structs(in_lists(array)),
     "lists of lists": lambda array: in_lists(in_lists(array)),
 }
-ORDERS = {"nulls first": (WITH, WITHOUT), "nulls last": (WITHOUT, WITH), "both": (WITH, WITH)}
+ORDERS: dict[str, tuple[list[Any], list[Any]]] = {
+    "nulls first": (WITH, WITHOUT),
+    "nulls last": (WITHOUT, WITH),
+    "both": (WITH, WITH),
+}
 CHOICES = [*itertools.product(SHAPES, ORDERS, ["one file", "two files"])]
+
+
+@pytest.mark.parametrize("shape", ["lists", "lists of structs", "lists of lists"])
+def test_narrow_keys_of_several_dictionaries(tmp_path: Path, shape: str) -> None:
+    """Pages of lists end where the dictionary of their items does, or nothing could read them."""
+    kind = pa.dictionary(pa.int8(), pa.string())
+    chunks = [
+        SHAPES[shape](pa.array([f"{chunk}-{i}" for i in range(100)]).dictionary_encode().cast(kind))
+        for chunk in range(3)
+    ]
+    expected = [one for chunk in chunks for one in chunk.to_pylist()]
+    table = pa.table({"a": pa.chunked_array(chunks)})
+    ds = pilum.write_dataset(table, tmp_path / "t", data_storage_version="2.0")
+    assert ds.to_table()["a"].to_pylist() == expected
+    rows = [0, 1, len(expected) // 2]
+    assert ds.take(rows)["a"].to_pylist() == [expected[row] for row in rows]
 
 
 @pytest.mark.parametrize("make", [null_keys, null_entries])

@@ -83,6 +83,10 @@ class FieldEncoder(ABC):
         """Hands out what stands at the end of the data."""
         yield from ()
 
+    @abstractmethod
+    def goes_with(self, array: pa.Array) -> bool:
+        """Return whether rows may go into one page with those before them."""
+
     @property
     @abstractmethod
     def waiting_bytes(self) -> int:
@@ -100,6 +104,7 @@ class ValuesEncoder(FieldEncoder):
         self._column = column
         self._waiting: list[pa.Array] = []
         self._waiting_bytes = 0
+        self._last_dictionary: pa.Array | None = None
 
     @property
     def waiting_bytes(self) -> int:
@@ -108,8 +113,10 @@ class ValuesEncoder(FieldEncoder):
 
     def add(self, array: pa.Array) -> Iterator[PageJob]:
         """Takes values; hands out the pages that are due."""
-        if self._has_other_items(array):
+        if not self.goes_with(array):
             yield from self.flush()
+        if _has_narrow_keys(array.type):
+            self._last_dictionary = array.dictionary
         while len(array):
             room = max(self._page_bytes - self._waiting_bytes, 0)
             size = array.nbytes
@@ -141,14 +148,10 @@ class ValuesEncoder(FieldEncoder):
             _require_no_nulls(array, self._path)
         return partial(encode_array, array, self._options)
 
-    def _has_other_items(self, array: pa.Array) -> bool:
-        """Whether a dictionary differs so that narrow keys might not do for both."""
-        return (
-            bool(self._waiting)
-            and pt.is_dictionary(array.type)
-            and array.type.index_type.bit_width <= _NARROW_BITS
-            and not array.dictionary.equals(self._waiting[0].dictionary)
-        )
+    def goes_with(self, array: pa.Array) -> bool:
+        """Return False if a dictionary differs so that narrow keys might not do for both."""
+        last = self._last_dictionary
+        return last is None or array.dictionary.equals(last)
 
 
 class ListsEncoder(FieldEncoder):
@@ -175,6 +178,9 @@ class ListsEncoder(FieldEncoder):
             piece, array = array.slice(0, room), array.slice(room)
             valid = validity_mask(piece)
             offsets, _, items = shown_items(piece, valid if piece.null_count else None)
+            if self._count and not self._items.goes_with(items):
+                # No page of lists may need several dictionaries, or nothing could read it whole.
+                yield from self.flush()
             self._ends.append(offsets[1:] + self._num_items if self._num_items else offsets[1:])
             self._num_items += len(items)
             self._valid.append(valid)
@@ -182,6 +188,10 @@ class ListsEncoder(FieldEncoder):
             yield from self._items.add(items)
             if self._count >= self._page_lists:
                 yield from self.flush()
+
+    def goes_with(self, array: pa.Array) -> bool:
+        """Return whether the items do."""
+        return self._items.goes_with(array.values)
 
     def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
         """Hands out one page, and what there is of its items."""
@@ -219,6 +229,11 @@ class StructsEncoder(FieldEncoder):
         self._count += len(array)
         for index, member in enumerate(self._members):
             yield from member.add(array.field(index))
+
+    def goes_with(self, array: pa.Array) -> bool:
+        """Return whether all members do."""
+        pairs = enumerate(self._members)
+        return all(member.goes_with(array.field(index)) for index, member in pairs)
 
     def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
         """Hands out what the members have."""
@@ -262,6 +277,10 @@ class EncoderMaker:
             members = [self.encoder_of(child, f"{path}.") for child in field.children]
             return StructsEncoder(path, column, members)
         return ValuesEncoder(field, path, self, column)
+
+
+def _has_narrow_keys(kind: pa.DataType) -> bool:
+    return pt.is_dictionary(kind) and bool(kind.index_type.bit_width <= _NARROW_BITS)
 
 
 def _together(pieces: list[NDArray[T]], kind: type[T]) -> NDArray[T]:
