@@ -1,6 +1,6 @@
 """Everything that can be written, as one stream of batches.
 
-Whatever can be streamed is: only Python lists and dicts, and pandas, are converted at once.
+Whatever can be streamed is: only Python lists and dicts, and data frames, are converted at once.
 """
 
 from __future__ import annotations
@@ -9,16 +9,23 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.table.writing.forms import converted, table_form, without_views
 
-__all__ = ["to_reader"]
+__all__ = ["batch_of", "in_form_of", "to_reader"]
 
 _KINDS = (
     "a table, record batch, reader or dataset of pyarrow, a pandas.DataFrame, a list of dicts, a "
-    "dict of columns, an iterable of record batches, or anything with __arrow_c_stream__"
+    "dict of columns, an iterable of record batches, of data frames or of dicts, or anything with "
+    "__arrow_c_stream__"
 )
+_ROWS_OF_DICTS = 8192
+"""Rows of an iterable of dicts that become one batch."""
+
+_ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 
 
 def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
@@ -26,7 +33,8 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
 
     Args:
         data: A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas
-            DataFrame; a list of dicts; a dict of columns; an iterable of record batches; a
+            DataFrame; a list of dicts; a dict of columns, of which matrices of numpy become
+            vectors; an iterable of record batches, of data frames or of dicts, each a row; a
             LanceDataset, a LanceScanner or anything else with `__arrow_c_stream__`.
         schema: What the data is brought to. Needed for an iterable that may be empty.
 
@@ -38,14 +46,63 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         raise InvalidInputError(f"schema: expected a pyarrow.Schema, found {schema!r}")
     try:
         reader = _open(data, schema)
-        return reader if schema is None or reader.schema.equals(schema) else reader.cast(schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError) as error:
+        if schema is None:
+            return _without_views(reader)
+        _require_names(reader.schema, schema)
+        return reader if reader.schema.equals(schema) else _brought(reader, schema)
+    except _ARROW_ERRORS as error:
         raise SchemaMismatchError(f"the data does not fit the schema: {error}") from error
+
+
+def batch_of(data: Any) -> pa.RecordBatch | None:
+    """Return a data frame, a table or a batch as one batch; None if it is nothing of that kind."""
+    if isinstance(data, pa.RecordBatch):
+        return data
+    if _is_pandas(data):
+        return pa.RecordBatch.from_pandas(data, preserve_index=False)
+    if not hasattr(data, "__arrow_c_stream__"):
+        return None
+    table = _without_views(pa.RecordBatchReader.from_stream(data)).read_all().combine_chunks()
+    columns = [column.chunk(0) if column.num_chunks else None for column in table.columns]
+    arrays = [
+        pa.nulls(0, field.type) if column is None else column
+        for field, column in zip(table.schema, columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+def in_form_of(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
+    """Return a batch with the types of a schema, if its own are other Arrow forms of these.
+
+    Args:
+        batch: With the columns of the schema, in their order.
+        schema: What it becomes.
+        what: What the batch is, for the message.
+
+    Raises:
+        SchemaMismatchError: If it has other columns, or values that have no place in the types.
+    """
+    if batch.schema.equals(schema):
+        return batch
+    types = zip(batch.schema.types, schema.types, strict=False)
+    same = batch.schema.names == schema.names
+    if not same or any(table_form(found, wanted) != wanted for found, wanted in types):
+        raise SchemaMismatchError(f"{what}: expected\n{schema}\nfound\n{batch.schema}")
+    columns = [
+        converted(column, field.type, field.name)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    for column, field in zip(columns, schema, strict=True):
+        if column.null_count and not field.nullable:
+            raise SchemaMismatchError(
+                f"column {field.name!r} must not be null, but {column.null_count} values are"
+            )
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _open(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if _is_pandas(data):
-        return pa.Table.from_pandas(data, schema=schema).to_reader()
+        return _from_pandas(data, schema).to_reader()
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data]).to_reader()
     if hasattr(data, "__arrow_c_stream__"):
@@ -54,9 +111,9 @@ def _open(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
         scanner = data.scanner() if hasattr(data, "scanner") else data
         return scanner.to_reader()
     if isinstance(data, Mapping):
-        return pa.Table.from_pydict(dict(data), schema=schema).to_reader()
+        return _from_columns(data, schema).to_reader()
     if isinstance(data, list) and data and all(isinstance(row, Mapping) for row in data):
-        return pa.Table.from_pylist(data, schema=schema).to_reader()
+        return _from_rows(data, schema).to_reader()
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return _from_batches(iter(data), schema)
     raise InvalidInputError(f"cannot write {type(data).__name__}; expected {_KINDS}")
@@ -73,38 +130,109 @@ def _is_pyarrow_dataset(data: Any) -> bool:
     return opens and "pyarrow._dataset" in modules
 
 
+def _brought(reader: pa.RecordBatchReader, schema: pa.Schema) -> pa.RecordBatchReader:
+    """Return a stream with the types of a schema; whether these can be cast is seen at once."""
+    reader.schema.empty_table().cast(schema)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            try:
+                brought = batch.cast(schema)
+            except _ARROW_ERRORS as error:
+                raise SchemaMismatchError(f"the data does not fit the schema: {error}") from error
+            yield brought
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _require_names(found: pa.Schema, wanted: pa.Schema) -> None:
+    if found.names != wanted.names:
+        raise SchemaMismatchError(
+            f"the data does not fit the schema: expected the columns {wanted.names}, found "
+            f"{found.names}"
+        )
+
+
+def _without_views(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return a stream without views of texts, which Arrow neither takes nor joins."""
+    schema = reader.schema
+    plain = pa.schema(
+        [field.with_type(without_views(field.type)) for field in schema], schema.metadata
+    )
+    return reader if plain.equals(schema) else reader.cast(plain)
+
+
+def _from_pandas(data: Any, schema: pa.Schema | None) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(data, schema=schema)
+    except KeyError as error:
+        raise SchemaMismatchError(f"the data does not fit the schema: {error.args[0]}") from error
+
+
+def _from_columns(data: Mapping[Any, Any], schema: pa.Schema | None) -> pa.Table:
+    if schema is not None and set(data) != set(schema.names):
+        raise SchemaMismatchError(
+            f"the data does not fit the schema: expected the columns {schema.names}, found "
+            f"{list(data)}"
+        )
+    columns = {name: _vectors(name, values) for name, values in data.items()}
+    return pa.Table.from_pydict(columns, schema=schema)
+
+
+def _vectors(name: Any, values: Any) -> Any:
+    """Return a matrix as vectors, and anything else as it is."""
+    if not isinstance(values, np.ndarray) or values.ndim < 2:
+        return values
+    if 0 in values.shape[1:]:
+        raise InvalidInputError(f"column {name!r}: vectors without items, shape {values.shape}")
+    array = pa.array(np.ascontiguousarray(values).reshape(-1))
+    for size in reversed(values.shape[1:]):
+        array = pa.FixedSizeListArray.from_arrays(array, size)
+    return array
+
+
+def _from_rows(rows: list[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:
+    if schema is not None:
+        _require_known(rows, schema)
+        return pa.Table.from_pylist(rows, schema=schema)
+    # Arrow takes the names of the columns from the first row alone.
+    names = dict.fromkeys(itertools.chain.from_iterable(rows))
+    return pa.Table.from_pylist([{**names, **rows[0]}, *rows[1:]])
+
+
 def _from_batches(items: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
     """Streams an iterable; without a schema the first batch tells it."""
-    batches: Iterator[pa.RecordBatch] = (batch for item in items for batch in _batches_of(item))
+    batches = _batches_of(items, schema)
     if schema is None:
         first = next(batches, None)
         if first is None:
             raise InvalidInputError("there is no batch to take the schema from; pass schema=")
         schema, batches = first.schema, itertools.chain([first], batches)
-    return pa.RecordBatchReader.from_batches(schema, _checked(batches, schema))
+    formed = (in_form_of(batch, schema, "the batches differ") for batch in batches)
+    return pa.RecordBatchReader.from_batches(schema, formed)
 
 
-def _batches_of(item: Any) -> list[pa.RecordBatch]:
-    if isinstance(item, pa.RecordBatch):
-        return [item]
-    if isinstance(item, pa.Table):
-        return list(item.to_batches())
-    raise InvalidInputError(f"the data yields {type(item).__name__}; expected {_KINDS}")
+def _batches_of(items: Iterator[Any], schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
+    for is_row, group in itertools.groupby(items, lambda item: isinstance(item, Mapping)):
+        if is_row:
+            while rows := list(itertools.islice(group, _ROWS_OF_DICTS)):
+                table = _from_rows(rows, schema)
+                schema = table.schema if schema is None else schema
+                yield from table.to_batches()
+            continue
+        for item in group:
+            if isinstance(item, pa.Table):
+                yield from item.to_batches()
+            elif (batch := batch_of(item)) is not None:
+                yield batch
+            else:
+                raise InvalidInputError(f"the data yields {type(item).__name__}; expected {_KINDS}")
 
 
-def _checked(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch if batch.schema.equals(schema) else _with_nullability(batch, schema)
-
-
-def _with_nullability(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with a schema that differs only in which columns may have nulls."""
-    found = batch.schema
-    if (found.names, found.types) != (schema.names, schema.types):
-        raise SchemaMismatchError(f"the batches differ: expected\n{schema}\nfound\n{found}")
-    for field, column in zip(schema, batch.columns, strict=True):
-        if not field.nullable and column.null_count:
-            raise SchemaMismatchError(
-                f"column {field.name!r} must not be null, but {column.null_count} values are"
-            )
-    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+def _require_known(rows: list[Mapping[str, Any]], schema: pa.Schema) -> None:
+    unknown = set(itertools.chain.from_iterable(rows)).difference(schema.names)
+    if unknown:
+        raise SchemaMismatchError(
+            f"rows have the keys {sorted(map(str, unknown))}, which the rows before them or the "
+            f"schema do not have: {schema.names}; pass schema= with all columns"
+        )

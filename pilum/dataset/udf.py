@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pilum.dataset.checkpoint import Checkpoint
-from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.dataset.inputs import batch_of, in_form_of
+from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.table.evolution.add_columns import merge_of, new_files, require_addable, with_values
 from pilum.table.evolution.evolution import with_new_columns
@@ -59,23 +60,19 @@ class BatchUDF:
             InvalidInputError: If it is something else, or has another number of rows.
             SchemaMismatchError: If it has other columns.
         """
-        result = self.func(batch)
-        if hasattr(result, "iloc"):  # pandas, which need not be installed
-            result = pa.RecordBatch.from_pandas(result, preserve_index=False)
-        if not isinstance(result, pa.RecordBatch):
+        given = self.func(batch)
+        result = batch_of(given)
+        if result is None:
             raise InvalidInputError(
-                f"the function returned {type(result).__name__}, not a RecordBatch or DataFrame"
+                f"the function returned {type(given).__name__}, not a RecordBatch or DataFrame"
             )
         if result.num_rows != batch.num_rows:
             raise InvalidInputError(
                 f"the function returned {result.num_rows} rows for {batch.num_rows}"
             )
-        wanted = self.output_schema
-        if wanted is not None and not result.schema.equals(wanted):
-            raise SchemaMismatchError(
-                f"the function returned the columns\n{result.schema}\nand not\n{wanted}"
-            )
-        return result
+        if self.output_schema is None:
+            return result
+        return in_form_of(result, self.output_schema, "the function returned other columns")
 
 
 def batch_udf(
@@ -92,7 +89,7 @@ def batch_udf(
 
     Returns:
         A decorator. The function gets a `pyarrow.RecordBatch` of rows that are not deleted, and
-        returns a RecordBatch or pandas DataFrame with as many rows.
+        returns a RecordBatch, a Table or a DataFrame of pandas or polars with as many rows.
     """
     return lambda function: BatchUDF(function, output_schema, checkpoint_file)
 

@@ -26,6 +26,7 @@ from pilum.table.fragment import Fragment
 from pilum.table.scanning.scan import ScanOptions, scan, scan_schema
 from pilum.table.snapshot import Snapshot
 from pilum.table.writing.align import align
+from pilum.table.writing.forms import converted, table_form
 from pilum.table.writing.spool import Spool
 
 __all__ = ["Join", "Updated", "updated_columns"]
@@ -59,7 +60,7 @@ class Join:
         key = scan_schema(self.snapshot, ScanOptions(columns=(self.left_on,))).field(0)
         require_joinable(pa.schema([key]))
         found = self.spool.schema.field(self.right_on).type
-        if found != key.type:
+        if table_form(found, key.type) != key.type:
             raise SchemaMismatchError(
                 f"the keys differ: {self.left_on!r} of the table is of type {key.type}, "
                 f"{self.right_on!r} of the data of type {found}"
@@ -124,7 +125,12 @@ class Join:
         self, names: tuple[str, ...]
     ) -> Iterator[tuple[NDArray[np.uint64], list[pa.Array], NDArray[np.int64]]]:
         """Addresses and columns of rows, and their rows of the source, -1 for those without one."""
-        keys = (batch.select([self.right_on]) for batch in self.spool.batches)
+        kind = scan_schema(self.snapshot, ScanOptions(columns=(self.left_on,))).field(0).type
+        columns = (batch.column(self.right_on) for batch in self.spool.batches)
+        keys = (
+            pa.RecordBatch.from_arrays([converted(one, kind, self.right_on)], [self.right_on])
+            for one in columns
+        )
         matches = join_keys(self.snapshot, [self.left_on], keys, self.fragment_ids)
         options = ScanOptions(columns=(*names, ROW_ADDRESS), fragment_ids=self.fragment_ids)
         for batch in scan(self.snapshot, options):

@@ -4,11 +4,11 @@
     incoming  p: struct<y: string>   a: int32
     file      p: struct<y>  (field 4 below field 2)   a  (field 0)       s and p.x are null
 
-Columns come in any order, and nullable ones may be missing at any depth. Types must be the same;
-only what the format does not store may differ: views and their plain types, the name of a list's
-item or of a map's key and value, whether a dictionary is ordered, and whether nulls are declared
-(that there are none where the table forbids them is checked in the values). Columns of an extension
-type take plain storage too, which is all that Spark has.
+Columns come in any order, and nullable ones may be missing at any depth. Types must be the same, or
+another Arrow form of the same values (`pilum.table.writing.forms`). What the format does not store
+may differ: the name of a list's item or of a map's key and value, whether a dictionary is ordered,
+and whether nulls are declared (that there are none where the table forbids them is checked in the
+values). Columns of an extension type take plain storage too, which is all that Spark has.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from pilum.format.schema import Field, Schema
 from pilum.table.changes.keys import require_sound_keys
 from pilum.table.scanning.json_columns import with_binary_json
 from pilum.table.writing.blob_inputs import blob_field
+from pilum.table.writing.forms import converted, table_form
 
 __all__ = ["Alignment", "align", "new_schema", "require_unreserved"]
 
@@ -52,7 +53,7 @@ class Alignment:
     schema: Schema
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the types of `schema.arrow`; nothing is copied but views.
+        """The batch with the types of `schema.arrow`; only columns of another form are copied.
 
         Raises:
             SchemaMismatchError: If a value is null that must not be, or the columns are not those
@@ -138,6 +139,8 @@ def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
     arrow = _storage(incoming.type)
     if field.is_json and _may_be_json(incoming, arrow):
         return field
+    if not field.blob_version:
+        arrow = table_form(arrow, field.arrow_type)
     _require_type(arrow, field, path)
     _require_extension(incoming, field, path)
     if field.blob_version == 2:
@@ -202,9 +205,9 @@ def _conform(column: pa.Array, given: pa.Field, field: Field) -> pa.Array:
     _require_announced(given, field)
     column = with_binary_json(field, column)
     if column.type != field.arrow_type:
-        plain = _without_views(column.type)
-        if plain != column.type:
-            column = column.cast(plain)
+        form = table_form(column.type, field.arrow_type)
+        if form != column.type:
+            column = converted(column, form, field.name)
         column = retyped(column, field.arrow_type)
     for path, num_nulls in _forbidden_nulls(column, field, 0, field.name):
         raise SchemaMismatchError(f"column {path!r} must not be null, but {num_nulls} values are")
@@ -221,32 +224,6 @@ def _require_announced(given: pa.Field, field: Field) -> None:
         raise SchemaMismatchError(
             f"column {field.name!r}: expected a batch with {field.arrow_type}, found {given.type}"
         )
-
-
-def _without_views(arrow: pa.DataType) -> pa.DataType:
-    """The type with plain strings for views, at any depth."""
-    if arrow == pa.string_view():
-        return pa.string()
-    if arrow == pa.binary_view():
-        return pa.binary()
-    if pt.is_struct(arrow):
-        members = [arrow.field(index) for index in range(arrow.num_fields)]
-        return pa.struct([item.with_type(_without_views(item.type)) for item in members])
-    if pt.is_list(arrow) or pt.is_large_list(arrow):
-        make = pa.list_ if pt.is_list(arrow) else pa.large_list
-        item = arrow.value_field
-        return make(item.with_type(_without_views(item.type)))
-    if pt.is_fixed_size_list(arrow):
-        item = arrow.value_field
-        return pa.list_(item.with_type(_without_views(item.type)), arrow.list_size)
-    if pt.is_map(arrow):
-        key, item = arrow.key_field, arrow.item_field
-        return pa.map_(
-            key.with_type(_without_views(key.type)), item.with_type(_without_views(item.type))
-        )
-    if pt.is_dictionary(arrow):
-        return pa.dictionary(arrow.index_type, _without_views(arrow.value_type), arrow.ordered)
-    return arrow
 
 
 def _forbidden_nulls(

@@ -72,7 +72,7 @@ def test_what_a_task_refuses_reaches_the_driver_as_it_is(spark: SparkSession, ta
     before = files(table)
     with pytest.raises(FilterError):
         pilum.spark.add_columns(spark, table, {"b": "10 / (a - 8)"})
-    with pytest.raises(SchemaMismatchError, match="returned the columns"):
+    with pytest.raises(SchemaMismatchError, match="returned other columns"):
         pilum.spark.add_columns(spark, table, embed, output_schema="other long")
     assert files(table) == before
     assert pilum.dataset(table).version == 4
