@@ -131,7 +131,7 @@ def test_columns_without_values_are_null(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["string", "object"])
 def test_frames_of_pandas_are_written_back(tmp_path: Path, text: str) -> None:
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    pytest.importorskip("pandas", reason="pandas is not installed")
     table = pa.table(
         {"id": [1, 2], "s": ["a", None], "d": pa.array(["x", "y"]).dictionary_encode()}
     )

@@ -132,7 +132,7 @@ def _converted(array: pa.Array, form: pa.DataType) -> pa.Array:
 
 def _converted_lists(array: pa.Array, form: pa.DataType) -> pa.Array:
     if pt.is_list_view(array.type) or pt.is_large_list_view(array.type):
-        array = _without_view(array)
+        array = _without_view(array, form.field(0))
     items = _converted(array.values, form.field(0).type)
     if items.type != array.type.field(0).type:
         field = form.field(0)
@@ -151,16 +151,17 @@ def _converted_lists(array: pa.Array, form: pa.DataType) -> pa.Array:
     return array.cast(form)
 
 
-def _without_view(views: pa.Array) -> pa.Array:
-    """Return list views as lists; Arrow 26 makes unsound ones of slices."""
+def _without_view(views: pa.Array, field: pa.Field) -> pa.Array:
+    """Return list views as lists of converted items; Arrow 26 makes unsound ones of slices."""
     valid = validity_mask(views)
     sizes = np.where(valid, views.sizes.to_numpy(), 0).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     starts = views.offsets.to_numpy() - offsets[:-1]
-    items = taken(views.values, pa.array(np.arange(offsets[-1]) + np.repeat(starts, sizes)))
+    places = pa.array(np.arange(offsets[-1]) + np.repeat(starts, sizes))
+    items = taken(_converted(views.values, field.type), places)
     mask = None if valid.all() else pa.array(~valid)
     lists: pa.Array = pa.LargeListArray.from_arrays(
-        pa.array(offsets), items, type=pa.large_list(views.type.value_field), mask=mask
+        pa.array(offsets), items, type=pa.large_list(field), mask=mask
     )
     return lists
 
