@@ -7,6 +7,7 @@ The tree is grouped by what the one who catches it would do:
     │   ├── ColumnNotFoundError                   a column that the schema does not have
     │   ├── FilterError                           a filter that does not parse, bind or evaluate
     │   ├── SchemaMismatchError                   data that does not fit the table
+    │   ├── UnknownArgumentError (TypeError)      a keyword that the call does not have
     │   └── UnsupportedTypeError (TypeError)      an Arrow type that the file version cannot hold
     ├── NotFoundError (FileNotFoundError)         look elsewhere
     │   ├── DatasetNotFoundError (ValueError)     no table at this path
@@ -80,6 +81,10 @@ class FilterError(InvalidInputError):
 
 class SchemaMismatchError(InvalidInputError):
     """Data whose schema does not fit the table that it is written to."""
+
+
+class UnknownArgumentError(InvalidInputError, TypeError):
+    """A call has no argument of this name."""
 
 
 class UnsupportedTypeError(InvalidInputError, TypeError):

@@ -6,11 +6,12 @@ refused by name.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError, UnknownArgumentError, UnsupportedFeatureError
 from pilum.table.scanning.ordering import ColumnOrdering
 
 __all__ = ["ColumnOrdering", "ScanArguments", "ScanShape", "ScanStatistics", "shape_of"]
@@ -130,10 +131,11 @@ def shape_of(arguments: Mapping[str, Any], *, with_row_id: bool) -> ScanShape:
 
     Raises:
         UnsupportedFeatureError: For searches.
-        InvalidInputError: For arguments that are not known or make no sense.
+        UnknownArgumentError: For arguments that scans do not have.
+        InvalidInputError: For arguments that make no sense.
     """
     if unknown := arguments.keys() - ScanArguments.__annotations__.keys():
-        raise InvalidInputError(f"scans have no arguments {sorted(unknown)}")
+        raise _unknown(min(unknown))
     given = {name: value for name, value in arguments.items() if value is not None}
     if not given:
         return _PLAIN
@@ -169,3 +171,13 @@ def _ordering(found: Any) -> tuple[ColumnOrdering, ...]:
             raise InvalidInputError(f"order_by: expected names or ColumnOrdering, found {key!r}")
         ordering.append(one)
     return tuple(ordering)
+
+
+_USUAL = ("columns", "filter", "limit", "offset", "with_row_id", "with_row_address")
+
+
+def _unknown(name: str) -> UnknownArgumentError:
+    known = [*_USUAL, *ScanArguments.__annotations__]
+    close = difflib.get_close_matches(name, known, 1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    return UnknownArgumentError(f"scans have no argument {name!r}{meant}")

@@ -63,12 +63,18 @@ _REGEXP_MATCH = "regexp_match"
 _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
 
+_MEANT = {
+    "filter": "a filter in SQL or a pyarrow expression",
+    "expression": "an expression in SQL",
+}
+
+
 def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
     """Binds a filter to a schema; see `pilum.expressions`."""
     everything = _with_meta(schema)
     if isinstance(filter, pc.Expression):
         return bind_arrow(filter, everything)
-    node, arrow = _bind_sql(filter, everything, is_condition=True)
+    node, arrow = _bind_sql(filter, everything)
     if not pt.is_boolean(arrow):
         raise FilterError(f"the filter {filter!r} is of type {arrow}, not boolean")
     return SqlFilter(references(node), node)
@@ -77,7 +83,7 @@ def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
 def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
     """Binds one SQL expression to be computed as a column; see `pilum.expressions`."""
     everything = _with_meta(schema)
-    node, arrow = _bind_sql(text, everything)
+    node, arrow = _bind_sql(text, everything, "expression")
     field = pa.field("", arrow)
     if isinstance(node, Column):
         field = _Binder(everything).field(node)
@@ -87,7 +93,7 @@ def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
 def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundProjection:
     """Binds one SQL expression whose values are stored; see `pilum.expressions`."""
     binder = _Binder(_with_meta(schema))
-    node, arrow = _bind_sql(text, _with_meta(schema))
+    node, arrow = _bind_sql(text, _with_meta(schema), "expression")
     if not (isinstance(node, Column) and binder.field(node).type == target):
         node = binder.assigned(Typed(node, arrow), target)
     return BoundProjection(references(node), pa.field("", target), node)
@@ -111,13 +117,13 @@ def _with_meta(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, *missing])
 
 
-def _bind_sql(text: str, schema: pa.Schema, is_condition: bool = False) -> Typed:
+def _bind_sql(text: str, schema: pa.Schema, what: str = "filter") -> Typed:
     if not isinstance(text, str):
-        raise FilterError(f"a filter is SQL or a pyarrow expression, not {type(text).__name__}")
+        raise FilterError(f"expected {_MEANT[what]}, found {type(text).__name__}")
     from pilum.expressions.parse import parse
 
-    tree = parse(text)
-    return _Binder(schema).bind(_condition(tree) if is_condition else tree)
+    tree = parse(text, what)
+    return _Binder(schema).bind(_condition(tree) if what == "filter" else tree)
 
 
 def _condition(node: Expression) -> Expression:

@@ -17,7 +17,7 @@ import pyarrow.types as pt
 from pilum.errors import FilterError
 from pilum.expressions.compare import is_zero
 from pilum.expressions.constants import fit, scalar
-from pilum.expressions.nodes import Cast, Constant, Expression, InSet
+from pilum.expressions.nodes import Cast, Column, Constant, Expression, InSet
 from pilum.expressions.plain import array_of, scalar_of
 from pilum.expressions.types import as_decimal, common_type
 
@@ -45,10 +45,10 @@ def align(sides: Sequence[Typed]) -> list[Typed]:
 
 def _meeting_type(sides: Sequence[Typed]) -> pa.DataType:
     columns = [side for side in sides if not isinstance(side.node, Constant)]
-    arrow = _common([side.type for side in columns]) if columns else pa.null()
+    arrow = _common([side.type for side in columns], sides) if columns else pa.null()
     for side in sides:
         if isinstance(side.node, Constant) and _fitted(side.node, arrow) is None:
-            arrow = _common([arrow, side.type])
+            arrow = _common([arrow, side.type], sides)
     return arrow
 
 
@@ -91,14 +91,22 @@ def _own_decimal(side: Typed) -> Typed:
     return Typed(cast_to(side, arrow), arrow)
 
 
-def _common(types: Sequence[pa.DataType]) -> pa.DataType:
+def _common(types: Sequence[pa.DataType], sides: Sequence[Typed]) -> pa.DataType:
     arrow = types[0]
     for other in types[1:]:
         common = common_type(arrow, other)
         if common is None:
-            raise FilterError(f"{arrow} does not compare with {other}; cast one of them")
+            where = " and ".join(filter(None, map(_named, sides)))
+            raise FilterError(f"{arrow} does not compare with {other} ({where}); cast one of them")
         arrow = common
     return arrow
+
+
+def _named(side: Typed) -> str:
+    """Return what a user calls a column or constant."""
+    if isinstance(side.node, Column):
+        return f"column {'.'.join(side.node.path)!r}"
+    return repr(side.node.value.as_py()) if isinstance(side.node, Constant) else ""
 
 
 def cast_to(side: Typed, arrow: pa.DataType) -> Expression:

@@ -76,7 +76,7 @@ def evaluate(node: Expression, batch: pa.RecordBatch) -> Datum:
     try:
         return _EVALUATORS[type(node)](node, batch)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise FilterError(f"cannot evaluate the filter: {error}") from error
+        raise FilterError(f"cannot evaluate the expression: {error}") from error
 
 
 def to_array(result: Datum, num_rows: int) -> pa.Array:

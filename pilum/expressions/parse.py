@@ -72,11 +72,12 @@ _ENDS = {TokenType.AND, TokenType.OR, TokenType.COMMA}
 _MAX_EXACT_DIGITS = 15
 
 
-def parse(text: str) -> Expression:
+def parse(text: str, what: str = "filter") -> Expression:
     """Parses one SQL expression.
 
     Args:
         text: Such as "a > 1 AND s LIKE 'x%'".
+        what: What it is, for messages.
 
     Raises:
         FilterError: If the text does not parse or uses SQL that filters do not have.
@@ -88,15 +89,16 @@ def parse(text: str) -> Expression:
     except FilterError:
         raise
     except (SqlglotError, ValueError) as error:
-        raise FilterError(f"cannot parse the filter {text!r}{_reason(error)}") from error
+        raise FilterError(f"cannot parse the {what} {text!r}{_reason(error)}") from error
     except RecursionError as error:
-        raise FilterError(f"the filter {text[:100]!r}... is nested too deeply") from error
+        raise FilterError(f"the {what} {text[:100]!r}... is nested too deeply") from error
     if not isinstance(tree, exp.Expression):
-        raise FilterError("the filter is empty; pass None to read all rows")
+        advice = "; pass None to read all rows" if what == "filter" else ""
+        raise FilterError(f"the {what} is empty{advice}")
     try:
         return _convert(tree)
     except RecursionError as error:
-        raise FilterError(f"the filter {text[:100]!r}... is nested too deeply") from error
+        raise FilterError(f"the {what} {text[:100]!r}... is nested too deeply") from error
 
 
 def _check_parentheses(tokens: Iterable[Any], text: str) -> None:
@@ -125,7 +127,10 @@ def _reason(error: Exception) -> str:
     if not details:
         return ""
     found = details[0]
-    return f": {found.get('description')} (line {found.get('line')}, column {found.get('col')})"
+    description = str(found.get("description"))
+    if description.startswith("Required keyword"):  # of a class of the parser
+        description = "an operand is missing"
+    return f": {description} (line {found.get('line')}, column {found.get('col')})"
 
 
 def _convert(tree: exp.Expression) -> Expression:

@@ -285,7 +285,7 @@ def _from_options(service: Service, options: Mapping[str, Any]) -> dict[str, str
         if name is not None:
             found[name] = _text(key, options[key])
         elif not _is_known(key):
-            _warn_about(service, key)
+            _warn_about(service.name, service.all_keys(), key)
     return found
 
 
@@ -309,12 +309,19 @@ def _is_known(key: str) -> bool:
     )
 
 
-def _warn_about(service: Service, key: str) -> None:
-    known = [*service.all_keys(), *_CLIENT_NAMES, _MAX_RETRIES, _RETRY_SECONDS]
+def warn_about_unknown(options: Mapping[str, Any], place: str, own: Iterable[str]) -> None:
+    """Warn about the options that no store knows, of a place that has only a few of its own."""
+    for key in options:
+        if key not in own and not _is_known(key):
+            _warn_about(place, own, key)
+
+
+def _warn_about(place: str, own: Iterable[str], key: str) -> None:
+    known = [*own, *_CLIENT_NAMES, _MAX_RETRIES, _RETRY_SECONDS]
     close = difflib.get_close_matches(key.lower(), known, 1)
     meant = f"; did you mean {close[0]!r}?" if close else ""
     warnings.warn(
-        f"storage option {key!r} is not known to {service.name} and has no effect{meant}",
+        f"storage option {key!r} is not known to {place} and has no effect{meant}",
         stacklevel=2,
     )
 

@@ -404,7 +404,10 @@ class LocalSink:
     def _write(self, view: memoryview) -> None:
         most = _PIECE_BYTES if self._sync else len(view)
         while view:
-            count = os.write(self._descriptor, view[:most])
+            try:
+                count = os.write(self._descriptor, view[:most])
+            except OSError as error:  # such as a full disk
+                raise OSError(error.errno, error.strerror, self._path) from error
             self._io.count_write(count)
             view = view[count:]
             self._written += count

@@ -32,7 +32,7 @@ def open_store(
         uri: A local path (`~` is the home folder), a `file://` URI, or one of an object store;
             see `pilum.storage.cloud_open`.
         storage_options: For local stores `{"sync": "false"}` leaves out the waiting for the
-            device; other options are not looked at. For object stores see
+            device; those of object stores have no effect. For object stores see
             `pilum.storage.cloud_options`.
 
     Raises:
@@ -46,7 +46,12 @@ def open_store(
         from pilum.storage.cloud_open import open_cloud
 
         return open_cloud(text, storage_options)
-    return LocalStore(_local_path(text), sync=_sync(storage_options or {}))
+    options = storage_options or {}
+    if options.keys() - {_SYNC_OPTION}:
+        from pilum.storage.cloud_options import warn_about_unknown
+
+        warn_about_unknown(options, "local folders", [_SYNC_OPTION])
+    return LocalStore(_local_path(text), sync=_sync(options))
 
 
 def open_beside(store: Store, uri: str) -> Store:

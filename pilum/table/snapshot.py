@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 
-from pilum.errors import CorruptFileError, DatasetNotFoundError, VersionNotFoundError
+from pilum.errors import CorruptFileError, VersionNotFoundError
 from pilum.format.blobs import described
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
@@ -17,6 +17,7 @@ from pilum.table.deletions.deletion_vector import DeletionVector
 from pilum.table.features import Feature, require_readable
 from pilum.table.fragment import Fragment
 from pilum.table.manifest import Manifest
+from pilum.table.missing import no_table
 from pilum.table.names import ManifestName
 from pilum.table.places import with_bases
 from pilum.table.refs.lines import Line
@@ -61,7 +62,7 @@ class Snapshot:
         """
         name = latest_manifest(store)
         if name is None:
-            raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+            raise no_table(store)
         try:
             manifest = load_named(store, name)
         except CorruptFileError as error:
@@ -99,7 +100,7 @@ class Snapshot:
         """
         names = list_manifests(store)
         if not names:
-            raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+            raise no_table(store)
         moment = when.astimezone()
         tasks = (partial(_loaded_or_damage, store, name) for name in reversed(names))
         damage: CorruptFileError | None = None

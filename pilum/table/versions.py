@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from pilum.errors import (
     CorruptFileError,
-    DatasetNotFoundError,
     NotFoundError,
     UnsupportedFormatError,
     VersionNotFoundError,
@@ -22,6 +21,7 @@ from pilum.storage.base import Store
 from pilum.table.commits.commit_handler import handler_of
 from pilum.table.manifest import Manifest
 from pilum.table.manifest_file import load_manifest, load_message
+from pilum.table.missing import no_table
 from pilum.table.names import (
     ManifestName,
     NamingScheme,
@@ -157,7 +157,7 @@ def list_versions(store: Store) -> list[VersionInfo]:
     """
     names = list_manifests(store)
     if not names:
-        raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+        raise no_table(store)
     return at_once(store, [partial(_described, store, name) for name in names])
 
 
@@ -214,7 +214,7 @@ def _found(store: Store, version: int, load: Callable[[str], _T]) -> _T:
 def _no_version(store: Store, version: int) -> NotFoundError:
     known = [name.version for name in list_manifests(store)]
     if not known:
-        return DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+        return no_table(store)
     return VersionNotFoundError(
         f"{store.uri} has no version {version}; it has {known[0]} to {known[-1]}"
     )

@@ -32,7 +32,6 @@ from pilum.errors import (
     CommitStatusUnknownError,
     CorruptFileError,
     DatasetAlreadyExistsError,
-    DatasetNotFoundError,
     InvalidInputError,
     NotFoundError,
     UnsupportedFormatError,
@@ -56,6 +55,7 @@ from pilum.table.manifest_file import (
     encode_manifest_file,
     is_inlined,
 )
+from pilum.table.missing import no_table
 from pilum.table.names import (
     DETACHED_BIT,
     HINT_PATH,
@@ -355,7 +355,7 @@ class _Committer:
         if not names:
             if self.transaction.operation.creates:
                 return Manifest(Schema(()), (), version=0)
-            raise DatasetNotFoundError(f"there is no Lance table at {self.store.uri}")
+            raise no_table(self.store)
         newest = names[-1].version
         try:
             return self._continuable(sound(load_named(self.store, names[-1])))

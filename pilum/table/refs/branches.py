@@ -31,12 +31,12 @@ from pilum.errors import (
     BranchAlreadyExistsError,
     BranchNotFoundError,
     DatasetAlreadyExistsError,
-    DatasetNotFoundError,
     InvalidInputError,
     NotFoundError,
 )
 from pilum.storage.base import Store, write_object
 from pilum.table.manifest import Manifest
+from pilum.table.missing import no_table
 from pilum.table.names import BRANCHES_FOLDER, TABLE_FOLDERS, branch_folder
 from pilum.table.refs.branch_records import Branch, branch_records, read_record
 from pilum.table.refs.clone import begin_referring, reserved, withdraw
@@ -216,7 +216,7 @@ def _exists(root: Store, name: str) -> BranchAlreadyExistsError:
 def _not_found(root: Store, name: str) -> NotFoundError:
     require_no_folders(root, BRANCHES_FOLDER)
     if not latest_manifest(root):
-        return DatasetNotFoundError(f"there is no Lance table at {root.uri}")
+        return no_table(root)
     return BranchNotFoundError(
         f"{root.uri} has no branch {name!r}; `branches.list()` shows those it has"
     )

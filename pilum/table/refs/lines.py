@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pilum.errors import CorruptFileError, DatasetNotFoundError
+from pilum.errors import CorruptFileError
 from pilum.storage.base import Store
 from pilum.table.commits.commit_handler import open_line
+from pilum.table.missing import no_table
 from pilum.table.names import TREE_FOLDER, branch_folder
 from pilum.table.places import own_store
 from pilum.table.versions import latest_manifest, load_named, newest_sound
@@ -89,7 +90,7 @@ class Line:
         """
         name = latest_manifest(self.store)
         if name is None:
-            raise DatasetNotFoundError(f"there is no Lance table at {self.store.uri}")
+            raise no_table(self.store)
         return name.version
 
 

@@ -9,10 +9,11 @@ that it can go on to migrate. Source: docs/format/table.md, "Files".
 
 from __future__ import annotations
 
-from pilum.errors import DatasetNotFoundError, UnsupportedFeatureError
+from pilum.errors import UnsupportedFeatureError
 from pilum.storage.base import Store, write_object
 from pilum.table.commits.commit_handler import handler_of
 from pilum.table.latest_file import keep_version, remove_copies
+from pilum.table.missing import no_table
 from pilum.table.names import VERSIONS_FOLDER, ManifestName, NamingScheme
 from pilum.table.versions import latest_manifest
 
@@ -32,7 +33,7 @@ def migrate_to_v2_names(store: Store) -> None:
     """
     name = latest_manifest(store)
     if name is None:
-        raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+        raise no_table(store)
     if name.scheme is NamingScheme.V1 and handler_of(store).settle(store, name.version):
         raise UnsupportedFeatureError(
             f"{store.uri}: the external manifest store has the older names of the manifests; "

@@ -28,13 +28,13 @@ from urllib.parse import quote, unquote
 
 from pilum.errors import (
     CorruptFileError,
-    DatasetNotFoundError,
     InvalidInputError,
     NotFoundError,
     TagAlreadyExistsError,
     TagNotFoundError,
 )
 from pilum.storage.base import Store, write_object
+from pilum.table.missing import no_table
 from pilum.table.names import TAGS_FOLDER
 from pilum.table.refs.lines import Line
 from pilum.table.refs.ref_files import (
@@ -209,7 +209,7 @@ def _load(store: Store, name: str) -> dict[str, Any]:
 def _not_found(store: Store, name: str) -> NotFoundError:
     require_no_folders(store, TAGS_FOLDER)  # in an object store it has no object of its own
     if latest_manifest(store) is None:
-        return DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+        return no_table(store)
     return TagNotFoundError(f"{store.uri} has no tag {name!r}; `tags.list()` shows those it has")
 
 

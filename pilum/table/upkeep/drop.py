@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 
-from pilum.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.storage.around import StoreAround
 from pilum.storage.base import Store
 from pilum.storage.local import LocalStore
 from pilum.table.commits.commit_handler import ConditionalPut, handler_of
+from pilum.table.missing import no_table
 from pilum.table.refs.lines import Line
 from pilum.table.versions import latest_manifest, list_manifests
 
@@ -25,7 +26,7 @@ def drop_table(store: Store) -> None:
         UnsupportedFeatureError: If an external store holds its versions.
     """
     if latest_manifest(store) is None:
-        raise DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+        raise no_table(store)
     if Line.at(store).branch is not None:
         raise InvalidInputError(f"{store.uri} is a branch: use `branches.delete` of the table")
     if not isinstance(handler_of(store), ConditionalPut):

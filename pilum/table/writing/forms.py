@@ -34,7 +34,7 @@ def table_form(arrow: pa.DataType, wanted: pa.DataType) -> pa.DataType:
         arrow: Of the data.
         wanted: Of the table. Structs of the data may have members in another order, or fewer.
     """
-    if arrow == wanted:
+    if arrow == wanted or isinstance(arrow, pa.BaseExtensionType):
         return arrow
     if pt.is_null(arrow):
         return wanted
