@@ -36,7 +36,6 @@ def _answer(queue: multiprocessing.SimpleQueue[int]) -> None:
     queue.put(submit(lambda: 42).result())
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_has_a_pool_of_its_own() -> None:
     assert submit(lambda: 1).result() == 1
     context = multiprocessing.get_context("fork")
