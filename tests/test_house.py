@@ -110,6 +110,19 @@ def test_what_sources_cite_is_there() -> None:
     assert missing == []
 
 
+def test_no_test_depends_on_the_machine() -> None:
+    """Speed and memory of a process are measured by the bench and judged where one explores."""
+    words = re.compile(r"process_time|perf_counter|ru_maxrss|suppress_health_check|max_rss")
+    allowed = {"conftest.py", "explore/costs.py", "test_house.py"}
+    tests = ROOT / "tests"
+    found = {
+        str(path.relative_to(tests))
+        for path in tests.rglob("*.py")
+        if words.search(path.read_text())
+    }
+    assert found <= allowed
+
+
 def test_tables_are_opened_in_one_place() -> None:
     """What opens a store past it would not ask who decides about versions."""
     # Journals of jobs may be in a folder of their own, and exported files are no table.
