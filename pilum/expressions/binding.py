@@ -64,8 +64,8 @@ _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
 
 _MEANT = {
-    "filter": "a filter in SQL or a pyarrow expression",
-    "expression": "an expression in SQL",
+    "filter": "a filter is SQL or a pyarrow expression",
+    "expression": "an expression is SQL",
 }
 
 
@@ -119,7 +119,7 @@ def _with_meta(schema: pa.Schema) -> pa.Schema:
 
 def _bind_sql(text: str, schema: pa.Schema, what: str = "filter") -> Typed:
     if not isinstance(text, str):
-        raise FilterError(f"expected {_MEANT[what]}, found {type(text).__name__}")
+        raise FilterError(f"{_MEANT[what]}, not {type(text).__name__}")
     from pilum.expressions.parse import parse
 
     tree = parse(text, what)

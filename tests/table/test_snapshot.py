@@ -99,8 +99,9 @@ def test_what_is_no_table(tmp_path: Path, kind: str) -> None:
     if kind == "other files":
         store.put("_versions/latest_version_hint.json", b'{"version":1}')
         store.put("_latest.manifest.tmp", b"")
+    message = "table is a file, and" if kind == "a file" else "no Lance table at"
     for open_it in (Snapshot.latest, list_versions, lambda store: Snapshot.at(store, 1)):
-        with pytest.raises(DatasetNotFoundError, match="no Lance table at"):
+        with pytest.raises(DatasetNotFoundError, match=message):
             open_it(store)
     with pytest.raises(DatasetNotFoundError):
         Snapshot.as_of(store, START)
