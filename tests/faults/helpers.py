@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from guard import GUARD_SECONDS
 
 import pilum
 from pilum.errors import PilumError
 
-__all__ = ["listing", "refused", "start_python"]
+__all__ = ["exit_codes", "listing", "refused", "start_python"]
 
 
 def start_python(script: str, *arguments: object) -> subprocess.Popen[str]:
@@ -27,6 +28,13 @@ def start_python(script: str, *arguments: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+def exit_codes(processes: Sequence[subprocess.Popen[str]]) -> list[int]:
+    """Waits until all have ended, and closes what they were talked to by."""
+    for process in processes:
+        process.communicate(timeout=GUARD_SECONDS)
+    return [process.returncode for process in processes]
 
 
 def listing(folder: Path) -> dict[str, bytes | None]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from faults.helpers import listing, start_python
+from faults.helpers import exit_codes, listing, start_python
 from guard import GUARD_SECONDS
 
 import pilum
@@ -43,7 +43,7 @@ def test_no_delete_is_lost(tmp_path: Path) -> None:
         start_python(script, path, writer, deletes)
         for writer, (script, deletes) in enumerate(zip((OURS, OURS, THEIRS), DELETES, strict=True))
     ]
-    assert [writer.wait(GUARD_SECONDS) for writer in writers] == [0, 0, 0]
+    assert exit_codes(writers) == [0, 0, 0]
     expected = [
         row
         for row in rows.to_pylist()

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from faults.helpers import start_python
-from guard import GUARD_SECONDS
+from faults.helpers import exit_codes, start_python
 
 import pilum
 
@@ -46,7 +45,7 @@ def test_no_change_is_lost_or_made_twice(tmp_path: Path) -> None:
         start_python(script, path, writer, ROUNDS)
         for writer, script in enumerate((ours, ours, theirs), 1)
     ]
-    assert [writer.wait(GUARD_SECONDS) for writer in writers] == [0, 0, 0]
+    assert exit_codes(writers) == [0, 0, 0]
     expected = dict.fromkeys(keys, 0) | {0: 3 * ROUNDS, 1: ROUNDS, 2: ROUNDS, 3: 1}
     expected |= {1000 * writer + number: 1 for writer in (1, 2, 3) for number in range(ROUNDS)}
     for library in (pilum, lance):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from faults.helpers import listing, start_python
+from faults.helpers import exit_codes, listing, start_python
 from guard import GUARD_SECONDS
 
 import pilum
@@ -54,7 +54,7 @@ def test_no_append_is_lost(tmp_path: Path) -> None:
         start_python(OURS, path, 2, COMMITS),
         start_python(THEIRS, path, 3, THEIR_COMMITS),
     ]
-    assert [writer.wait(GUARD_SECONDS) for writer in writers] == [0, 0, 0]
+    assert exit_codes(writers) == [0, 0, 0]
     expected = {(writer, number) for writer in (1, 2) for number in range(COMMITS)}
     expected |= {(3, number) for number in range(THEIR_COMMITS)}
     num_versions = 1 + len(expected)
@@ -76,7 +76,7 @@ def test_the_rows_of_one_writer_stay_in_order(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     pilum.write_dataset(pa.table({"writer": [0], "number": [0], "row": [0]}), path)
     writers = [start_python(OURS, path, writer, 10) for writer in (1, 2)]
-    assert [writer.wait(GUARD_SECONDS) for writer in writers] == [0, 0]
+    assert exit_codes(writers) == [0, 0]
     rows = pilum.dataset(path).to_table().to_pydict()
     for writer in (1, 2):
         numbers = [
@@ -118,7 +118,7 @@ def test_no_first_append_is_lost(tmp_path: Path) -> None:
         assert writer.stdin is not None
         writer.stdin.write("\n")
         writer.stdin.flush()
-    assert [writer.wait(120) for writer in writers] == [0, 0, 0, 0]
+    assert exit_codes(writers) == [0, 0, 0, 0]
     for dataset in (pilum.dataset(path), lance.dataset(path)):
         assert dataset.version == 4
         assert sorted(dataset.to_table()["writer"].to_pylist()) == [0, 1, 2, 3]

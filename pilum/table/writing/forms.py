@@ -199,7 +199,9 @@ def without_views(arrow: pa.DataType) -> pa.DataType:
     if pt.is_map(arrow):
         key, item = arrow.key_field, arrow.item_field
         return pa.map_(
-            key.with_type(without_views(key.type)), item.with_type(without_views(item.type))
+            key.with_type(without_views(key.type)),
+            item.with_type(without_views(item.type)),
+            keys_sorted=arrow.keys_sorted,
         )
     if pt.is_dictionary(arrow):
         return pa.dictionary(arrow.index_type, without_views(arrow.value_type), arrow.ordered)
