@@ -94,7 +94,9 @@ def _require_agreement(member: Field, column: int, reader: DataFileReader) -> No
 
 
 def require_absence(members: Iterable[Field], reader: DataFileReader) -> None:
-    """Check that a file lacks fields that the manifest lists for no file of the fragment.
+    """Check that a file lacks leaves that the manifest lists for no file of the fragment.
+
+    Of what has members the reference does not list all that have columns.
 
     Raises:
         CorruptFileError: If it has one.
@@ -103,7 +105,7 @@ def require_absence(members: Iterable[Field], reader: DataFileReader) -> None:
         return
     own = reader.field_columns()
     for member in members:
-        if member.id in own and _has(reader, member):
+        if not member.children and member.id in own and _has(reader, member):
             raise CorruptFileError(
                 f"field {member.name!r} (id {member.id}) is in the file, but the manifest does "
                 "not list it",
