@@ -178,7 +178,7 @@ def test_data_that_does_not_fit_a_table_of_such_columns(tmp_path: Path) -> None:
         data_storage_version="2.2",
     )
     for name, kind in {
-        "d": pa.dictionary(pa.int16(), pa.string()),
+        "d": pa.dictionary(pa.int16(), pa.int64()),
         "m": pa.map_(pa.string(), pa.int64()),
         "v": pa.list_(pa.struct([("x", pa.int32())]), 3),
     }.items():

@@ -33,7 +33,7 @@ from pilum.format.schema import Field, Schema
 from pilum.table.changes.keys import require_sound_keys
 from pilum.table.scanning.json_columns import with_binary_json
 from pilum.table.writing.blob_inputs import blob_field
-from pilum.table.writing.forms import converted, table_form
+from pilum.table.writing.forms import converted, table_form, without_views
 
 __all__ = ["Alignment", "align", "new_schema", "require_unreserved"]
 
@@ -139,8 +139,7 @@ def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
     arrow = _storage(incoming.type)
     if field.is_json and _may_be_json(incoming, arrow):
         return field
-    if not field.blob_version:
-        arrow = table_form(arrow, field.arrow_type)
+    arrow = _form(arrow, field)
     _require_type(arrow, field, path)
     _require_extension(incoming, field, path)
     if field.blob_version == 2:
@@ -156,6 +155,15 @@ def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
         item = _matched_field(arrow.value_field, field.item, f"{path}.")
         return replace(field, children=(item,))
     return field
+
+
+def _form(arrow: pa.DataType, field: Field) -> pa.DataType:
+    """Return the type in the form of the table; blobs and JSON are no other forms of bytes."""
+    if arrow == field.arrow_type:
+        return arrow
+    if any(inner.is_json or inner.blob_version for inner in field.walk()):
+        return without_views(arrow)
+    return table_form(arrow, field.arrow_type)
 
 
 def _may_be_json(incoming: pa.Field, arrow: pa.DataType) -> bool:
@@ -205,7 +213,7 @@ def _conform(column: pa.Array, given: pa.Field, field: Field) -> pa.Array:
     _require_announced(given, field)
     column = with_binary_json(field, column)
     if column.type != field.arrow_type:
-        form = table_form(column.type, field.arrow_type)
+        form = _form(column.type, field)
         if form != column.type:
             column = converted(column, form, field.name)
         column = retyped(column, field.arrow_type)

@@ -55,6 +55,7 @@ def table_form(arrow: pa.DataType, wanted: pa.DataType) -> pa.DataType:
         return pa.map_(
             key.with_type(table_form(key.type, wanted.key_type)),
             item.with_type(table_form(item.type, wanted.item_type)),
+            keys_sorted=arrow.keys_sorted,
         )
     if _is_listing(arrow) and _is_listing(wanted):
         return _list_form(arrow, wanted)
