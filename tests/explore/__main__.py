@@ -28,19 +28,22 @@ def _main() -> int:
     parser.add_argument("--seed", type=int, help="run this one round only, to its end")
     options, arguments = parser.parse_known_args()
     if options.seed is not None:
-        return bool(run_round(options.seed, arguments, _LOGS, failed=()).failed)
+        only = run_round(options.seed, arguments, _LOGS, failed=())
+        return only is None or bool(only.failed)
     until = time.time() + options.seconds
     failed: dict[str, int] = {}
     rounds = examples = 0
     while time.time() < until:
         seed = SystemRandom().randrange(2**32)
         ended = run_round(seed, arguments, _LOGS, failed, until)
+        if ended is None:
+            break
         failed |= dict.fromkeys(ended.failed, seed)
         rounds, examples = rounds + 1, examples + ended.passed
     for test, seed in failed.items():
         print(f"FAILED  make explore SEED={seed} ARGS='{test}'")
     print(f"{rounds} rounds: {examples} runs of tests passed, {len(failed)} tests failed")
-    return bool(failed)
+    return bool(failed) or not examples
 
 
 if __name__ == "__main__":
