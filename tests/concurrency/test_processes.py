@@ -72,8 +72,13 @@ class Model:
             self.rows, self.columns = {}, {"id", "v"}
         if change["do"] in {"append", "overwrite"}:
             assert self.rows.keys().isdisjoint(change["ids"])
-        if change["do"] in {"append", "overwrite", "merge"}:
+        if change["do"] in {"append", "overwrite"}:
             self.rows |= {number: {"id": number, "v": 0} for number in change["ids"]}
+        if change["do"] == "merge":  # columns that were not given keep their values
+            given = dict.fromkeys(change["columns"])
+            for number in change["ids"]:
+                kept = self.rows.get(number, {})
+                self.rows[number] = kept | given | {"id": number, "v": 0}
         if change["do"] == "add column":
             self.columns.add(change["name"])
             for number, row in self.rows.items():

@@ -80,10 +80,12 @@ class Worker:
     def merge(self) -> Told:
         data, ids = self.open(), [number for number in self.some() if number > 0]
         ids += self.new_ids()
+        given = self.rows(ids, data.schema)
         builder = data.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        builder.execute(self.rows(ids, data.schema))
+        builder.execute(given)
         self.ids = sorted({*self.ids, *ids})
-        return {"do": "merge", "ids": ids, "version": data.version}
+        columns = given.column_names  # others may have added more before this is in
+        return {"do": "merge", "ids": ids, "columns": columns, "version": data.version}
 
     def add_column(self) -> Told:
         data, name = self.open(), f"c{self.number}_{self.count}"
