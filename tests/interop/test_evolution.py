@@ -15,6 +15,7 @@ from interop.comparison import as_stored, assert_same
 from interop.strategies import tables
 
 import pilum
+from pilum.errors import CorruptFileError
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 

@@ -12,7 +12,7 @@ a column whose values are of another type. Source: docs/format/table.md, "Fragme
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from pilum.container.segments import DataFileReader
 from pilum.errors import CorruptFileError
@@ -93,10 +93,13 @@ def _require_agreement(member: Field, column: int, reader: DataFileReader) -> No
         )
 
 
-def require_absence(members: Iterable[Field], reader: DataFileReader) -> None:
-    """Check that a file lacks leaves that the manifest lists for no file of the fragment.
+def require_absence(field: Field, missing: Container[FieldId], reader: DataFileReader) -> None:
+    """Check that a file lacks what the manifest lists for no file of the fragment.
 
-    Of what has members the reference does not list all that have columns.
+    Args:
+        field: As the table has it.
+        missing: Ids of the field and of its members that are listed for no file.
+        reader: The file.
 
     Raises:
         CorruptFileError: If it has one.
@@ -104,13 +107,21 @@ def require_absence(members: Iterable[Field], reader: DataFileReader) -> None:
     if reader.version is FileVersion.LEGACY:
         return
     own = reader.field_columns()
-    for member in members:
-        if not member.children and member.id in own and _has(reader, member):
+    for member in _listed(field, reader.version):
+        if member.id in missing and member.id in own and _has(reader, member):
             raise CorruptFileError(
                 f"field {member.name!r} (id {member.id}) is in the file, but the manifest does "
                 "not list it",
                 reader.source.path,
             )
+
+
+def _listed(field: Field, version: FileVersion) -> Iterator[Field]:
+    """The field and its members, but for those that the reference does not list in 2.0."""
+    yield field
+    if field.list_size is None or version is not FileVersion.V2_0:
+        for child in field.children:
+            yield from _listed(child, version)
 
 
 def _has(reader: DataFileReader, member: Field) -> bool:

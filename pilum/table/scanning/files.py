@@ -235,24 +235,27 @@ class FragmentReader:
         if not missing:
             return parts
         for part in parts:  # structs and lists have columns in some files
-            require_absence((one for one in field.walk() if one.id in missing), part.reader)
-        self._require_absence([leaf for leaf in field.leaves() if leaf.id in missing])
+            require_absence(field, missing, part.reader)
+        self._require_absence(field, missing)
         return parts
 
-    def _require_absence(self, leaves: list[Field]) -> None:
-        """Check what is null in every row, as no file is said to hold it.
+    def _require_absence(self, field: Field, missing: set[FieldId]) -> None:
+        """Check leaves that are null in every row, as no file is said to hold them.
 
         Raises:
-            CorruptFileError: If a file has it all the same, or there must not be nulls.
+            CorruptFileError: If a file has one all the same, or there must not be nulls.
         """
-        for leaf in leaves:
-            if not (leaf.nullable or leaf.id == DESCRIPTOR_ID):
+        paths = [path for path in field.leaf_paths() if path[-1].id in missing]
+        for path in paths:
+            leaf = path[-1]
+            if leaf.id != DESCRIPTOR_ID and not any(above.nullable for above in path):
                 raise CorruptFileError(
                     f"no data file has field {leaf.name!r} (id {leaf.id}), which is never null",
                     f"fragment {self.fragment.id}",
                 )
+        leaves = {path[-1].id for path in paths}
         for file in self.fragment.files if leaves else ():
-            require_absence(leaves, self._open(file))
+            require_absence(field, leaves, self._open(file))
 
     def _part(
         self,
