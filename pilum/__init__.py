@@ -31,7 +31,7 @@ from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.statistics import DataStatistics, FieldStatistics
 from pilum.dataset.udf import batch_udf
 from pilum.encodings.options import EncodingOptions
-from pilum.table.session import Session
+from pilum.table.read.session import Session
 
 __all__ = [
     "Blob",

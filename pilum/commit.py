@@ -14,12 +14,12 @@ from pilum.errors import (
     CommitError,
     CommitStatusUnknownError,
 )
-from pilum.table.commits.commit_handler import CommitHandler, CommitLock
-from pilum.table.commits.external.dynamodb import DynamoEntries
-from pilum.table.commits.external.handler import ExternalManifests, ManifestEntries
-from pilum.table.commits.external.postgresql import PostgresEntries
-from pilum.table.commits.external.sqlite import SqliteEntries
-from pilum.table.commits.jobs import AppCommit, JobKey
+from pilum.table.commit.jobs import AppCommit, JobKey
+from pilum.table.versions.commit_handler import CommitHandler, CommitLock
+from pilum.table.versions.external.dynamodb import DynamoEntries
+from pilum.table.versions.external.handler import ExternalManifests, ManifestEntries
+from pilum.table.versions.external.postgresql import PostgresEntries
+from pilum.table.versions.external.sqlite import SqliteEntries
 
 __all__ = [
     "AppCommit",

@@ -11,9 +11,9 @@ from datetime import timedelta
 from pilum.cli.outcome import Exit
 from pilum.dataset.lance_dataset import LanceDataset
 from pilum.errors import CorruptFileError
-from pilum.table.open import open_table
 from pilum.table.upkeep.repair import RepairPlan, plan_repair, restore_whole, set_aside
-from pilum.table.versions import list_versions, newest_sound
+from pilum.table.versions.history import list_versions, newest_sound
+from pilum.table.versions.open import open_table
 
 __all__ = ["cleanup", "compact", "info", "repair", "verify", "versions"]
 

@@ -14,18 +14,18 @@ from pilum.dataset.statistics import LanceStats
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.storage.io_stats import IOStats
-from pilum.table.commits.commit_handler import (
+from pilum.table.model.features import Feature
+from pilum.table.read.json_columns import given_schema
+from pilum.table.read.session import Session
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.refs.references import Reference, locate
+from pilum.table.versions.branch_root import Line, uri_of_line
+from pilum.table.versions.commit_handler import (
     CommitHandler,
     CommitLock,
     handler_of,
 )
-from pilum.table.features import Feature
-from pilum.table.open import handler_named, open_table
-from pilum.table.refs.lines import Line, uri_of_line
-from pilum.table.refs.references import Reference, locate
-from pilum.table.scanning.json_columns import given_schema
-from pilum.table.session import Session
-from pilum.table.snapshot import Snapshot
+from pilum.table.versions.open import handler_named, open_table
 
 __all__ = ["DatasetBase", "Location", "options_of", "pinned_by", "store_of"]
 

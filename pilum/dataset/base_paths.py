@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
-from pilum.table.base_paths import BasePath, with_new_bases
-from pilum.table.places import own_store
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.targets import Target, all_targets, chosen_targets
+from pilum.table.model.base_paths import BasePath, with_new_bases
+from pilum.table.model.places import own_store
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.targets import Target, all_targets, chosen_targets
 
 __all__ = ["BaseRequest", "DatasetBasePath", "bases_to_commit"]
 

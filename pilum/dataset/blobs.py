@@ -12,8 +12,8 @@ from pilum.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.options import positions, row_ids
 from pilum.errors import InvalidInputError
-from pilum.table.scanning.blobs import BlobPlace, blob_places, read_places
-from pilum.table.scanning.take import addresses_of, addresses_of_ids
+from pilum.table.read.blobs import BlobPlace, blob_places, read_places
+from pilum.table.read.take import addresses_of, addresses_of_ids
 
 __all__ = ["Blobs"]
 

@@ -9,9 +9,9 @@ from typing import Self, TypedDict
 from pilum.dataset.base import DatasetBase, store_of
 from pilum.dataset.options import require_texts
 from pilum.errors import InvalidInputError
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs import branches
 from pilum.table.refs.references import Reference, locate
-from pilum.table.snapshot import Snapshot
 
 __all__ = ["Branch", "Branches", "Branching"]
 

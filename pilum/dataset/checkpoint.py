@@ -25,8 +25,8 @@ import pyarrow as pa
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
-from pilum.table.fragment import DataFile, Fragment
-from pilum.table.names import data_path
+from pilum.table.model.fragment import DataFile, Fragment
+from pilum.table.model.names import data_path
 
 if TYPE_CHECKING:
     import sqlite3

@@ -7,12 +7,12 @@ from typing import Self
 
 from pilum.dataset.base import DatasetBase, Location
 from pilum.storage.base import Store
-from pilum.table.manifest import Manifest
-from pilum.table.open import open_table
+from pilum.table.model.manifest import Manifest
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs import clone
 from pilum.table.refs.copying import CopyProgress
 from pilum.table.refs.references import Reference, locate
-from pilum.table.snapshot import Snapshot
+from pilum.table.versions.open import open_table
 
 __all__ = ["Cloning"]
 

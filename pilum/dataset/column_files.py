@@ -25,14 +25,14 @@ from pilum.dataset.values import computed
 from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError
 from pilum.expressions import bind_projection
 from pilum.format.schema import Schema
-from pilum.table.evolution.add_columns import new_files, require_addable, with_values
-from pilum.table.evolution.cast_columns import require_no_index
-from pilum.table.evolution.evolution import first_free_id, with_new_columns
-from pilum.table.evolution.new_members import in_structs
-from pilum.table.fragment import DataFile, Fragment
-from pilum.table.scanning.scan import ScanOptions, scan
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.align import align
+from pilum.table.changes.add_columns import new_files, require_addable, with_values
+from pilum.table.changes.cast_columns import require_no_index
+from pilum.table.changes.new_members import in_structs
+from pilum.table.changes.schema_changes import first_free_id, with_new_columns
+from pilum.table.model.fragment import DataFile, Fragment
+from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.align import align
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundProjection

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from pilum.dataset.options import require_count
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.version import FileVersion
-from pilum.table.manifest import Manifest
+from pilum.table.model.manifest import Manifest
 from pilum.table.upkeep.compaction_plan import CompactionOptions as Resolved
 from pilum.table.upkeep.compaction_plan import require_consistent
 

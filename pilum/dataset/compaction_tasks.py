@@ -14,11 +14,11 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.compaction_options import options_from_json, options_to_json
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.errors import InvalidInputError
-from pilum.table.fragment import Fragment
-from pilum.table.snapshot import Snapshot
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.reuse_index import Move
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.compaction import rewrite_fragments
 from pilum.table.upkeep.compaction_plan import CompactionOptions
-from pilum.table.upkeep.reuse_index import Move
 
 __all__ = ["CompactionMetrics", "CompactionPlan", "CompactionTask", "RewriteResult"]
 

@@ -12,8 +12,8 @@ from pilum.dataset.options import map_update
 from pilum.dataset.transactions import publish
 from pilum.errors import ColumnNotFoundError, InvalidInputError
 from pilum.format.schema import Field, FieldId
-from pilum.table.commits.transaction import Transaction
-from pilum.table.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.commit.transaction import Transaction
 
 __all__ = ["Configuring"]
 

@@ -15,9 +15,9 @@ from pilum.dataset.transactions import publish
 from pilum.expressions import bind
 from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.delete import delete_rows, matching_rows
-from pilum.table.commits.jobs import JobKey
-from pilum.table.commits.transaction import Transaction
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.jobs import JobKey
+from pilum.table.commit.transaction import Transaction
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["DeleteResult", "Deleting"]
 

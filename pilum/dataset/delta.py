@@ -13,8 +13,8 @@ from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transaction_history import TransactionHistory
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind_ranges
-from pilum.table.row_ids.delta import deleted_row_ids
-from pilum.table.snapshot import Snapshot
+from pilum.table.change_feed.delta import deleted_row_ids
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["DatasetDelta", "Deltas"]
 

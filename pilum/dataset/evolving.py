@@ -19,16 +19,16 @@ from pilum.dataset.values import computed, null_columns
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.version import FileVersion
 from pilum.storage.finishing import left_to_commit
+from pilum.table.changes.add_columns import add_columns, add_null_columns
+from pilum.table.changes.cast_columns import cast_columns
 from pilum.table.changes.joined import Join
-from pilum.table.commits.transaction import Transaction
-from pilum.table.evolution.add_columns import add_columns, add_null_columns
-from pilum.table.evolution.cast_columns import cast_columns
-from pilum.table.evolution.evolution import Alteration, altered, find_path, without
-from pilum.table.operations.base import Operation
-from pilum.table.operations.project import Project
-from pilum.table.scanning.scan import ScanOptions, scan
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.spool import Spool
+from pilum.table.changes.schema_changes import Alteration, altered, find_path, without
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.project import Project
+from pilum.table.commit.transaction import Transaction
+from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.spool import Spool
 
 __all__ = ["AlterColumn", "Evolving"]
 

@@ -27,10 +27,10 @@ from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.open import open_store
-from pilum.table.open import open_table
-from pilum.table.scanning.files import FragmentReader
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.align import align, new_schema
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.open import open_table
+from pilum.table.write.align import align, new_schema
 
 __all__ = ["Explanation", "explain"]
 

@@ -13,13 +13,13 @@ from pilum.dataset.options import require_count
 from pilum.errors import DatasetNotFoundError
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store
-from pilum.table.manifest import Manifest
-from pilum.table.manifest_file import load_manifest
-from pilum.table.names import data_path, transaction_path
-from pilum.table.open import open_table
-from pilum.table.places import index_place, own_store, with_bases
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest_file import load_manifest
+from pilum.table.model.names import data_path, transaction_path
+from pilum.table.model.places import index_place, own_store, with_bases
 from pilum.table.upkeep.drop import drop_table, paths_below
-from pilum.table.versions import list_manifests
+from pilum.table.versions.history import list_manifests
+from pilum.table.versions.open import open_table
 
 if TYPE_CHECKING:
     from pilum.file.session import LanceFileSession

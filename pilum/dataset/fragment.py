@@ -24,11 +24,11 @@ from pilum.errors import InvalidInputError
 from pilum.expressions import bind
 from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.delete import delete_rows, matching_rows
-from pilum.table.deletions.deletion_vector import DeletionVector
-from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.scanning.json_columns import given_schema, given_table
-from pilum.table.scanning.take import physical_rows, take_addresses
-from pilum.table.writing.write import WriteOptions
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.read.json_columns import given_schema, given_table
+from pilum.table.read.take import physical_rows, take_addresses
+from pilum.table.write.write import WriteOptions
 
 __all__ = ["LanceFragment", "write_fragments"]
 

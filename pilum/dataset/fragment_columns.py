@@ -20,12 +20,12 @@ from pilum.dataset.udf import BatchUDF, Computation, Function
 from pilum.dataset.values import computed
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
+from pilum.table.changes.add_columns import add_columns
 from pilum.table.changes.joined import Join, updated_columns
-from pilum.table.evolution.add_columns import add_columns
-from pilum.table.fragment import Fragment
-from pilum.table.operations.merge import Merge
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.spool import Spool
+from pilum.table.commit.operations.merge import Merge
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.spool import Spool
 
 __all__ = ["FragmentColumns"]
 

@@ -13,12 +13,12 @@ from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.options import Columns, require_count
 from pilum.dataset.transactions import WriteRequest, write_transaction
 from pilum.errors import CorruptFileError, InvalidInputError
-from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.operations.append import Append
-from pilum.table.operations.base import Operation
-from pilum.table.operations.overwrite import Overwrite
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.adopted import adopted_file
+from pilum.table.commit.operations.append import Append
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.overwrite import Overwrite
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.adopted import adopted_file
 
 if TYPE_CHECKING:
     from pilum.dataset.fragment import LanceFragment

@@ -11,7 +11,7 @@ from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError
 from pilum.format.pb import file_pb2, table_pb2
-from pilum.table.index_segments import IndexSegment
+from pilum.table.model.index_segments import IndexSegment
 
 __all__ = ["Index", "IndexFile"]
 

@@ -14,10 +14,10 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import publish
 from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.schema import FieldId
-from pilum.table.commits.transaction import Transaction
-from pilum.table.index_segments import IndexSegment, index_segments
-from pilum.table.operations.create_index import CreateIndex
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.operations.create_index import CreateIndex
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.index_segments import IndexSegment, index_segments
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["IndexDescription", "IndexInformation", "IndexSegmentDescription", "Indexing"]
 

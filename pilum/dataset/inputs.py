@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pilum.errors import InvalidInputError, SchemaMismatchError
-from pilum.table.writing.forms import converted, table_form, without_views
+from pilum.table.write.forms import converted, table_form, without_views
 
 __all__ = ["batch_of", "in_form_of", "to_reader"]
 

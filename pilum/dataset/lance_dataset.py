@@ -43,14 +43,14 @@ from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.storage.finishing import left_to_commit
-from pilum.table.commits.commit_handler import CommitHandler, CommitLock
-from pilum.table.commits.jobs import JobKey
-from pilum.table.names import NamingScheme
-from pilum.table.open import open_table
+from pilum.table.commit.jobs import JobKey
+from pilum.table.model.names import NamingScheme
+from pilum.table.read.session import Session
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.references import Reference
-from pilum.table.session import Session
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.write import WriteOptions
+from pilum.table.versions.commit_handler import CommitHandler, CommitLock
+from pilum.table.versions.open import open_table
+from pilum.table.write.write import WriteOptions
 
 __all__ = ["LanceDataset", "dataset", "write_dataset"]
 

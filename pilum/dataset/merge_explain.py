@@ -14,7 +14,7 @@ import pyarrow as pa
 from pilum.dataset.merge_plan import MergePlan
 from pilum.table.changes.join import BLOCK_BYTES
 from pilum.table.changes.merge_clauses import Matched
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["explained_merge"]
 

@@ -23,8 +23,8 @@ from pilum.expressions import bind
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched
-from pilum.table.commits.jobs import JobKey
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.jobs import JobKey
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["MergeClauses", "MergePlan"]
 

@@ -22,11 +22,11 @@ from pilum.errors import (
 )
 from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.merge_rows import MergeCounts, merge_rows
-from pilum.table.commits import transaction
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.blob_inputs import with_all_members, with_blobs_v2
-from pilum.table.writing.sidecars import discard_file
-from pilum.table.writing.spool import Spool
+from pilum.table.commit import transaction
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.blob_inputs import with_all_members, with_blobs_v2
+from pilum.table.write.sidecars import discard_file
+from pilum.table.write.spool import Spool
 
 __all__ = ["MergeInsertBuilder", "MergeResult", "Merging", "merge_result"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pilum.dataset.row_metadata import RowDatasetVersionMeta, RowIdMeta, stored_sequence
 from pilum.errors import InvalidInputError
-from pilum.table import fragment as table
-from pilum.table.deletions import deletion_file as table_files
+from pilum.table.model import deletion_file as table_files
+from pilum.table.model import fragment as table
 
 if TYPE_CHECKING:
     from pilum.dataset.base import DatasetBase
@@ -59,7 +59,7 @@ class DataFile:
             NotFoundError: If there is no such file.
             CorruptFileError: If it is damaged.
         """
-        from pilum.table.writing.adopted import adopted_file
+        from pilum.table.write.adopted import adopted_file
 
         return cls.from_table(adopted_file(dataset.snapshot, path, base_id)[0])
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import properties_of, snapshot_of_job
-from pilum.table.commits.jobs import JobKey
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.jobs import JobKey
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["once"]
 

@@ -14,23 +14,23 @@ from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.options import map_update, require_count
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.schema import FieldId, Schema
-from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.operations.append import Append
-from pilum.table.operations.base import Operation
-from pilum.table.operations.clone import Clone
-from pilum.table.operations.create_index import CreateIndex
-from pilum.table.operations.data_replacement import DataReplacement, Replacement
-from pilum.table.operations.delete import Delete
-from pilum.table.operations.foreign import ForeignOperation
-from pilum.table.operations.merge import Merge
-from pilum.table.operations.overwrite import Overwrite
-from pilum.table.operations.project import Project
-from pilum.table.operations.restore import Restore
-from pilum.table.operations.rewrite import Rewrite
-from pilum.table.operations.update import Update, UpdateMode
-from pilum.table.operations.update_config import MapUpdate, UpdateConfig
-from pilum.table.upkeep.reuse_index import Move
-from pilum.table.writing.align import new_schema
+from pilum.table.commit.operations.append import Append
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.clone import Clone
+from pilum.table.commit.operations.create_index import CreateIndex
+from pilum.table.commit.operations.data_replacement import DataReplacement, Replacement
+from pilum.table.commit.operations.delete import Delete
+from pilum.table.commit.operations.foreign import ForeignOperation
+from pilum.table.commit.operations.merge import Merge
+from pilum.table.commit.operations.overwrite import Overwrite
+from pilum.table.commit.operations.project import Project
+from pilum.table.commit.operations.restore import Restore
+from pilum.table.commit.operations.rewrite import Rewrite
+from pilum.table.commit.operations.update import Update, UpdateMode
+from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.reuse_index import Move
+from pilum.table.write.align import new_schema
 
 __all__ = ["operation_for_users", "operation_to_commit"]
 

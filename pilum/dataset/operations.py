@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pilum.dataset.lance_operation import LanceOperation
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operation_forms import operation_for_users, operation_to_commit
-from pilum.table.commits import transaction
+from pilum.table.commit import transaction
 
 __all__ = ["LanceOperation", "Transaction"]
 

@@ -9,8 +9,8 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.options import require_count
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
-from pilum.table.commits.transaction import Transaction
-from pilum.table.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.commit.transaction import Transaction
 from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
 
 # What does the work is imported with the first compaction: most processes never need it.

@@ -19,9 +19,9 @@ from pilum.dataset.scan_arguments import ScanShape, shape_of
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind, bind_projection
 from pilum.format.blobs import materialized
-from pilum.table.operations.update_config import MapUpdate
-from pilum.table.scanning.scan import ScanOptions, scan_schema
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.operations.update_config import MapUpdate
+from pilum.table.read.scan import ScanOptions, scan_schema
+from pilum.table.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundProjection

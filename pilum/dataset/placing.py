@@ -9,8 +9,8 @@ from typing import Self
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.base_paths import DatasetBasePath, bases_to_commit
 from pilum.dataset.transactions import properties_of, publish
-from pilum.table.commits.transaction import Transaction
-from pilum.table.operations.update_bases import UpdateBases
+from pilum.table.commit.operations.update_bases import UpdateBases
+from pilum.table.commit.transaction import Transaction
 
 __all__ = ["Placing"]
 

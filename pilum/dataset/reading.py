@@ -24,9 +24,9 @@ from pilum.dataset.scan_arguments import ScanArguments
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
-from pilum.table.scanning.json_columns import given_table
-from pilum.table.scanning.scan import count_rows
-from pilum.table.scanning.take import take, take_row_ids
+from pilum.table.read.json_columns import given_table
+from pilum.table.read.scan import count_rows
+from pilum.table.read.take import take, take_row_ids
 
 __all__ = ["Reading"]
 

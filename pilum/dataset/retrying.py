@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pilum.dataset.options import require_count
 from pilum.errors import CommitConflictError, CommitContentionError, InvalidInputError
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["Retries"]
 

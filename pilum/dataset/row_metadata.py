@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
-from pilum.table.row_ids import row_id_sequence as table
-from pilum.table.row_ids.row_id_segments import MAX_ROWS
-from pilum.table.row_ids.stored_sequence import (
+from pilum.table.model import row_id_sequence as table
+from pilum.table.model.row_id_segments import MAX_ROWS
+from pilum.table.model.stored_sequence import (
     CREATED_AT,
     ROW_IDS,
     SequenceKind,

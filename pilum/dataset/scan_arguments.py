@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from pilum.errors import InvalidInputError, UnknownArgumentError, UnsupportedFeatureError
-from pilum.table.scanning.ordering import ColumnOrdering
+from pilum.table.read.ordering import ColumnOrdering
 
 __all__ = ["ColumnOrdering", "ScanArguments", "ScanShape", "ScanStatistics", "shape_of"]
 

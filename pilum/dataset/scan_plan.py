@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pilum.dataset.options import ScanRequest
-from pilum.table.scanning.ordering import ColumnOrdering
-from pilum.table.scanning.scan import ScanOptions, scan_schema
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.ordering import ColumnOrdering
+from pilum.table.read.scan import ScanOptions, scan_schema
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["explained_scan"]
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pilum.dataset.options import ScanRequest, require_count
 from pilum.dataset.scan_arguments import ScanStatistics
 from pilum.dataset.scan_plan import explained_scan
-from pilum.table.scanning.deleted_rows import undeleted, with_nullable_ids, without_ids
-from pilum.table.scanning.json_columns import given_batches, given_schema, given_table
-from pilum.table.scanning.ordering import ordered
-from pilum.table.scanning.rebatch import of_bytes, of_rows
-from pilum.table.scanning.scan import ScanOptions, count_rows, scan, scan_schema, scan_table
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.deleted_rows import undeleted, with_nullable_ids, without_ids
+from pilum.table.read.json_columns import given_batches, given_schema, given_table
+from pilum.table.read.ordering import ordered
+from pilum.table.read.rebatch import of_bytes, of_rows
+from pilum.table.read.scan import ScanOptions, count_rows, scan, scan_schema, scan_table
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["LanceScanner"]
 

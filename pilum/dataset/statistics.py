@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from pilum.errors import UnsupportedFeatureError
-from pilum.table.scanning.files import FragmentReader
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["DataStatistics", "FieldStatistics", "LanceStats"]
 

@@ -8,9 +8,9 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.operations import Transaction
 from pilum.dataset.options import require_count
 from pilum.errors import NotFoundError, UnsupportedFeatureError, VersionNotFoundError
-from pilum.table.commits.transaction import load_transaction
-from pilum.table.names import is_detached
-from pilum.table.versions import list_manifests, manifest_place
+from pilum.table.commit.transaction import load_transaction
+from pilum.table.model.names import is_detached
+from pilum.table.versions.history import list_manifests, manifest_place
 
 __all__ = ["TransactionHistory"]
 

@@ -27,25 +27,26 @@ from pilum.errors import (
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.commits.commit import NOT_COMMITTED, commit
-from pilum.table.commits.jobs import JOB_PROPERTY, Job, JobKey
-from pilum.table.commits.landed import find_job
-from pilum.table.commits.transaction import Transaction
-from pilum.table.evolution.add_columns import require_not_legacy
-from pilum.table.evolution.evolution import with_missing_columns
-from pilum.table.fragment import Fragment
-from pilum.table.names import NamingScheme
-from pilum.table.operations.append import Append
-from pilum.table.operations.base import Operation
-from pilum.table.operations.merge import Merge, appended_to
-from pilum.table.operations.overwrite import IfCreated, Overwrite
-from pilum.table.places import data_file_place, with_bases
-from pilum.table.snapshot import Snapshot
-from pilum.table.versions import latest_manifest
-from pilum.table.writing.align import align, new_schema
-from pilum.table.writing.blob_inputs import ingested_batches, with_blobs_v2
-from pilum.table.writing.sidecars import delete_with_sidecars, discard_file
-from pilum.table.writing.write import WriteOptions, write_fragments
+from pilum.table.changes.add_columns import require_not_legacy
+from pilum.table.changes.schema_changes import with_missing_columns
+from pilum.table.commit.commit_lookup import find_job
+from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey
+from pilum.table.commit.operations.append import Append
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.merge import Merge, appended_to
+from pilum.table.commit.operations.overwrite import IfCreated, Overwrite
+from pilum.table.commit.publish import NOT_COMMITTED
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.names import NamingScheme
+from pilum.table.model.places import data_file_place, with_bases
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.versions.history import latest_manifest
+from pilum.table.write.align import align, new_schema
+from pilum.table.write.blob_inputs import ingested_batches, with_blobs_v2
+from pilum.table.write.sidecars import delete_with_sidecars, discard_file
+from pilum.table.write.write import WriteOptions, write_fragments
 
 __all__ = [
     "BlobRequest",
@@ -259,7 +260,7 @@ def publish(
         CommitContentionError: If every attempt lost against another commit.
     """
     try:
-        manifest = commit(store, transaction, attempts=attempts, scheme=scheme)
+        manifest = commit_and_clean_up(store, transaction, attempts=attempts, scheme=scheme)
     except NOT_COMMITTED:
         _discard(store, transaction)
         raise

@@ -13,14 +13,14 @@ from pilum.dataset.checkpoint import Checkpoint
 from pilum.dataset.inputs import batch_of, in_form_of
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
-from pilum.table.evolution.add_columns import merge_of, new_files, require_addable, with_values
-from pilum.table.evolution.evolution import with_new_columns
-from pilum.table.evolution.new_members import in_structs
-from pilum.table.fragment import Fragment
-from pilum.table.operations.merge import Merge
-from pilum.table.scanning.scan import ScanOptions, scan
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.align import Alignment, align
+from pilum.table.changes.add_columns import merge_of, new_files, require_addable, with_values
+from pilum.table.changes.new_members import in_structs
+from pilum.table.changes.schema_changes import with_new_columns
+from pilum.table.commit.operations.merge import Merge
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.align import Alignment, align
 
 __all__ = ["BatchUDF", "Computation", "batch_udf"]
 

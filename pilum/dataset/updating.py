@@ -20,10 +20,10 @@ from pilum.format.blobs import has_blobs
 from pilum.format.schema import Field, Schema
 from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.update import update_rows
-from pilum.table.commits.jobs import JobKey
-from pilum.table.commits.transaction import Transaction
-from pilum.table.scanning.json_columns import is_json_field
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.jobs import JobKey
+from pilum.table.commit.transaction import Transaction
+from pilum.table.read.json_columns import is_json_field
+from pilum.table.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundProjection

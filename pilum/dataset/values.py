@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from pilum.dataset.options import project
 from pilum.errors import InvalidInputError
-from pilum.table.scanning.scan import ScanOptions, scan, scan_schema
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.scan import ScanOptions, scan, scan_schema
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["computed", "null_columns"]
 

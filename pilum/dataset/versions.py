@@ -9,19 +9,19 @@ from typing import Any, Self, TypedDict
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError
-from pilum.table.commits.jobs import AppCommit, last_commit
-from pilum.table.commits.transaction import Transaction
-from pilum.table.operations.restore import Restore
-from pilum.table.refs.migration import migrate_to_v2_names
+from pilum.table.commit.jobs import AppCommit, last_commit
+from pilum.table.commit.operations.restore import Restore
+from pilum.table.commit.transaction import Transaction
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.references import Reference, locate
-from pilum.table.snapshot import Snapshot
-from pilum.table.versions import (
+from pilum.table.versions.history import (
     VersionInfo,
     describe_version,
     latest_manifest,
     list_manifests,
     list_versions,
 )
+from pilum.table.versions.migration import migrate_to_v2_names
 
 __all__ = ["Version", "VersionRef", "Versions", "moment"]
 

@@ -25,13 +25,14 @@ from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
 from pilum.storage.finishing import left_to_commit
-from pilum.table.commits.commit import commit, commit_detached
-from pilum.table.commits.commit_handler import CommitHandler, CommitLock
-from pilum.table.commits.jobs import JobKey
-from pilum.table.names import NamingScheme
-from pilum.table.operations.overwrite import Overwrite
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.write import WriteOptions
+from pilum.table.commit.jobs import JobKey
+from pilum.table.commit.operations.overwrite import Overwrite
+from pilum.table.commit.publish import commit_detached
+from pilum.table.model.names import NamingScheme
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.versions.commit_handler import CommitHandler, CommitLock
+from pilum.table.write.write import WriteOptions
 
 __all__ = ["BulkCommitResult", "Writing"]
 
@@ -171,7 +172,7 @@ class Writing(DatasetBase):
             manifest = commit_detached(store, wanted)
         else:
             scheme = NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2
-            manifest = commit(
+            manifest = commit_and_clean_up(
                 store, wanted, attempts=max(attempts, 1), timeout_seconds=seconds, scheme=scheme
             )
         options = options_of(base_uri, storage_options)

@@ -9,18 +9,18 @@ from pilum.distributed.job import PartMessage, WriteJob
 from pilum.distributed.sweeping import sweep
 from pilum.errors import JobMismatchError
 from pilum.storage.base import Store
-from pilum.table.commits.commit import commit
-from pilum.table.commits.jobs import Job, JobKey
-from pilum.table.commits.landed import find_commit
-from pilum.table.commits.tombstones import leave_tombstone
-from pilum.table.commits.transaction import Transaction
-from pilum.table.fragment import Fragment
-from pilum.table.open import open_table
-from pilum.table.operations.append import Append
-from pilum.table.operations.base import Operation
-from pilum.table.operations.merge import Merge, appended_to
-from pilum.table.operations.overwrite import Overwrite
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.commit_lookup import find_commit
+from pilum.table.commit.jobs import Job, JobKey
+from pilum.table.commit.operations.append import Append
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.merge import Merge, appended_to
+from pilum.table.commit.operations.overwrite import Overwrite
+from pilum.table.commit.tombstones import leave_tombstone
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.versions.open import open_table
 
 __all__ = ["abort_parts", "commit_parts"]
 
@@ -76,7 +76,9 @@ def commit_parts(
     operation = _operation(store, job, fragments)
     properties = {} if key is None else key.properties()
     try:
-        manifest = commit(store, Transaction(job.read_version, operation, job.uuid, properties))
+        manifest = commit_and_clean_up(
+            store, Transaction(job.read_version, operation, job.uuid, properties)
+        )
     except JobMismatchError:
         sweep(store, job.uuid)
         raise

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from pilum.format.schema import Schema
-from pilum.table.operations.overwrite import IfCreated
-from pilum.table.writing.write import WriteOptions
+from pilum.table.commit.operations.overwrite import IfCreated
+from pilum.table.write.write import WriteOptions
 
 __all__ = ["Mode", "PartMessage", "WriteJob"]
 

@@ -13,12 +13,12 @@ from pilum.distributed.job import PartMessage, WriteJob
 from pilum.errors import CommitError
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
-from pilum.table.commits.tombstones import was_given_up
-from pilum.table.open import open_table
-from pilum.table.writing.align import align
-from pilum.table.writing.blob_inputs import with_blobs_v2
-from pilum.table.writing.sidecars import delete_data_file
-from pilum.table.writing.write import write_fragments
+from pilum.table.commit.tombstones import was_given_up
+from pilum.table.versions.open import open_table
+from pilum.table.write.align import align
+from pilum.table.write.blob_inputs import with_blobs_v2
+from pilum.table.write.sidecars import delete_data_file
+from pilum.table.write.write import write_fragments
 
 __all__ = ["write_part"]
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter
 from pilum.format.version import FileVersion
-from pilum.table.fragment import Fragment
-from pilum.table.open import open_table
-from pilum.table.scanning.scan import ScanOptions, scan
-from pilum.table.scanning.skip import rows_to_test
-from pilum.table.snapshot import Snapshot
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.skip import rows_to_test
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.open import open_table
 
 __all__ = [
     "DEFAULT_SPLIT_BYTES",

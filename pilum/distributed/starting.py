@@ -13,16 +13,16 @@ from pilum.container.open import default_version
 from pilum.distributed.job import Mode, WriteJob
 from pilum.errors import DatasetAlreadyExistsError, DatasetNotFoundError, InvalidInputError
 from pilum.format.version import FileVersion
-from pilum.table.commits.commit_handler import TableStore
-from pilum.table.evolution.add_columns import require_not_legacy
-from pilum.table.evolution.evolution import with_missing_columns
-from pilum.table.manifest import Manifest
-from pilum.table.open import open_table
-from pilum.table.operations.overwrite import IfCreated
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.align import new_schema
-from pilum.table.writing.blob_inputs import schema_with_blobs_v2
-from pilum.table.writing.write import WriteOptions
+from pilum.table.changes.add_columns import require_not_legacy
+from pilum.table.changes.schema_changes import with_missing_columns
+from pilum.table.commit.operations.overwrite import IfCreated
+from pilum.table.model.manifest import Manifest
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.commit_handler import TableStore
+from pilum.table.versions.open import open_table
+from pilum.table.write.align import new_schema
+from pilum.table.write.blob_inputs import schema_with_blobs_v2
+from pilum.table.write.write import WriteOptions
 
 __all__ = ["start_job"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pilum.storage.base import Store
-from pilum.table.commits.tombstones import is_tombstone
-from pilum.table.names import DATA_FOLDER
-from pilum.table.writing.sidecars import delete_data_file
+from pilum.table.commit.tombstones import is_tombstone
+from pilum.table.model.names import DATA_FOLDER
+from pilum.table.write.sidecars import delete_data_file
 
 __all__ = ["sweep"]
 

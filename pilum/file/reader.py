@@ -22,9 +22,9 @@ from pilum.format.schema import Field, FieldId
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.storage.open import open_object
-from pilum.table.columns import scan_columns
-from pilum.table.scanning.blobs import materialize
-from pilum.table.scanning.windows import Window, batches, read_ahead, rows_of_window
+from pilum.table.read.blobs import materialize
+from pilum.table.read.columns import scan_columns
+from pilum.table.read.windows import Window, batches, read_ahead, rows_of_window
 
 __all__ = ["LanceFileReader", "ReaderResults"]
 
@@ -53,7 +53,7 @@ class ReaderResults:
 
 
 class _FileRows:
-    """The rows of a file for `pilum.table.scanning.windows`."""
+    """The rows of a file for `pilum.table.read.windows`."""
 
     id = 0
 

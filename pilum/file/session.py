@@ -16,7 +16,7 @@ from pilum.file.reader import LanceFileReader
 from pilum.file.writer import LanceFileWriter
 from pilum.storage.base import Ranges
 from pilum.storage.open import open_store
-from pilum.table.writing.blob_writers import DedicatedBlobWriter, PackedBlobWriter
+from pilum.table.write.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 
 __all__ = ["LanceFileSession", "ListResult"]
 

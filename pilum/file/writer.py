@@ -17,7 +17,7 @@ from pilum.errors import InvalidInputError
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.storage.open import open_object
-from pilum.table.writing.align import Alignment, align, new_schema
+from pilum.table.write.align import Alignment, align, new_schema
 
 __all__ = ["LanceFileWriter"]
 

@@ -23,7 +23,7 @@ from pilum.spark.registration import register_source
 from pilum.spark.sink import plan_write, write_task
 from pilum.spark.source import LanceDataSource, PilumDataSource
 from pilum.spark.types import to_spark
-from pilum.table.scanning.scan import count_rows
+from pilum.table.read.scan import count_rows
 
 _MODES: dict[str, Mode] = {
     "create": "create",

@@ -41,9 +41,9 @@ from pilum.table.changes.join import Matches
 from pilum.table.changes.merge_clauses import Clauses, Matched, merged_columns
 from pilum.table.changes.merge_part import MergedPart, merge_part
 from pilum.table.changes.merge_rows import MergeCounts, finish_merge, merge_rows
-from pilum.table.operations.base import Operation
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.spool import Spool
+from pilum.table.commit.operations.base import Operation
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.spool import Spool
 
 __all__ = ["SparkMerge", "merge_into"]
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 from pilum.errors import InvalidInputError
 from pilum.spark.names import stored_paths
 from pilum.spark.options import Options
-from pilum.table.open import open_table
-from pilum.table.refs.lines import Line, uri_of_line
+from pilum.table.read.json_columns import text_schema
+from pilum.table.read.scan import ScanOptions, scan_schema
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.references import Reference, locate
-from pilum.table.scanning.json_columns import text_schema
-from pilum.table.scanning.scan import ScanOptions, scan_schema
-from pilum.table.snapshot import Snapshot
+from pilum.table.versions.branch_root import Line, uri_of_line
+from pilum.table.versions.open import open_table
 
 __all__ = ["asked_schema", "branch_uri", "open_snapshot", "pin", "seen_schema", "to_write"]
 

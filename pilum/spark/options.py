@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
-from pilum.table.commits.jobs import JobKey
+from pilum.table.commit.jobs import JobKey
 
 __all__ = [
     "DEFAULT_BATCH_BYTES",

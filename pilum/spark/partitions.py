@@ -13,9 +13,9 @@ from collections.abc import Iterable
 
 from pilum.distributed import Split, group_splits, plan_splits
 from pilum.expressions.filter import BoundFilter
-from pilum.table.columns import scan_columns
-from pilum.table.fragment import Fragment
-from pilum.table.snapshot import Snapshot
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.columns import scan_columns
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["batch_rows", "memory_bytes", "partition_splits"]
 

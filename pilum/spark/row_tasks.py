@@ -31,12 +31,12 @@ from pilum.distributed import WriteJob, abort_parts, group_splits, plan_splits
 from pilum.distributed.sweeping import sweep
 from pilum.errors import CommitStatusUnknownError, InvalidInputError, UnsupportedFormatError
 from pilum.spark.jobs.tasks import attempt_name
-from pilum.table.commits.jobs import JobKey
-from pilum.table.commits.transaction import Transaction
-from pilum.table.fragment import Fragment
-from pilum.table.open import open_table
-from pilum.table.operations.base import Operation
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.jobs import JobKey
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.open import open_table
 
 __all__ = [
     "RowChange",

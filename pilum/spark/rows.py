@@ -28,12 +28,12 @@ from pilum.spark.row_tasks import (
 from pilum.table.changes.delete import delete_rows, matching_rows
 from pilum.table.changes.rewrite import Rewritten
 from pilum.table.changes.update import finish_update, rewrite_matching
-from pilum.table.commits.jobs import JobKey
-from pilum.table.deletions.deletion_vector import DeletionVector
-from pilum.table.fragment import FragmentId
-from pilum.table.operations.base import Operation
-from pilum.table.scanning.scan import ScanOptions
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.jobs import JobKey
+from pilum.table.commit.operations.base import Operation
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.fragment import FragmentId
+from pilum.table.read.scan import ScanOptions
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["RETRY_TIMEOUT", "delete", "row_change", "update"]
 

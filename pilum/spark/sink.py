@@ -40,8 +40,8 @@ from pilum.spark.options import Options
 from pilum.spark.tally import Tally
 from pilum.spark.types import compared_schema, to_arrow, to_spark
 from pilum.spark.workers import settle
-from pilum.table.writing.plain_form import plain_schema
-from pilum.table.writing.write import WriteOptions
+from pilum.table.write.plain_form import plain_schema
+from pilum.table.write.write import WriteOptions
 
 __all__ = ["PilumWriter", "job_mode", "plan_write", "write_task"]
 

@@ -42,10 +42,10 @@ from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
 from pilum.spark.stream_source import PilumStreamReader, stream_reader
 from pilum.spark.types import compared_schema, exchange_schema, to_spark
 from pilum.spark.workers import settle
-from pilum.table.open import open_table
-from pilum.table.scanning.json_columns import text_batches
-from pilum.table.scanning.scan import ScanOptions, scan_schema
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.json_columns import text_batches
+from pilum.table.read.scan import ScanOptions, scan_schema
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.open import open_table
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

@@ -20,7 +20,7 @@ from pilum.errors import SchemaMismatchError
 from pilum.expressions import bind
 from pilum.format.schema import Field
 from pilum.spark.options import Options
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["QueryColumns"]
 

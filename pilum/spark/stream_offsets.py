@@ -21,10 +21,10 @@ from typing import Any
 from pilum.errors import InvalidInputError, VersionNotFoundError
 from pilum.spark.options import LATEST, Options
 from pilum.spark.stream_columns import QueryColumns
-from pilum.table.following.steps import Piece, Step, added_step, changed_step, whole_step
-from pilum.table.open import open_table
-from pilum.table.snapshot import Snapshot
-from pilum.table.versions import describe_version, list_manifests
+from pilum.table.change_feed.steps import Piece, Step, added_step, changed_step, whole_step
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.history import describe_version, list_manifests
+from pilum.table.versions.open import open_table
 
 __all__ = ["BEGINNING", "Follower", "Limit", "Offset", "foreign_offset"]
 

@@ -24,16 +24,16 @@ from pilum.expressions import bind
 from pilum.spark.convert import convert_batch, cut, with_missing
 from pilum.spark.options import Options
 from pilum.spark.types import exchange_schema
-from pilum.table.columns import scan_columns
-from pilum.table.following.marks import Mark
-from pilum.table.following.steps import Piece, Rows
-from pilum.table.open import open_table
-from pilum.table.row_ids.delta import deleted_rows
-from pilum.table.row_ids.stored_sequence import CREATED_AT, UPDATED_AT
-from pilum.table.scanning.json_columns import text_batches
-from pilum.table.scanning.scan import ScanOptions, scan_schema
-from pilum.table.scanning.take import take_addresses
-from pilum.table.snapshot import Snapshot
+from pilum.table.change_feed.delta import deleted_rows
+from pilum.table.change_feed.marks import Mark
+from pilum.table.change_feed.steps import Piece, Rows
+from pilum.table.model.stored_sequence import CREATED_AT, UPDATED_AT
+from pilum.table.read.columns import scan_columns
+from pilum.table.read.json_columns import text_batches
+from pilum.table.read.scan import ScanOptions, scan_schema
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import take_addresses
+from pilum.table.versions.open import open_table
 
 __all__ = ["FEED_COLUMNS", "StreamSplit", "read_splits", "stream_splits", "with_feed_columns"]
 

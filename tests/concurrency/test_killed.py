@@ -20,9 +20,9 @@ from concurrency.operations import OPERATIONS, OPTIONS, prepare
 from concurrency.seen import seen
 
 import pilum
-from pilum.table.names import data_path, transaction_path
-from pilum.table.open import open_table
-from pilum.table.versions import list_manifests, load_named
+from pilum.table.model.names import data_path, transaction_path
+from pilum.table.versions.history import list_manifests, load_named
+from pilum.table.versions.open import open_table
 
 SAMPLE = 4
 

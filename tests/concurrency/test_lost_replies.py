@@ -17,8 +17,8 @@ from concurrency.seen import seen
 import pilum
 from pilum.errors import CommitStatusUnknownError
 from pilum.storage.base import Store
-from pilum.table.commits.commit_handler import ConditionalPut
-from pilum.table.names import ManifestName
+from pilum.table.model.names import ManifestName
+from pilum.table.versions.commit_handler import ConditionalPut
 
 COMMITS = [name for name, change in OPERATIONS.items() if change.commits]
 

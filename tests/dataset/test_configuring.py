@@ -19,7 +19,7 @@ from pilum.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from pilum.table.features import Feature
+from pilum.table.model.features import Feature
 
 SCHEMA = pa.schema(
     [

@@ -127,7 +127,7 @@ def test_deleted_rows_are_not_evaluated(dataset: pilum.LanceDataset) -> None:
 
 
 def test_rows_by_address_that_are_deleted_are_left_out(dataset: pilum.LanceDataset) -> None:
-    from pilum.table.scanning.take import take_addresses
+    from pilum.table.read.take import take_addresses
 
     dataset.delete("a in (1, 31)")
     wanted = np.array([2, 1, 0, 0, 1 << 32, (1 << 32) + 1], dtype=np.uint64)

@@ -12,7 +12,7 @@ import pilum
 from pilum import LanceDataset
 from pilum.errors import CorruptFileError, DatasetAlreadyExistsError, VersionNotFoundError
 from pilum.storage.local import LocalStore
-from pilum.table.manifest_file import load_message
+from pilum.table.model.manifest_file import load_message
 
 COPIES = pytest.mark.parametrize("copy", ["_latest.manifest", "latest.manifest"])
 

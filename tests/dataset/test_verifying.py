@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import pilum
 from pilum.errors import CorruptFileError
-from pilum.table.manifest_file import encode_manifest_file
-from pilum.table.names import NamingScheme
+from pilum.table.model.manifest_file import encode_manifest_file
+from pilum.table.model.names import NamingScheme
 
 NEWEST = f"_versions/{2**64 - 1 - 4:020}.manifest"
 

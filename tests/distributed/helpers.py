@@ -16,7 +16,7 @@ from pilum.distributed import (
     write_part,
 )
 from pilum.storage.open import open_store
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 

@@ -22,7 +22,7 @@ from pilum.distributed import (
 from pilum.errors import (
     CommitError,
 )
-from pilum.table.writing.write import WriteOptions
+from pilum.table.write.write import WriteOptions
 
 
 def test_what_travels_is_plain(uri: str) -> None:

@@ -21,10 +21,10 @@ from pilum.errors import (
     SchemaMismatchError,
 )
 from pilum.format.version import FileVersion
-from pilum.table.commits.commit_handler import handler_of
-from pilum.table.names import NamingScheme
-from pilum.table.open import open_table
-from pilum.table.writing.plain_form import plain_schema
+from pilum.table.model.names import NamingScheme
+from pilum.table.versions.commit_handler import handler_of
+from pilum.table.versions.open import open_table
+from pilum.table.write.plain_form import plain_schema
 
 
 def test_modes_are_told_never_guessed(uri: str) -> None:

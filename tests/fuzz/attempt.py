@@ -16,8 +16,8 @@ from pilum.container.open import open_file
 from pilum.errors import CorruptFileError, PilumError
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Source, Store
-from pilum.table.scanning.files import FragmentReader
-from pilum.table.session import Session
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.session import Session
 
 __all__ = ["attempt"]
 

@@ -17,9 +17,9 @@ from pilum.errors import PilumError, UnsupportedFormatError
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.open import open_store
-from pilum.table.fragment import DataFile, Fragment, FragmentId
-from pilum.table.names import data_path
-from pilum.table.snapshot import Snapshot
+from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.model.names import data_path
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["Seed", "seeds"]
 

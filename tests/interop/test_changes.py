@@ -22,8 +22,8 @@ from interop.comparison import as_stored, assert_same
 from interop.strategies import tables
 
 import pilum
-from pilum.table.commits.transaction import load_transaction
-from pilum.table.versions import list_manifests
+from pilum.table.commit.transaction import load_transaction
+from pilum.table.versions.history import list_manifests
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 

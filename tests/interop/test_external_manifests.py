@@ -12,7 +12,7 @@ from servers.moto import aws_options, client
 from servers.processes import Server
 
 import pilum
-from pilum.table.names import NamingScheme
+from pilum.table.model.names import NamingScheme
 
 pytestmark = pytest.mark.reference
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from pilum.distributed import Mode, commit_parts, start_job, write_part
 from pilum.storage.open import open_store
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot
 
 ROOT = Path(__file__).parents[2]
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

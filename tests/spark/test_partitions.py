@@ -11,7 +11,7 @@ import pytest
 import pilum
 from pilum.expressions import bind
 from pilum.spark.partitions import batch_rows, partition_splits
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot
 
 ROWS = 40_000
 

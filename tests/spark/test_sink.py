@@ -23,7 +23,7 @@ from pilum.spark.options import Options
 from pilum.spark.sink import PartCommit, PilumWriter, job_mode
 from pilum.spark.source import PilumDataSource
 from pilum.storage.open import open_store
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot
 
 EVERY_TYPE = """
     yes boolean, i8 tinyint, i16 smallint, i32 int, i64 bigint, f32 float, f64 double,

@@ -9,12 +9,12 @@ import pytest
 
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.storage.local import LocalStore
-from pilum.table.commits.commit import commit
-from pilum.table.commits.transaction import Transaction
-from pilum.table.fragment import DataFile, Fragment, FragmentId
-from pilum.table.names import new_data_file_name
-from pilum.table.operations.append import Append
-from pilum.table.operations.overwrite import Overwrite
+from pilum.table.commit.operations.append import Append
+from pilum.table.commit.operations.overwrite import Overwrite
+from pilum.table.commit.publish import commit
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.model.names import new_data_file_name
 
 MakeFragment = Callable[..., Fragment]
 

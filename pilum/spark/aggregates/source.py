@@ -21,10 +21,10 @@ from pilum.spark.options import Options
 from pilum.spark.partitions import batch_rows, partition_splits
 from pilum.spark.types import exchange_schema, to_spark
 from pilum.spark.workers import settle
-from pilum.table.columns import ROW_ADDRESS
-from pilum.table.open import open_table
-from pilum.table.scanning.json_columns import is_json_field
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.columns import ROW_ADDRESS
+from pilum.table.read.json_columns import is_json_field
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.open import open_table
 
 __all__ = ["REQUEST", "PartialsSource", "Planned", "Request"]
 

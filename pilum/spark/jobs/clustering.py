@@ -35,14 +35,14 @@ from pilum.spark.jobs.journal import Journal
 from pilum.spark.options import table_uri
 from pilum.spark.row_tasks import pinned, run_tasks, stored_bytes
 from pilum.spark.sink import write_task
-from pilum.table.fragment import Fragment
-from pilum.table.open import open_table
-from pilum.table.row_ids.lineage import lineage_of_rows, with_lineage
-from pilum.table.snapshot import Snapshot
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.reuse_index import Move
+from pilum.table.read.lineage import lineage_of_rows, with_lineage
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.clustering import require_clusterable
 from pilum.table.upkeep.compaction import commit_moves
-from pilum.table.upkeep.reuse_index import Move
-from pilum.table.writing.write import WriteOptions
+from pilum.table.versions.open import open_table
+from pilum.table.write.write import WriteOptions
 
 __all__ = ["cluster"]
 

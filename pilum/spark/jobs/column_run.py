@@ -30,15 +30,15 @@ from pilum.format.schema import FieldId, Schema
 from pilum.spark.jobs.journal import Journal
 from pilum.spark.jobs.tasks import attempt_name, run_tasks
 from pilum.spark.options import table_uri
-from pilum.table.commits.commit import commit
-from pilum.table.commits.jobs import JOB_PROPERTY, Job
-from pilum.table.commits.transaction import Transaction
-from pilum.table.evolution.add_columns import add_null_columns, merge_of
-from pilum.table.fragment import Fragment
-from pilum.table.open import open_table
-from pilum.table.operations.base import Operation
-from pilum.table.operations.data_replacement import DataReplacement, Replacement
-from pilum.table.snapshot import Snapshot
+from pilum.table.changes.add_columns import add_null_columns, merge_of
+from pilum.table.commit.jobs import JOB_PROPERTY, Job
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.data_replacement import DataReplacement, Replacement
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.versions.open import open_table
 
 __all__ = ["ColumnRun"]
 
@@ -179,7 +179,7 @@ class ColumnRun:
             self._begin(snapshot, _plan(snapshot))
             key = {JOB_PROPERTY: begin.property()}
             version = snapshot.manifest.version
-            commit(snapshot.store, Transaction(version, operation, str(uuid4()), key))
+            commit_and_clean_up(snapshot.store, Transaction(version, operation, str(uuid4()), key))
         return self._fill(size, self._begin(snapshot, _plan(snapshot)))
 
     def update(self, size: int | None) -> int:
@@ -310,7 +310,7 @@ class ColumnRun:
         transaction = Transaction(
             snapshot.manifest.version, operation, str(uuid4()), properties=key
         )
-        return commit(snapshot.store, transaction).version
+        return commit_and_clean_up(snapshot.store, transaction).version
 
     def _latest(self) -> Snapshot:
         return Snapshot.latest(open_table(self.uri, self.storage_options))

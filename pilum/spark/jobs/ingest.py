@@ -4,7 +4,7 @@
                                                   with the key (job, number of the portion)
 
 A named job can run as often as one likes: it takes what is new. Which portions are in is told by
-the table itself, in the very version that took the last one in (`pilum.table.commits.jobs`); which
+the table itself, in the very version that took the last one in (`pilum.table.commit.jobs`); which
 files a portion has, by a note of the job's journal that is written before its first row. So no file
 is taken twice or forgotten, whenever a run is killed. Source: docs/guide/spark-jobs.md, "Ingest".
 """
@@ -29,9 +29,9 @@ from pilum.spark.jobs.transforms import require_query, transformed
 from pilum.spark.names import is_case_sensitive
 from pilum.spark.options import Options, table_uri
 from pilum.spark.sink import plan_write, write_task
-from pilum.table.commits.jobs import JobKey, last_commit
-from pilum.table.open import open_table
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.jobs import JobKey, last_commit
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.open import open_table
 
 __all__ = ["FORMATS", "IngestResult", "SourceFormat", "ingest", "read_files"]
 

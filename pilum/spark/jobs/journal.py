@@ -20,7 +20,7 @@ from pilum.dataset.column_files import ColumnFile
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Store
 from pilum.storage.open import open_store
-from pilum.table.open import open_table
+from pilum.table.versions.open import open_table
 
 __all__ = ["JOBS_FOLDER", "Journal"]
 

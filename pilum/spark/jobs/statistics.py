@@ -19,9 +19,9 @@ from pilum.distributed import WriteJob
 from pilum.errors import ColumnNotFoundError
 from pilum.spark.options import table_uri
 from pilum.spark.row_tasks import fragment_groups, over_groups, pinned
-from pilum.table.open import open_table
-from pilum.table.snapshot import Snapshot
-from pilum.table.statistics.columns import ColumnSummary, summarize
+from pilum.table.read.column_statistics import ColumnSummary, summarize
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.open import open_table
 
 __all__ = ["ColumnStatistics", "analyze"]
 

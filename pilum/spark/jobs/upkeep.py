@@ -30,10 +30,10 @@ from pilum.distributed.sweeping import sweep
 from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.spark.jobs.tasks import attempt_name, run_tasks
 from pilum.spark.options import table_uri
-from pilum.table.open import open_table
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.verify import Fault, FaultKind, decode_fragment
 from pilum.table.upkeep.verify import verify as check
+from pilum.table.versions.open import open_table
 
 __all__ = ["cleanup", "compact", "verify"]
 

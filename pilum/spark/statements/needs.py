@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from pilum.spark.statements.conditions import Resolve, pushable
 from pilum.spark.statements.references import Reference
-from pilum.table.columns import META_COLUMNS
+from pilum.table.read.columns import META_COLUMNS
 
 __all__ = ["Needs", "needs_of", "resolver"]
 

@@ -13,7 +13,7 @@ from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeat
 from pilum.expressions.dialect import LanceFilter
 from pilum.spark.statements.dialect import Spark4
 from pilum.spark.statements.references import at, described
-from pilum.table.columns import META_COLUMNS
+from pilum.table.read.columns import META_COLUMNS
 
 __all__ = ["Sides", "plain_text", "zorder_columns"]
 

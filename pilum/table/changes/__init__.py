@@ -1,1 +1,1 @@
-"""Deleting, updating and merging rows."""
+"""Change rows and columns: delete, update, merge, add, cast."""

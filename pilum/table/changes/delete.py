@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedFeatureError
-from pilum.table.columns import ROW_ADDRESS
-from pilum.table.deletions.deletion_bytes import store_deletions
-from pilum.table.deletions.deletion_vector import DeletionVector
-from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.operations.delete import Delete
-from pilum.table.operations.marked_rows import Marked, MarkedRows
-from pilum.table.scanning.scan import ScanOptions, scan
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.operations.delete import Delete
+from pilum.table.commit.operations.marked_rows import Marked, MarkedRows
+from pilum.table.model.deletion_bytes import store_deletions
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.read.columns import ROW_ADDRESS
+from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundFilter

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from pilum.errors import InvalidInputError
 from pilum.expressions.compare import bits
 from pilum.table.changes.ascending import FewKeys
-from pilum.table.columns import ROW_ADDRESS
-from pilum.table.scanning.scan import ScanOptions, scan
-from pilum.table.snapshot import Snapshot
+from pilum.table.read.columns import ROW_ADDRESS
+from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["Matches", "join_keys", "require_joinable"]
 

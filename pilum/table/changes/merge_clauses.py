@@ -16,8 +16,8 @@ from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeat
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.table.changes.join import require_joinable
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.align import Alignment, align
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.align import Alignment, align
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundFilter, BoundProjection

@@ -31,15 +31,15 @@ from pilum.table.changes.rewrite import (
     with_blobs,
     write_rows,
 )
-from pilum.table.deletions.deletion_vector import bit_mask
-from pilum.table.fragment import Fragment
-from pilum.table.scanning.files import FragmentReader
-from pilum.table.scanning.take import take_addresses
-from pilum.table.scanning.windows import batches, rows_of_window
-from pilum.table.snapshot import Snapshot
-from pilum.table.upkeep.compaction_rows import written_schema
-from pilum.table.writing.align import Alignment, align
-from pilum.table.writing.spool import Spool
+from pilum.table.model.deletion_vector import bit_mask
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.live_rows import written_schema
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import take_addresses
+from pilum.table.read.windows import batches, rows_of_window
+from pilum.table.write.align import Alignment, align
+from pilum.table.write.spool import Spool
 
 __all__ = ["Merge", "MergedPart", "merge_part"]
 

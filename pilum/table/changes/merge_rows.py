@@ -28,9 +28,9 @@ from pilum.table.changes.rewrite import (
     require_rewritable,
     rows_by_fragment,
 )
-from pilum.table.operations.update import Update
-from pilum.table.snapshot import Snapshot
-from pilum.table.writing.spool import Spool
+from pilum.table.commit.operations.update import Update
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.spool import Spool
 
 __all__ = ["MergeCounts", "finish_merge", "merge_rows"]
 

@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 from pilum.errors import UnsupportedFeatureError
 from pilum.format.schema import FieldId, Schema
 from pilum.table.changes.delete import mark_rows
-from pilum.table.columns import ROW_ADDRESS, ROW_ID
-from pilum.table.deletions.deletion_vector import DeletionVector
-from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.operations.fragments import data_paths
-from pilum.table.operations.update import Update
-from pilum.table.row_ids.lineage import lineage_of_rows, with_lineage
-from pilum.table.snapshot import Snapshot
-from pilum.table.upkeep.compaction_rows import with_payloads
-from pilum.table.writing.sidecars import discard_file
-from pilum.table.writing.write import WriteOptions, write_fragments
+from pilum.table.commit.operations.fragments import data_paths
+from pilum.table.commit.operations.update import Update
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.read.columns import ROW_ADDRESS, ROW_ID
+from pilum.table.read.lineage import lineage_of_rows, with_lineage
+from pilum.table.read.live_rows import with_payloads
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.sidecars import discard_file
+from pilum.table.write.write import WriteOptions, write_fragments
 
 __all__ = [
     "Rewritten",

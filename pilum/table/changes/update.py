@@ -22,12 +22,12 @@ from pilum.table.changes.rewrite import (
     with_blobs,
     write_rows,
 )
-from pilum.table.columns import ROW_ADDRESS, ROW_ID
-from pilum.table.operations.update import Update
-from pilum.table.scanning.scan import ScanOptions, scan
-from pilum.table.snapshot import Snapshot
-from pilum.table.upkeep.compaction_rows import written_schema
-from pilum.table.writing.align import align
+from pilum.table.commit.operations.update import Update
+from pilum.table.read.columns import ROW_ADDRESS, ROW_ID
+from pilum.table.read.live_rows import written_schema
+from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.align import align
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundFilter, BoundProjection

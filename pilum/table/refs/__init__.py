@@ -1,1 +1,1 @@
-"""Tags, branches and clones: names for versions, and tables made of others."""
+"""Names for versions: tags, branches and clones."""

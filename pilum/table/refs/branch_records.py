@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from pilum.errors import CorruptFileError, NotFoundError
 from pilum.storage.base import Store
-from pilum.table.names import BRANCHES_FOLDER
+from pilum.table.model.names import BRANCHES_FOLDER
 from pilum.table.refs.ref_files import (
     SUFFIX,
     number_in,

@@ -35,16 +35,16 @@ from pilum.errors import (
     NotFoundError,
 )
 from pilum.storage.base import Store, write_object
-from pilum.table.manifest import Manifest
-from pilum.table.missing import no_table
-from pilum.table.names import BRANCHES_FOLDER, TABLE_FOLDERS, branch_folder
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.missing import no_table
+from pilum.table.model.names import BRANCHES_FOLDER, TABLE_FOLDERS, branch_folder
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.branch_records import Branch, branch_records, read_record
 from pilum.table.refs.clone import begin_referring, reserved, withdraw
-from pilum.table.refs.lines import MAIN, Line
 from pilum.table.refs.ref_files import SUFFIX, encode_ref, read_ref, require_no_folders
 from pilum.table.refs.tags import list_tags
-from pilum.table.snapshot import Snapshot
-from pilum.table.versions import latest_manifest, manifest_size
+from pilum.table.versions.branch_root import MAIN, Line
+from pilum.table.versions.history import latest_manifest, manifest_size
 
 __all__ = [
     "Branch",

@@ -23,14 +23,14 @@ from pilum.errors import (
 )
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store, write_object
-from pilum.table.base_paths import BasePath, free_base_id
-from pilum.table.commits.commit_handler import handler_of
-from pilum.table.commits.landed import uuid_at
-from pilum.table.commits.transaction import Transaction
-from pilum.table.fragment import Fragment
-from pilum.table.manifest import THIS_WRITER, Manifest
-from pilum.table.manifest_file import encode_manifest_file
-from pilum.table.names import (
+from pilum.table.commit.commit_lookup import uuid_at
+from pilum.table.commit.operations.clone import Clone
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.base_paths import BasePath, free_base_id
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.manifest import THIS_WRITER, Manifest
+from pilum.table.model.manifest_file import encode_manifest_file
+from pilum.table.model.names import (
     HINT_PATH,
     VERSIONS_FOLDER,
     NamingScheme,
@@ -41,11 +41,11 @@ from pilum.table.names import (
     sidecar_folder,
     transaction_path,
 )
-from pilum.table.operations.clone import Clone
-from pilum.table.places import data_file_place, deletion_file_place, index_place, own_store
+from pilum.table.model.places import data_file_place, deletion_file_place, index_place, own_store
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.copying import Copy, CopyProgress, copy_files
-from pilum.table.snapshot import Snapshot
-from pilum.table.versions import latest_manifest
+from pilum.table.versions.commit_handler import handler_of
+from pilum.table.versions.history import latest_manifest
 
 __all__ = ["begin_referring", "deep_clone", "reserved", "shallow_clone", "withdraw"]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from pilum.errors import BranchNotFoundError, DatasetNotFoundError, InvalidInputError
 from pilum.table.refs.branches import load_branch
-from pilum.table.refs.lines import MAIN, Line
 from pilum.table.refs.tags import load_tag
+from pilum.table.versions.branch_root import MAIN, Line
 
 __all__ = ["Located", "Reference", "locate"]
 

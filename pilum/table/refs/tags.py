@@ -34,9 +34,8 @@ from pilum.errors import (
     TagNotFoundError,
 )
 from pilum.storage.base import Store, write_object
-from pilum.table.missing import no_table
-from pilum.table.names import TAGS_FOLDER
-from pilum.table.refs.lines import Line
+from pilum.table.model.missing import no_table
+from pilum.table.model.names import TAGS_FOLDER
 from pilum.table.refs.ref_files import (
     SUFFIX,
     encode_ref,
@@ -47,7 +46,8 @@ from pilum.table.refs.ref_files import (
     require_no_folders,
     texts_in,
 )
-from pilum.table.versions import latest_manifest, manifest_size
+from pilum.table.versions.branch_root import Line
+from pilum.table.versions.history import latest_manifest, manifest_size
 
 __all__ = [
     "Tag",

@@ -11,6 +11,7 @@ wrong is logged and never fails the commit. Source: docs/format/table.md, "Clean
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -19,12 +20,16 @@ from typing import TYPE_CHECKING
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
-from pilum.table.manifest import Manifest
+from pilum.table.commit.publish import ATTEMPTS, commit
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.names import NamingScheme
+from pilum.table.model.places import own_store
 
 if TYPE_CHECKING:
     from pilum.table.upkeep.cleanup_plan import CleanupPolicy
 
-__all__ = ["AUTO_CLEANUP_PREFIX", "auto_cleanup_config", "clean_up_if_due"]
+__all__ = ["AUTO_CLEANUP_PREFIX", "auto_cleanup_config", "commit_and_clean_up"]
 
 AUTO_CLEANUP_PREFIX = "lance.auto_cleanup."
 
@@ -64,7 +69,37 @@ def auto_cleanup_config(interval: int, older_than_seconds: int) -> dict[str, str
     }
 
 
-def clean_up_if_due(store: Store, manifest: Manifest) -> None:
+def commit_and_clean_up(
+    store: Store,
+    transaction: Transaction,
+    *,
+    attempts: int = ATTEMPTS,
+    timeout_seconds: float = math.inf,
+    scheme: NamingScheme = NamingScheme.V2,
+) -> Manifest:
+    """Publish a transaction as the next version, then clean up if the settings ask for it.
+
+    Args:
+        store: Where the table is, or will be.
+        transaction: What to change.
+        attempts: As for `commit`, like the next ones.
+        timeout_seconds: No attempt but the first begins later than this.
+        scheme: How the manifests of a new table are named.
+
+    Returns:
+        As `commit`.
+
+    Raises:
+        As `commit`; the cleanup raises nothing.
+    """
+    manifest = commit(
+        store, transaction, attempts=attempts, timeout_seconds=timeout_seconds, scheme=scheme
+    )
+    _clean_up_if_due(own_store(store), manifest)
+    return manifest
+
+
+def _clean_up_if_due(store: Store, manifest: Manifest) -> None:
     """Cleans up after a commit, if the table's settings ask for it; never raises an error.
 
     Args:

@@ -19,7 +19,7 @@ from typing import Self
 from pilum.storage.base import Store
 from pilum.table.upkeep.cleanup_plan import CleanupPlan
 from pilum.table.upkeep.owned_files import FileKind, OwnedFile, all_references
-from pilum.table.versions import list_manifests
+from pilum.table.versions.history import list_manifests
 
 __all__ = ["CleanupResult", "run_cleanup"]
 

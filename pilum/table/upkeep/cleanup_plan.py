@@ -18,9 +18,8 @@ from dataclasses import dataclass
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Entry, Store
-from pilum.table.manifest import Manifest
-from pilum.table.names import VERSIONS_FOLDER, ManifestName, is_detached_name
-from pilum.table.refs.lines import Line
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.names import VERSIONS_FOLDER, ManifestName, is_detached_name
 from pilum.table.refs.pins import Pin, pinned_versions
 from pilum.table.upkeep.owned_files import (
     FileKind,
@@ -31,7 +30,8 @@ from pilum.table.upkeep.owned_files import (
     owned_files,
     references,
 )
-from pilum.table.versions import list_manifests
+from pilum.table.versions.branch_root import Line
+from pilum.table.versions.history import list_manifests
 
 __all__ = ["IN_FLIGHT_SECONDS", "CleanupPlan", "CleanupPolicy", "OldVersion", "plan_cleanup"]
 

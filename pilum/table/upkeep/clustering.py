@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs
-from pilum.table.operations.indices import with_rewritten_fragments
-from pilum.table.snapshot import Snapshot
-from pilum.table.upkeep.reuse_index import Coverage, Move
+from pilum.table.commit.operations.indices import with_rewritten_fragments
+from pilum.table.model.reuse_index import Coverage, Move
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["require_clusterable"]
 

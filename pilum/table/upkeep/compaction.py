@@ -23,20 +23,20 @@ from pilum.errors import CorruptFileError
 from pilum.format.version import FileVersion
 from pilum.parallel import num_threads
 from pilum.storage.base import Store
-from pilum.table.commits.commit import commit
-from pilum.table.commits.transaction import Transaction
-from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.manifest import Manifest
-from pilum.table.names import data_path
-from pilum.table.operations.reserve import ReserveFragments
-from pilum.table.operations.rewrite import Rewrite
-from pilum.table.row_ids.lineage import lineage_of_fragments, with_lineage
-from pilum.table.snapshot import Snapshot
+from pilum.table.commit.operations.reserve import ReserveFragments
+from pilum.table.commit.operations.rewrite import Rewrite
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.names import data_path
+from pilum.table.model.reuse_index import Move
+from pilum.table.read.lineage import lineage_of_fragments, with_lineage
+from pilum.table.read.live_rows import live_rows, written_schema
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.upkeep.compaction_plan import CompactionOptions
-from pilum.table.upkeep.compaction_rows import live_rows, written_schema
-from pilum.table.upkeep.reuse_index import Move
-from pilum.table.writing.sidecars import discard_file
-from pilum.table.writing.write import WriteOptions, write_fragments
+from pilum.table.write.sidecars import discard_file
+from pilum.table.write.write import WriteOptions, write_fragments
 
 __all__ = ["TASK_BYTES", "commit_moves", "discard_moves", "rewrite_all", "rewrite_fragments"]
 
@@ -158,7 +158,7 @@ def commit_moves(
     num_new = sum(len(move.new) for move in moves)
     numbered = tuple(moves)
     if num_new:
-        reserved = commit(store, Transaction(read_version, ReserveFragments(num_new)))
+        reserved = commit_and_clean_up(store, Transaction(read_version, ReserveFragments(num_new)))
         assert reserved.max_fragment_id is not None
         ids = iter(range(reserved.max_fragment_id - num_new + 1, reserved.max_fragment_id + 1))
         numbered = tuple(
@@ -167,7 +167,7 @@ def commit_moves(
         )
     operation = Rewrite(numbered, records_moves, keeps_order)
     transaction = Transaction(read_version, operation)
-    return commit(store, replace(transaction, uuid=uuid or transaction.uuid))
+    return commit_and_clean_up(store, replace(transaction, uuid=uuid or transaction.uuid))
 
 
 def discard_moves(store: Store, moves: Iterable[Move]) -> None:

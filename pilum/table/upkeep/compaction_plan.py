@@ -23,9 +23,9 @@ from itertools import accumulate
 from pilum.errors import InvalidInputError
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.fragment import Fragment, FragmentId
-from pilum.table.manifest import Manifest
-from pilum.table.upkeep.reuse_index import Coverage
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.reuse_index import Coverage
 
 __all__ = ["CompactionOptions", "plan_compaction", "require_consistent", "source_bytes"]
 

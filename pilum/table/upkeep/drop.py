@@ -9,10 +9,10 @@ from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.storage.around import StoreAround
 from pilum.storage.base import Store
 from pilum.storage.local import LocalStore
-from pilum.table.commits.commit_handler import ConditionalPut, handler_of
-from pilum.table.missing import no_table
-from pilum.table.refs.lines import Line
-from pilum.table.versions import latest_manifest, list_manifests
+from pilum.table.model.missing import no_table
+from pilum.table.versions.branch_root import Line
+from pilum.table.versions.commit_handler import ConditionalPut, handler_of
+from pilum.table.versions.history import latest_manifest, list_manifests
 
 __all__ = ["drop_table", "paths_below"]
 

@@ -29,8 +29,8 @@ from pilum.format.paths import LeafPath, nullable_above_lists
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.schema import Field
 from pilum.parallel import submit_waiting
-from pilum.table.fragment import DataFile, Fragment, FragmentId
-from pilum.table.snapshot import Snapshot
+from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["files_with_misread_nulls", "fragments_with_misread_nulls"]
 

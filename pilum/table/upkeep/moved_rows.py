@@ -15,8 +15,8 @@ from pyroaring import BitMap64
 from pilum.encodings.base import demand
 from pilum.errors import CorruptFileError
 from pilum.format.pb import reuse_pb2, table_pb2
-from pilum.table.snapshot import Snapshot
-from pilum.table.upkeep.reuse_index import load_moves
+from pilum.table.model.reuse_index import load_moves
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["moved_addresses"]
 

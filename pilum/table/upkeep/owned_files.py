@@ -25,10 +25,10 @@ from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureErro
 from pilum.format.pb import table_pb2
 from pilum.storage.ahead import at_once
 from pilum.storage.base import Entry, Store
-from pilum.table.deletions.deletion_file import DeletionFile
-from pilum.table.features import require_writable
-from pilum.table.manifest_file import decode_message, load_files_and_indices
-from pilum.table.names import (
+from pilum.table.model.deletion_file import DeletionFile
+from pilum.table.model.features import require_writable
+from pilum.table.model.manifest_file import decode_message, load_files_and_indices
+from pilum.table.model.names import (
     DATA_FOLDER,
     DELETIONS_FOLDER,
     TRANSACTIONS_FOLDER,
@@ -39,7 +39,7 @@ from pilum.table.names import (
     index_folder,
     transaction_path,
 )
-from pilum.table.timestamps import nanoseconds_of
+from pilum.table.model.timestamps import nanoseconds_of
 
 __all__ = [
     "FileKind",

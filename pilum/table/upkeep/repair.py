@@ -20,13 +20,13 @@ from functools import partial
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from pilum.storage.ahead import at_once
 from pilum.storage.base import Store
-from pilum.table.commits.commit import commit
-from pilum.table.commits.commit_handler import ConditionalPut, handler_of
-from pilum.table.commits.transaction import Transaction
-from pilum.table.manifest import Manifest
-from pilum.table.names import LATEST_PATHS, ManifestName
-from pilum.table.operations.restore import Restore
-from pilum.table.versions import list_manifests, load_named, sound
+from pilum.table.commit.operations.restore import Restore
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.names import LATEST_PATHS, ManifestName
+from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.versions.commit_handler import ConditionalPut, handler_of
+from pilum.table.versions.history import list_manifests, load_named, sound
 
 __all__ = ["DamagedVersion", "RepairPlan", "plan_repair", "restore_whole", "set_aside"]
 
@@ -99,7 +99,7 @@ def restore_whole(store: Store, plan: RepairPlan) -> int:
     if plan.whole is None:
         raise InvalidInputError(f"{store.uri} has no version that is whole")
     operation = Restore(plan.whole.version, only_after=plan.newest)
-    return commit(store, Transaction(plan.newest, operation)).version
+    return commit_and_clean_up(store, Transaction(plan.newest, operation)).version
 
 
 def set_aside(store: Store, plan: RepairPlan) -> list[str]:

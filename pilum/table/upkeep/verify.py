@@ -24,17 +24,16 @@ from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, Pil
 from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.format.schema import Field
 from pilum.storage.base import Entry, Store
-from pilum.table.counted import with_counted_rows
-from pilum.table.deletions.deletion_bytes import load_deletions
-from pilum.table.features import Feature
-from pilum.table.fragment import DataFile, Fragment
-from pilum.table.manifest import Manifest
-from pilum.table.manifest_file import (
+from pilum.table.model.deletion_bytes import load_deletions
+from pilum.table.model.features import Feature
+from pilum.table.model.fragment import DataFile, Fragment
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest_file import (
     decode_message,
     load_manifest,
     load_manifest_and_transaction,
 )
-from pilum.table.names import (
+from pilum.table.model.names import (
     DATA_FOLDER,
     VERSIONS_FOLDER,
     ManifestName,
@@ -44,18 +43,19 @@ from pilum.table.names import (
     manifest_names,
     transaction_path,
 )
-from pilum.table.places import data_file_place, own_store, with_bases
-from pilum.table.refs.lines import Line
-from pilum.table.row_ids.row_id_index import row_id_index
-from pilum.table.scanning.files import FragmentReader
-from pilum.table.session import Session
-from pilum.table.snapshot import Snapshot
-from pilum.table.upkeep.compaction_rows import live_rows
+from pilum.table.model.places import data_file_place, own_store, with_bases
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.legacy_row_counts import with_counted_rows
+from pilum.table.read.live_rows import live_rows
+from pilum.table.read.row_id_index import row_id_index
+from pilum.table.read.session import Session
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.faults import Fault, FaultKind, Findings
 from pilum.table.upkeep.misread_nulls import files_with_misread_nulls
 from pilum.table.upkeep.owned_files import index_folder_of, owned_files, references
 from pilum.table.upkeep.verify_refs import branch_names, newest_readable, reference_faults
-from pilum.table.versions import latest_manifest, list_manifests
+from pilum.table.versions.branch_root import Line
+from pilum.table.versions.history import latest_manifest, list_manifests
 
 __all__ = ["Fault", "FaultKind", "Findings", "check_fragment", "decode_fragment", "verify"]
 

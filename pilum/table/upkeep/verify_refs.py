@@ -11,13 +11,13 @@ from urllib.parse import unquote
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, PilumError
 from pilum.storage.base import Store
-from pilum.table.names import BRANCHES_FOLDER, TAGS_FOLDER, ManifestName
+from pilum.table.model.names import BRANCHES_FOLDER, TAGS_FOLDER, ManifestName
 from pilum.table.refs.branches import load_branch
-from pilum.table.refs.lines import Line
 from pilum.table.refs.ref_files import SUFFIX, misplaced_folders
 from pilum.table.refs.tags import load_tag
 from pilum.table.upkeep.faults import Fault, FaultKind
-from pilum.table.versions import list_manifests, load_named
+from pilum.table.versions.branch_root import Line
+from pilum.table.versions.history import list_manifests, load_named
 
 __all__ = ["branch_names", "newest_readable", "reference_faults"]
 

@@ -1,0 +1,232 @@
+"""What one version tells those who follow a table: pieces of fragments, in a fixed order.
+
+    append             its new fragments                                  ADDED
+    update, merge…     new and changed fragments, in this version         ADDED or CHANGED
+                       fragments of the version before that lost rows     LOST
+    rewrite, index…    nothing: the rows are what they were
+
+The transaction says which. There are two ways to follow: by new fragments alone, which asks
+nothing of the table but goes on only while rows are added; and by changes of rows, for tables
+with stable row ids. Both are pure functions of versions, so they may be asked again and again.
+Source: docs/spark.md, "Following a table".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from pilum.errors import NotFoundError, UnsupportedFeatureError
+from pilum.table.change_feed.marks import Mark
+from pilum.table.commit.operations.append import Append
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.clone import Clone
+from pilum.table.commit.operations.create_index import CreateIndex
+from pilum.table.commit.operations.data_replacement import DataReplacement
+from pilum.table.commit.operations.delete import Delete
+from pilum.table.commit.operations.merge import Merge
+from pilum.table.commit.operations.overwrite import Overwrite
+from pilum.table.commit.operations.project import Project
+from pilum.table.commit.operations.reserve import ReserveFragments
+from pilum.table.commit.operations.rewrite import Rewrite
+from pilum.table.commit.operations.update import Update, UpdateMode
+from pilum.table.commit.operations.update_bases import UpdateBases
+from pilum.table.commit.operations.update_config import UpdateConfig
+from pilum.table.commit.transaction import Committed, load_transaction
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.history import manifest_place
+
+__all__ = ["Piece", "Rows", "Step", "added_step", "changed_step", "whole_step"]
+
+_NO_ROWS = (CreateIndex, Project, ReserveFragments, Rewrite, UpdateBases, UpdateConfig)
+_ONLY_ADDS = (Append, Clone, Merge, *_NO_ROWS)
+_TELLING = (DataReplacement, Delete, Overwrite, Update)
+"""Those that change rows, and say which fragments have them."""
+
+
+class Rows(Enum):
+    """Which rows of a fragment are meant."""
+
+    ADDED = "added"
+    """All of them; they were not there before."""
+    CHANGED = "changed"
+    """Those that the version added or changed."""
+    LOST = "lost"
+    """Those that the next version does not have any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows of one fragment.
+
+    Attributes:
+        rows: Which.
+        mark: The version in which the fragment is to be read.
+        fragment: The fragment, as it is in that version.
+    """
+
+    rows: Rows
+    mark: Mark
+    fragment: Fragment
+
+    @property
+    def version(self) -> int:
+        """Number of the version in which the fragment is to be read."""
+        return self.mark.version
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of its files, as far as it was recorded."""
+        return sum(file.size_bytes or 0 for file in self.fragment.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one version brings.
+
+    Attributes:
+        version: The version.
+        pieces: Its rows; the order never changes.
+        changed_by: Arm of an operation that did something to older rows, so that new fragments
+            are not all that there is to tell; None if they are.
+    """
+
+    version: int
+    pieces: tuple[Piece, ...]
+    changed_by: str | None = None
+
+
+def whole_step(snapshot: Snapshot) -> Step:
+    """All rows of a version, as a beginning."""
+    return _step(snapshot, _added(snapshot, snapshot.manifest.fragments))
+
+
+def added_step(snapshot: Snapshot) -> Step:
+    """The fragments that a version added.
+
+    If it did more than that, also those in which it changed values: whole ones, whose other rows
+    are told a second time. Of operations that do not say what they changed, all fragments.
+
+    Raises:
+        VersionNotFoundError: If the version before is needed, and gone.
+        CorruptFileError: If the transaction contradicts the format.
+    """
+    committed = _committed(snapshot)
+    operation = committed and committed.operation
+    new = _added(snapshot, _new_fragments(snapshot, committed))
+    if isinstance(operation, _ONLY_ADDS) or _is_first(committed):
+        return _step(snapshot, new)
+    if isinstance(operation, Update) and not (operation.updated or operation.removed):
+        return _step(snapshot, new)  # of a merge that found no row
+    if isinstance(operation, _TELLING):
+        new += _added(snapshot, _changed(snapshot, committed))
+        return _step(snapshot, new, changed_by=_arm(committed))
+    return replace(whole_step(snapshot), changed_by=_arm(committed))
+
+
+def changed_step(snapshot: Snapshot) -> Step:
+    """The rows that a version added, changed and deleted, told by their stable ids.
+
+    Raises:
+        UnsupportedFeatureError: If what made the version does not tell which rows it changed.
+        VersionNotFoundError: If the version before is needed, and gone.
+        CorruptFileError: If the transaction contradicts the format.
+    """
+    committed = _committed(snapshot)
+    operation = committed and committed.operation
+    if isinstance(operation, _ONLY_ADDS) or _is_first(committed):
+        return added_step(snapshot)
+    if not isinstance(operation, _TELLING) or _hides_rows(operation):
+        raise UnsupportedFeatureError(
+            f"{snapshot.store.uri}, version {snapshot.manifest.version}: {_arm(committed)} does "
+            "not tell which rows it changed; begin again behind it, with a new checkpoint"
+        )
+    lost = () if isinstance(operation, DataReplacement) else _lost(snapshot)
+    rows = Rows.ADDED if isinstance(operation, Overwrite) else Rows.CHANGED
+    new = (*_new_fragments(snapshot, committed), *_changed(snapshot, committed))
+    return _step(snapshot, (*lost, *_pieces(snapshot, rows, new)))
+
+
+def _step(snapshot: Snapshot, pieces: Iterable[Piece], changed_by: str | None = None) -> Step:
+    return Step(snapshot.manifest.version, tuple(pieces), changed_by)
+
+
+def _committed(snapshot: Snapshot) -> Committed | None:
+    """What made a version, None if it was not kept."""
+    version = snapshot.manifest.version
+    path, _ = manifest_place(snapshot.store, version)
+    try:
+        return load_transaction(snapshot.store, version, path)
+    except NotFoundError:
+        return None
+
+
+def _is_first(committed: Committed | None) -> bool:
+    creates = committed is not None and isinstance(committed.operation, Overwrite)
+    return creates and committed is not None and committed.read_version == 0
+
+
+def _arm(committed: Committed | None) -> str:
+    return "an unknown operation" if committed is None else f"{committed.operation.arm!r}"
+
+
+def _hides_rows(operation: Operation) -> bool:
+    """Whether columns were rewritten by somebody who did not say for which rows."""
+    if not isinstance(operation, Update) or operation.mode is not UpdateMode.COLUMNS:
+        return False
+    return any(fragment.id not in operation.offsets for fragment in operation.updated)
+
+
+def _added(snapshot: Snapshot, fragments: Iterable[Fragment]) -> tuple[Piece, ...]:
+    return _pieces(snapshot, Rows.ADDED, fragments)
+
+
+def _pieces(snapshot: Snapshot, rows: Rows, fragments: Iterable[Fragment]) -> tuple[Piece, ...]:
+    mark = Mark.of(snapshot.manifest)
+    return tuple(Piece(rows, mark, one) for one in fragments)
+
+
+def _new_fragments(snapshot: Snapshot, committed: Committed | None) -> list[Fragment]:
+    """Fragments that are in no earlier version; the transaction knows them by their files."""
+    operation = committed and committed.operation
+    fragments = list(snapshot.manifest.fragments)
+    if isinstance(operation, (Overwrite, Clone)):
+        return fragments
+    if isinstance(operation, Merge):
+        before = {fragment.id for fragment in _before(snapshot).manifest.fragments}
+        return [fragment for fragment in fragments if fragment.id not in before]
+    new = operation.fragments if isinstance(operation, Append) else ()
+    new = operation.new if isinstance(operation, Update) else new
+    paths = {file.path for fragment in new for file in fragment.files}
+    return [one for one in fragments if any(file.path in paths for file in one.files)]
+
+
+def _changed(snapshot: Snapshot, committed: Committed | None) -> list[Fragment]:
+    """Fragments that were there before, in which values are others now."""
+    operation, ids = committed and committed.operation, set[int]()
+    if isinstance(operation, DataReplacement):
+        ids = {one.fragment_id for one in operation.replacements}
+    elif isinstance(operation, Update) and operation.mode is UpdateMode.COLUMNS:
+        ids = {fragment.id for fragment in operation.updated}
+    return [fragment for fragment in snapshot.manifest.fragments if fragment.id in ids]
+
+
+def _lost(snapshot: Snapshot) -> tuple[Piece, ...]:
+    """Fragments of the version before from which rows were taken; they may be elsewhere now."""
+    now = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
+    before = _before(snapshot)
+    return _pieces(
+        before,
+        Rows.LOST,
+        (
+            fragment
+            for fragment in before.manifest.fragments
+            if fragment.id not in now or now[fragment.id].deletion_file != fragment.deletion_file
+        ),
+    )
+
+
+def _before(snapshot: Snapshot) -> Snapshot:
+    return Snapshot.at(snapshot.store, snapshot.manifest.version - 1, snapshot.session)

@@ -1,0 +1,326 @@
+"""Values for new columns: one more data file for each fragment.
+
+    live rows         0   2   3   7          a source yields values for them, in scan order
+    physical rows     0 1 2 3 4 5 6 7        the file has all rows: deleted ones are null, or
+                                             repeat a neighbour where null is not allowed
+
+Sources see neither deleted rows nor where fragments end. Nothing is in memory but the batch at
+hand and the pages that it becomes. Source: docs/format/table.md, "Columns come and go".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum.arrays.picking import taken
+from pilum.container.open import require_storable
+from pilum.container.options import FileOptions
+from pilum.errors import (
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+    UnsupportedVersionError,
+)
+from pilum.format.blobs import has_blobs
+from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
+from pilum.storage.base import Store
+from pilum.table.changes.new_members import in_structs
+from pilum.table.changes.schema_changes import with_new_columns
+from pilum.table.commit.operations.merge import Merge
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.align import align
+from pilum.table.write.sidecars import delete_data_file
+from pilum.table.write.write import WriteOptions, write_fragments
+
+__all__ = [
+    "add_columns",
+    "add_null_columns",
+    "merge_of",
+    "new_files",
+    "require_addable",
+    "require_not_legacy",
+    "with_values",
+    "write_columns",
+]
+
+_BATCH_ROWS = 8192
+_NO_LIMIT = 1 << 62
+
+
+def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
+    """Columns that are null in all rows; no file is written.
+
+    Raises:
+        SchemaMismatchError: If a name is taken.
+        InvalidInputError: If a column must not be null, or a name is not allowed.
+        UnsupportedTypeError: If files of the table's version cannot hold a column.
+        UnsupportedVersionError: If the table is of version 0.1.
+    """
+    schema, new = with_new_columns(snapshot.manifest, columns)
+    added = [field for field in new.walk() if snapshot.schema.find(field.id) is None]
+    if needy := [schema.path(field.id) for field in added if not field.nullable]:
+        raise InvalidInputError(f"columns without values must be nullable: {needy}")
+    require_not_legacy(snapshot)
+    require_members_apart(snapshot, new)
+    require_storable(new, snapshot.manifest.data_version, has_sidecars=True)
+    return Merge(schema, snapshot.manifest.fragments, preserves_nullability=True)
+
+
+def add_columns(
+    snapshot: Snapshot,
+    columns: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    fragment: Fragment | None = None,
+) -> Merge:
+    """Writes new data files; the table does not change before the result is committed.
+
+    Args:
+        snapshot: The version.
+        columns: The new columns.
+        batches: Values of the rows that are not deleted, in scan order.
+        fragment: Only for this one; None for all.
+
+    Returns:
+        What to commit, together with the other fragments.
+
+    Raises:
+        SchemaMismatchError: If a name is taken, or the values are not of these columns.
+        InvalidInputError: If there are not as many rows as the table has, or a name is not allowed.
+        UnsupportedTypeError: If files of the table's version cannot hold a column.
+        UnsupportedVersionError: If the table is of version 2.0 and there is a member of a column
+            that it has.
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    schema, new = with_new_columns(snapshot.manifest, columns)
+    aligned = map(align(columns, new).batch, batches)
+    placed = in_structs(snapshot, new, aligned, None if fragment is None else (fragment.id,))
+    return write_columns(snapshot, schema, new, placed, fragment)
+
+
+def write_columns(
+    snapshot: Snapshot,
+    schema: Schema,
+    new: Schema,
+    batches: Iterator[pa.RecordBatch],
+    only: Fragment | None = None,
+) -> Merge:
+    """Writes new data files; see `add_columns`.
+
+    Args:
+        snapshot: The version.
+        schema: All columns that there will be.
+        new: Those that the files are to hold, with the ids that they have in `schema`.
+        batches: Values of the rows that are not deleted, in scan order, of the types of `new`.
+        only: Only for this fragment; None for all.
+    """
+    require_addable(snapshot, new)
+    wanted = snapshot.manifest.fragments if only is None else (only,)
+    feed = _Feed(batches, sum(fragment.num_rows for fragment in wanted))
+    with new_files(snapshot.store) as written:
+        fragments = [
+            with_values(snapshot, fragment, new, feed.take(fragment.num_rows), written)
+            for fragment in wanted
+        ]
+        feed.require_end()
+    return merge_of(snapshot, schema, new, fragments, written)
+
+
+def merge_of(
+    snapshot: Snapshot,
+    schema: Schema,
+    new: Schema,
+    fragments: Iterable[Fragment],
+    written: Iterable[str],
+) -> Merge:
+    """What to commit when all fragments have their new files."""
+    known = {field.id for field in snapshot.schema.walk()}
+    keeps = all(field.nullable for field in new.walk() if field.id not in known)
+    return Merge(schema, tuple(fragments), keeps, tuple(written))
+
+
+@contextmanager
+def new_files(store: Store) -> Iterator[list[str]]:
+    """A list for the paths of files that are written; if that fails, they are deleted."""
+    written: list[str] = []
+    try:
+        yield written
+    except BaseException:
+        for path in written:
+            delete_data_file(store, path)
+        raise
+
+
+def with_values(
+    snapshot: Snapshot,
+    fragment: Fragment,
+    new: Schema,
+    batches: Iterator[pa.RecordBatch],
+    written: list[str],
+    file_name_prefix: str | None = None,
+) -> Fragment:
+    """The fragment with one more file.
+
+    Args:
+        snapshot: The version.
+        fragment: One of its fragments.
+        new: What the file is to hold.
+        batches: Values of the rows that are not deleted, in order, of the types of `new`.
+        written: Where to note the path of the file.
+        file_name_prefix: Put in front of the name of the file, to tell whose it is.
+
+    Raises:
+        SchemaMismatchError: If there are not as many rows as the fragment has.
+        OSError: If the store failed. Whatever is raised, no file of this call is left that is not
+            noted.
+    """
+    reader = FragmentReader.of(snapshot.session, snapshot.store, fragment)
+    deletions, version = reader.deletions, snapshot.manifest.data_version
+    if deletions is not None:
+        if not fragment.num_rows:
+            return fragment  # nobody will ask for values, and null may not be allowed
+        # Before 2.1 not all nulls can be stored.
+        nulls = version.has_mini_blocks
+        batches = _spread(batches, deletions, fragment.physical_rows, nulls)
+    options = WriteOptions(
+        max_rows_per_file=fragment.physical_rows,
+        max_bytes_per_file=_NO_LIMIT,
+        version=version,
+        layout=FileOptions(group_bounds=reader.group_bounds),
+        file_name_prefix=file_name_prefix,
+    )
+    made = write_fragments(snapshot.store, new, batches, options)
+    written += [file.path for one in made for file in one.files]
+    found = sum(one.physical_rows for one in made)
+    if found != fragment.physical_rows:
+        raise SchemaMismatchError(
+            f"fragment {fragment.id} has {fragment.physical_rows} rows, not {found}"
+        )
+    (file,) = made[0].files
+    if version is FileVersion.LEGACY:  # where files list structs, too, and new members are in one
+        older = tuple(old.without(file.fields) for old in fragment.files)
+        fragment = replace(fragment, files=older)
+    return fragment.with_file(file)
+
+
+def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) -> None:
+    """Checks that files of the table can have the columns, before values are asked for.
+
+    Args:
+        snapshot: The version.
+        new: What the files are to hold.
+        replaces: Whether they are whole columns that the table has.
+
+    Raises:
+        UnsupportedTypeError: If they cannot hold one.
+        UnsupportedVersionError: If the table is of version 2.0 and there is a member of a column
+            that it has.
+    """
+    version = snapshot.manifest.data_version
+    if not replaces:
+        require_members_apart(snapshot, new)
+    require_storable(new, version, has_sidecars=True)
+    if version is FileVersion.LEGACY and (
+        keyed := [field.name for field in new.walk() if pt.is_dictionary(field.arrow_type)]
+    ):
+        raise UnsupportedTypeError(
+            f"columns {keyed}: a table of version 0.1 has one dictionary for all of its files; "
+            "give the values themselves"
+        )
+    if any(map(has_blobs, new.fields)):
+        raise UnsupportedTypeError("columns of blobs cannot be added to a table that has rows")
+
+
+def require_members_apart(snapshot: Snapshot, new: Schema) -> None:
+    """Refuses members of columns that the table has, where they cannot be in files of their own.
+
+    Raises:
+        UnsupportedVersionError: If the table is of version 2.0 and there is one.
+    """
+    version = snapshot.manifest.data_version
+    if version is FileVersion.V2_0 and any(snapshot.schema.find(field.id) for field in new.fields):
+        raise UnsupportedVersionError(
+            f"{snapshot.store.uri}: members cannot change alone in a table of version {version}, "
+            "where a column and its members are in one file"
+        )
+
+
+def require_not_legacy(snapshot: Snapshot) -> None:
+    """Refuses tables whose columns cannot be without values.
+
+    Raises:
+        UnsupportedVersionError: If the table is of version 0.1.
+    """
+    if snapshot.manifest.data_version is FileVersion.LEGACY:
+        raise UnsupportedVersionError(
+            f"{snapshot.store.uri}: columns of a table of version 0.1 have a value in every row, "
+            "so that none can be added without values"
+        )
+
+
+class _Feed:
+    """Values in scan order, given out in the portions that fragments need."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], num_rows: int) -> None:
+        self._batches = batches
+        self._num_rows = num_rows
+        self._given = 0
+        self._rest: pa.RecordBatch | None = None
+
+    def take(self, num_rows: int) -> Iterator[pa.RecordBatch]:
+        """The next rows, in batches that are neither empty nor large."""
+        while num_rows:
+            batch = self._rest if self._rest is not None else next(self._batches, None)
+            if batch is None:
+                raise InvalidInputError(f"values of {self._given} rows; there are {self._num_rows}")
+            part = batch.slice(0, min(num_rows, _BATCH_ROWS))
+            behind = batch.slice(part.num_rows)
+            self._rest = behind if behind.num_rows else None
+            self._given += part.num_rows
+            num_rows -= part.num_rows
+            if part.num_rows:
+                yield part
+
+    def require_end(self) -> None:
+        """Refuses further values."""
+        rest = [self._rest] if self._rest is not None else []
+        if any(batch.num_rows for batch in (*rest, *self._batches)):
+            raise InvalidInputError(f"values of more rows than there are: {self._num_rows}")
+
+
+def _spread(
+    batches: Iterator[pa.RecordBatch], deletions: DeletionVector, num_rows: int, nulls: bool
+) -> Iterator[pa.RecordBatch]:
+    """Values of live rows as values of all physical rows."""
+    start = first = 0
+    for batch in batches:
+        rows = deletions.physical(np.arange(start, start + batch.num_rows))
+        start += batch.num_rows
+        end = num_rows if start == num_rows - len(deletions) else int(rows[-1]) + 1
+        for low in range(first, end, _BATCH_ROWS):
+            yield _placed(batch, rows, np.arange(low, min(low + _BATCH_ROWS, end)), nulls)
+        first = end
+
+
+def _placed(
+    batch: pa.RecordBatch, rows: NDArray[np.int64], wanted: NDArray[np.int64], nulls: bool
+) -> pa.RecordBatch:
+    """The rows `wanted` of a batch that has `rows`; others are null, or the next that there is."""
+    positions = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+    exact = pa.array(positions, mask=rows[positions] != wanted)
+    nearest = pa.array(positions)
+    columns = [
+        taken(column, exact if nulls and field.nullable else nearest)
+        for field, column in zip(batch.schema, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -1,0 +1,1 @@
+"""From changes to the next version: operations, conflicts, publication."""

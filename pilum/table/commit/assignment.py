@@ -1,0 +1,127 @@
+"""Row ids and versions of new rows, given at the commit, when both are known.
+
+    new fragment          at the commit, next row id 40, version 7
+    5 rows, no ids        ids 40 to 45, created at 7, changed at 7
+    5 rows, ids 9 3       ids 9 3 40 41 42; what was moved keeps when it was created
+
+A commit that lost against another one does this anew. Source: docs/format/table.md, "Row ids".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.table.model.features import Feature
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.row_id_sequence import RowIdSequence
+from pilum.table.model.stored_sequence import StoredSequence
+from pilum.table.model.version_sequence import VersionSequence
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = ["with_assigned_rows"]
+
+_MAX_ROW_ID = 2**64 - 1
+
+
+def with_assigned_rows(before: Snapshot, content: Manifest) -> Manifest:
+    """The content of a version with the lineage of all rows complete.
+
+    Args:
+        before: The version before.
+        content: What an operation made of it.
+
+    Returns:
+        In tables without stable row ids, the content without what new fragments bring of others.
+
+    Raises:
+        InvalidInputError: If the sequences of a new fragment do not fit its rows.
+    """
+    known = {fragment.id: _sequences(fragment) for fragment in before.manifest.fragments}
+    if not content.reader_flags & Feature.STABLE_ROW_IDS:
+        plain = (one if one.id in known else _plain(one) for one in content.fragments)
+        return replace(content, fragments=tuple(plain))
+    next_row_id = max(content.next_row_id, before.manifest.next_row_id)
+    fragments = []
+    for fragment in content.fragments:
+        if known.get(fragment.id) != _sequences(fragment):
+            fragment, next_row_id = _completed(before, fragment, next_row_id)
+        fragments.append(fragment)
+    return replace(content, fragments=tuple(fragments), next_row_id=next_row_id)
+
+
+def _sequences(fragment: Fragment) -> tuple[StoredSequence | None, ...]:
+    return fragment.row_ids, fragment.created_at, fragment.updated_at
+
+
+def _plain(fragment: Fragment) -> Fragment:
+    if _sequences(fragment) == (None, None, None):
+        return fragment
+    return replace(fragment, row_ids=None, created_at=None, updated_at=None)
+
+
+def _completed(before: Snapshot, fragment: Fragment, next_row_id: int) -> tuple[Fragment, int]:
+    """A fragment with an id and versions for every row, and the next free id."""
+    num_rows, version = fragment.physical_rows, before.manifest.version + 1
+    try:
+        row_ids, next_row_id = _with_ids(fragment.row_ids, num_rows, next_row_id)
+        created_at = fragment.created_at or _created_at(before, fragment)
+        return replace(
+            fragment,
+            row_ids=row_ids,
+            created_at=_with_version(created_at, num_rows, version),
+            updated_at=_with_version(fragment.updated_at, num_rows, version),
+        ), next_row_id
+    except CorruptFileError as error:
+        raise InvalidInputError(f"fragment {fragment.id}: {error}") from error
+
+
+def _created_at(before: Snapshot, fragment: Fragment) -> bytes:
+    """When the rows that a new fragment has ids for were created: in whatever fragment has them."""
+    if not isinstance(fragment.row_ids, bytes):
+        return b""
+    ids = RowIdSequence.from_bytes(fragment.row_ids, fragment.physical_rows).ids()
+    versions = np.zeros(len(ids), dtype=np.uint64)
+    for old in before.manifest.fragments if len(ids) else ():
+        reader = before.reader(old)
+        offsets = reader.row_ids.find(ids)
+        here = offsets >= 0
+        versions[here] = reader.created_at.at(offsets[here])
+    if not versions.all():
+        missing = int(ids[versions.argmin()])
+        raise InvalidInputError(f"a moved row with the id {missing}, which no fragment has")
+    return VersionSequence.of(versions).to_bytes()
+
+
+def _with_ids(
+    stored: StoredSequence | None, num_rows: int, next_row_id: int
+) -> tuple[StoredSequence | None, int]:
+    if stored is not None and not isinstance(stored, bytes):
+        return stored, next_row_id  # outside of the manifest sequences are whole
+    given = RowIdSequence.from_bytes(stored or b"", num_rows)
+    if given.highest >= next_row_id:
+        raise InvalidInputError(
+            f"a moved row with the id {given.highest}, but the next new one is {next_row_id}"
+        )
+    stop = next_row_id + num_rows - len(given)
+    if stop > _MAX_ROW_ID:
+        raise InvalidInputError("there are no row ids left")
+    if len(given) == num_rows:
+        return stored, next_row_id
+    new = RowIdSequence.of(range(next_row_id, stop))
+    return RowIdSequence.concatenate([given, new]).to_bytes(), stop
+
+
+def _with_version(
+    stored: StoredSequence | None, num_rows: int, version: int
+) -> StoredSequence | None:
+    if stored is not None and not isinstance(stored, bytes):
+        return stored
+    given = VersionSequence.from_bytes(stored or b"", num_rows)
+    if len(given) == num_rows:
+        return stored
+    new = VersionSequence.uniform(num_rows - len(given), version)
+    return VersionSequence.concatenate([given, new]).to_bytes()

@@ -1,0 +1,117 @@
+"""`Transaction.append`: new fragments at the end; nothing that exists changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from pilum.errors import CommitConflictError, InvalidInputError
+from pilum.format.pb import transaction_pb2
+from pilum.format.schema import Schema
+from pilum.storage.base import Store
+from pilum.table.commit.footprint import Footprint, Kind
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.fragments import (
+    data_paths,
+    numbered,
+    require_fits,
+    require_version,
+)
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.manifest import Manifest
+
+__all__ = ["Append"]
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Operation):
+    """Adds rows.
+
+    Attributes:
+        fragments: The new rows; an id of 0 means "give it the next free id".
+        written_for: The columns that the table had when the rows were written, None if they are not
+            known; not part of the transaction.
+    """
+
+    arm = "append"
+    fragments: tuple[Fragment, ...]
+    written_for: Schema | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Append) -> Append:
+        """Reads the message of the arm."""
+        return cls(tuple(map(Fragment.from_proto, message.fragments)))
+
+    def to_proto(self) -> transaction_pb2.Transaction.Append:
+        """Builds the message of the arm."""
+        return transaction_pb2.Transaction.Append(
+            fragments=[fragment.to_proto() for fragment in self.fragments]
+        )
+
+    def footprint(self) -> Footprint:
+        """The table must still be the same one, with the same required columns."""
+        return Footprint.of(
+            relies_on=(Kind.HISTORY, Kind.REQUIRED_COLUMNS, Kind.MEMTABLES),
+            changes=(Kind.ROWS, Kind.WRITTEN_VALUES, Kind.NEW_ROWS),
+        )
+
+    def fits(self, read: Manifest, manifest: Manifest) -> bool:
+        """Whether the table has the same columns, and still some of the files that it had."""
+        if _columns(read.schema) != _columns(manifest.schema):
+            return False
+        return not set(data_paths(read.fragments)).isdisjoint(data_paths(manifest.fragments))
+
+    def new_files(self) -> tuple[str, ...]:
+        """The data files."""
+        return data_paths(self.fragments)
+
+    def prepared(self, store: Store, manifest: Manifest) -> Self:
+        """The operation itself, if the table does not have other columns in the place of its own.
+
+        A column that was dropped since would have been dropped from the new rows too. But one that
+        was rewritten under a new id, as by a cast, would be null in them.
+
+        Raises:
+            CommitConflictError: If columns of the new rows are gone and others came.
+        """
+        if self.written_for is None:
+            return self
+        known = {found.id for found in self.written_for.walk()}
+        current = {found.id for found in manifest.schema.walk()}
+        lost = known.difference(current).intersection(
+            number for one in self.fragments for file in one.files for number in file.fields
+        )
+        if lost and not current <= known:
+            names = [self.written_for.path(number) for number in sorted(lost)]
+            raise CommitConflictError(
+                f"{store.uri}: the append conflicts with a change of columns up to version "
+                f"{manifest.version}: the table has others in the place of {names}; do it again on "
+                "the latest version",
+                retryable=True,
+                operation=self.arm,
+                version=manifest.version,
+            )
+        return self
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the new fragments after its own.
+
+        Raises:
+            SchemaMismatchError: If the files do not fit the schema.
+            UnsupportedVersionError: If their version is not the table's.
+            InvalidInputError: If a fragment has an id that is taken.
+        """
+        may_have_more = self.written_for is not None  # of which some were dropped since
+        require_fits(self.fragments, manifest.schema, may_have_more=may_have_more)
+        require_version(self.fragments, manifest)
+        new = numbered(self.fragments, manifest.highest_fragment_id)
+        fragments = sorted((*manifest.fragments, *new), key=lambda fragment: fragment.id)
+        if len({fragment.id for fragment in fragments}) != len(fragments):
+            ids = sorted(fragment.id for fragment in self.fragments if fragment.id)
+            raise InvalidInputError(f"new fragments have ids that are taken: among {ids}")
+        return replace(manifest, fragments=tuple(fragments))
+
+
+def _columns(schema: Schema) -> list[tuple[object, ...]]:
+    """All that files of rows depend on."""
+    return [(one.id, one.name, one.logical_type, one.nullable) for one in schema.walk()]

@@ -1,0 +1,158 @@
+"""`Transaction.create_index`: entries of the index section come and go; no row changes.
+
+An index that was made of an older version covers only what is still as it was then:
+
+    version 4    fragments 0 1 2           the index is made, of 0 1 2
+    version 5    1 has new values in an indexed column
+    version 6    the index is in, and covers 0 2
+
+Source: docs/format/table.md, "Indices".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from pyroaring import BitMap
+
+from pilum.errors import InvalidInputError
+from pilum.format.pb import table_pb2, transaction_pb2
+from pilum.format.schema import FieldId
+from pilum.storage.base import Store
+from pilum.table.commit.footprint import Footprint, Kind, Resource
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.indices import related_fields
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.index_segments import IndexSegment, is_system_index
+from pilum.table.model.manifest import Manifest
+from pilum.table.versions.history import load_version
+
+__all__ = ["CreateIndex"]
+
+_MEMTABLES = "__lance_mem_wal"
+_MAX_FRAGMENTS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex(Operation):
+    """Adds and removes segments of indices.
+
+    Attributes:
+        new: Segments to add; one with the uuid of a segment that is there takes its place.
+        removed: Segments to remove, if they are still there.
+        made_of: The versions that new segments were made of, by number, once `loaded`. They are
+            not part of the transaction.
+    """
+
+    arm = "create_index"
+    new: tuple[IndexSegment, ...] = ()
+    removed: tuple[IndexSegment, ...] = ()
+    made_of: Mapping[int, Manifest] | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.CreateIndex) -> CreateIndex:
+        """Reads the message of the arm."""
+        new = tuple(map(IndexSegment, message.new_indices))
+        return cls(new, tuple(map(IndexSegment, message.removed_indices)))
+
+    def to_proto(self) -> transaction_pb2.Transaction.CreateIndex:
+        """Builds the message of the arm."""
+        return transaction_pb2.Transaction.CreateIndex(
+            new_indices=[segment.message for segment in self.new],
+            removed_indices=[segment.message for segment in self.removed],
+        )
+
+    def footprint(self) -> Footprint:
+        """Names must not be used by others; where new segments find rows, they must have stayed."""
+        new = {segment.name for segment in self.new}
+        removed = {segment.name for segment in self.removed}
+        fields = {number for segment in self.new for number in segment.field_ids}
+        covered = {key for segment in self.new for key in _coverage(segment)}
+        memtables = (Kind.MEMTABLES,) if _MEMTABLES in new | removed else ()
+        return Footprint(
+            Footprint.of(relies_on=(Kind.HISTORY, *memtables)).relies_on
+            | _resources(Kind.NEW_INDEX, new | removed)
+            | _resources(Kind.REMOVED_INDEX, new)
+            | _resources(Kind.ROW_ADDRESSES, covered)
+            | _resources(Kind.REPLACED_FIELD, fields),
+            _resources(Kind.NEW_INDEX, new)
+            | _resources(Kind.REMOVED_INDEX, removed)
+            | _resources(Kind.INDEXED_FRAGMENT, covered)
+            | _resources(Kind.INDEXED_FIELD, fields),
+        )
+
+    def loaded(self, store: Store) -> Self:
+        """The operation with the versions that its new segments were made of.
+
+        Raises:
+            VersionNotFoundError: If one is gone, so that nobody can tell what changed since.
+            CorruptFileError: If its manifest is damaged.
+        """
+        numbers = {segment.dataset_version for segment in self.new}
+        return replace(self, made_of={one: load_version(store, one) for one in numbers})
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the other index section.
+
+        Raises:
+            InvalidInputError: If the table does not have an indexed field.
+            CorruptFileError: If the fragments of a new segment are no Roaring bitmap.
+        """
+        gone = {segment.uuid for segment in (*self.removed, *self.new)}
+        section = table_pb2.IndexSection.FromString(manifest.index_section)
+        kept = [index for index in section.indices if IndexSegment(index).uuid not in gone]
+        added = [self._brought_up_to(manifest, segment) for segment in self.new]
+        del section.indices[:]
+        section.indices.extend([*kept, *added])
+        return replace(manifest, index_section=section.SerializeToString(deterministic=True))
+
+    def _brought_up_to(self, manifest: Manifest, segment: IndexSegment) -> table_pb2.IndexMetadata:
+        """The entry of a new segment, without fragments that have other values by now."""
+        for number in segment.field_ids:
+            if manifest.schema.find(FieldId(number)) is None:
+                raise InvalidInputError(
+                    f"index {segment.name!r}: the table has no field {number} any more"
+                )
+        covered = segment.fragments
+        if covered is None or is_system_index(segment.message):
+            return segment.message
+        if self.made_of is None:
+            raise InvalidInputError(f"version {segment.dataset_version} is not loaded")
+        before = self.made_of[segment.dataset_version]
+        changed = _changed(before, manifest, segment.field_ids)
+        message = table_pb2.IndexMetadata()
+        message.CopyFrom(segment.message)
+        if covered.intersect(changed):
+            message.fragment_bitmap = (covered - changed).serialize()
+        return message
+
+
+def _changed(before: Manifest, after: Manifest, field_ids: tuple[int, ...]) -> BitMap:
+    """Ids of the fragments in which others supply some fields, or that are new."""
+    fields = related_fields(after.schema, field_ids)
+    old = {fragment.id: _suppliers(fragment, fields) for fragment in before.fragments}
+    return BitMap(
+        fragment.id
+        for fragment in after.fragments
+        if old.get(fragment.id) != _suppliers(fragment, fields)
+    )
+
+
+def _suppliers(fragment: Fragment, fields: frozenset[int]) -> list[str]:
+    return [file.path for file in fragment.files if not fields.isdisjoint(file.fields)]
+
+
+def _coverage(segment: IndexSegment) -> list[str]:
+    """Keys of the fragments that it covers; one that stands for any if nobody knows them."""
+    if is_system_index(segment.message):
+        return []
+    covered = segment.fragments
+    if covered is None or len(covered) > _MAX_FRAGMENTS:  # a few bytes can claim very many
+        return [""]
+    return [str(number) for number in covered]
+
+
+def _resources(kind: Kind, keys: Iterable[str | int]) -> frozenset[Resource]:
+    return frozenset(Resource(kind, str(key)) for key in keys)

@@ -1,0 +1,183 @@
+"""`Transaction.data_replacement`: other files for some columns of some fragments.
+
+    fragment 0    f: 0, 1    g: 2      a file h: 2 takes the place of g
+                                       a file h: 1 is added, and 1 no longer counts in f
+    fragment 1    f: 0, 1              2 is null there: a file h: 2 is added
+
+Source: docs/format/table.md, "Columns come and go".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVersionError
+from pilum.format.pb import transaction_pb2
+from pilum.format.schema import FieldId
+from pilum.storage.base import Store
+from pilum.table.commit.footprint import Footprint, Kind, Resource, cells_of, fragments_of
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.fragments import require_version
+from pilum.table.commit.operations.indices import (
+    related_fields,
+    retained_indices,
+    without_fragments,
+)
+from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.model.manifest import Manifest
+from pilum.table.read.fragment_files import open_data_file
+from pilum.table.read.lineage import with_changed_rows
+from pilum.table.read.session import default_session
+
+__all__ = ["DataReplacement", "Replacement"]
+
+_TOMBSTONE = FieldId(-2)
+_Message = transaction_pb2.Transaction.DataReplacement
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A new file of a fragment."""
+
+    fragment_id: FragmentId
+    file: DataFile
+
+
+@dataclass(frozen=True, slots=True)
+class DataReplacement(Operation):
+    """Gives columns of fragments other values.
+
+    Attributes:
+        replacements: One new file for each fragment, all with the same fields.
+    """
+
+    arm = "data_replacement"
+    replacements: tuple[Replacement, ...]
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.DataReplacement) -> DataReplacement:
+        """Reads the message of the arm."""
+        return cls(
+            tuple(
+                Replacement(FragmentId(one.fragment_id), DataFile.from_proto(one.new_file))
+                for one in message.replacements
+            )
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.DataReplacement:
+        """Builds the message of the arm."""
+        return _Message(
+            replacements=[
+                _Message.Replacement(fragment_id=one.fragment_id, new_file=one.file.to_proto())
+                for one in self.replacements
+            ]
+        )
+
+    def footprint(self) -> Footprint:
+        """Its fragments must be there with their rows, and nobody else may have these values."""
+        ids = [one.fragment_id for one in self.replacements]
+        cells = cells_of((one.fragment_id, one.file.fields) for one in self.replacements)
+        fields = {str(number) for one in self.replacements for number in one.file.fields}
+        plain = Footprint.of(
+            relies_on=(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST, Kind.REQUIRED_COLUMNS),
+            changes=(Kind.ROWS, Kind.WRITTEN_VALUES),
+        )
+        return Footprint(
+            plain.relies_on
+            | fragments_of(Kind.WHOLE_FRAGMENT, ids)
+            | fragments_of(Kind.PLACES, ids)
+            | {Resource(Kind.INDEXED_FIELD, number) for number in fields}
+            | cells,
+            plain.changes
+            | fragments_of(Kind.FRAGMENT, ids)
+            | {Resource(Kind.REPLACED_FIELD, number) for number in fields}
+            | cells,
+        )
+
+    def prepared(self, store: Store, manifest: Manifest) -> Self:
+        """The same; the new files are opened.
+
+        Raises:
+            InvalidInputError: If a file does not have the rows of its fragment, or the table does
+                not have the fragment.
+            NotFoundError: If a file is not there.
+            CorruptFileError: If it is damaged.
+        """
+        fragments = {fragment.id: fragment for fragment in manifest.fragments}
+        for one in self.replacements:
+            if one.fragment_id not in fragments:
+                raise InvalidInputError(f"the table has no fragment {one.fragment_id}")
+            found = open_data_file(default_session(), store, one.file).num_rows
+            expected = fragments[one.fragment_id].physical_rows
+            if found != expected:
+                raise InvalidInputError(
+                    f"data file {one.file.path} has {found} rows, fragment {one.fragment_id} "
+                    f"{expected}"
+                )
+        return self
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the new files, and without what only they replace.
+
+        Raises:
+            InvalidInputError: If a fragment comes twice, or files have different fields.
+            SchemaMismatchError: If the table does not have one of the fields.
+            UnsupportedVersionError: If a file is not of the version of the table.
+        """
+        files = {one.fragment_id: one.file for one in self.replacements}
+        fields = self._fields(manifest)
+        version = manifest.version + 1
+        fragments = tuple(
+            with_changed_rows(_with_file(fragment, files[fragment.id]), None, version)
+            if fragment.id in files
+            else fragment
+            for fragment in manifest.fragments
+        )
+        related = related_fields(manifest.schema, fields)
+        section = without_fragments(manifest.index_section, [*files], related)
+        return replace(
+            manifest,
+            fragments=fragments,
+            index_section=retained_indices(section, manifest.schema, fragments),
+        )
+
+    def _fields(self, manifest: Manifest) -> set[FieldId]:
+        """The fields that all files have."""
+        found = [one.fragment_id for one in self.replacements]
+        if len(set(found)) < len(found) or not found:
+            raise InvalidInputError(f"expected one file for each fragment, found some for {found}")
+        fields = set(self.replacements[0].file.fields)
+        for one in self.replacements:
+            if set(one.file.fields) != fields:
+                raise InvalidInputError(
+                    f"data file {one.file.path} has the fields {sorted(one.file.fields)}, another "
+                    f"{sorted(fields)}"
+                )
+        if unknown := {one for one in fields if manifest.schema.find(one) is None}:
+            raise SchemaMismatchError(f"the table has no fields {sorted(unknown)}")
+        new = [Fragment(one.fragment_id, (one.file,), 1) for one in self.replacements]
+        require_version(new, manifest)
+        return fields
+
+
+def _with_file(fragment: Fragment, new: DataFile) -> Fragment:
+    """The fragment in which a file supplies its fields."""
+    files = list(fragment.files)
+    for index, file in enumerate(files):
+        if file.fields == new.fields and (file.major, file.minor) == (new.major, new.minor):
+            files[index] = new
+            return replace(fragment, files=tuple(files))
+    if not new.column_indices:
+        raise UnsupportedVersionError(
+            f"fragment {fragment.id}: files of version 0.1 can only be replaced by files with the "
+            "same fields"
+        )
+    left = (_without(file, new.fields) for file in files)
+    return replace(fragment, files=(*(file for file in left if file is not None), new))
+
+
+def _without(file: DataFile, fields: tuple[FieldId, ...]) -> DataFile | None:
+    """The file, of which some fields do not count any more; None if that are all."""
+    left = file.without(fields)
+    return None if set(left.fields) == {_TOMBSTONE} else left

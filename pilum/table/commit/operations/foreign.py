@@ -1,0 +1,49 @@
+"""Operations that only others commit today: known as far as our own commits may clash with them.
+
+They are read from the transactions of versions that came in between, never applied or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pilum.format.pb import transaction_pb2
+from pilum.table.commit.footprint import Footprint, Kind, Resource
+
+__all__ = ["FOREIGN_OPERATIONS", "ForeignOperation"]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignOperation:
+    """An operation of another writer, reduced to its footprint."""
+
+    arm: str
+    changes: Footprint
+
+    def footprint(self) -> Footprint:
+        """What it changes; what it relies on is its writer's business."""
+        return self.changes
+
+
+def _nothing_of_ours(_: Any) -> Footprint:
+    return Footprint()
+
+
+_NEW_VALUES = frozenset({Resource(Kind.ROWS), Resource(Kind.WRITTEN_VALUES)})
+
+
+def _data_overlay(_: transaction_pb2.Transaction.DataOverlay) -> Footprint:
+    return Footprint(changes=_NEW_VALUES)
+
+
+def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
+    return Footprint.of(changes=(Kind.MEMTABLES,))
+
+
+FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
+    "update_mem_wal_state": _mem_wal,
+    "data_overlay": _data_overlay,
+}
+"""Arm of the `Transaction` message -> what a message of it changes for our operations."""

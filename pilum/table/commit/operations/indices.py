@@ -1,0 +1,235 @@
+"""What operations do to the index section: which indices stay, and which fragments they cover.
+
+Nothing is decoded that an operation does not change, and members that this library does not know
+stay as they are:
+
+    index a_idx    fields 0    covers 0 1 2      delete of all rows of 0: nothing, it may stay
+                                                 new values of field 0 in 1: covers 0 2
+                                                 field 0 is dropped: the index goes
+    index b_idx    fields 1    covers 0 1        several segments may share a name; those that
+    index b_idx    fields 1    covers 2          cover nothing that exists go, but for the last
+
+An index says of a fragment either nothing or all. So "covers less" is always right, only slower.
+Source: docs/format/table.md, "Indices".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from itertools import chain
+
+from pyroaring import BitMap
+
+from pilum.errors import InvalidInputError
+from pilum.format.pb import table_pb2
+from pilum.format.schema import Schema
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.index_segments import IndexSegment, covered_fragments, is_system_index
+
+__all__ = [
+    "related_fields",
+    "retained_indices",
+    "with_moved_rows",
+    "with_rewritten_fragments",
+    "without_fragments",
+]
+
+_FRAGMENT_REUSE = "__lance_frag_reuse"
+_ADDRESS_KINDS = frozenset({"unknown", "btree", "zonemap", "bloomfilter"})
+"""Kinds that keep row addresses even where rows have stable ids, or may do so."""
+
+
+def related_fields(schema: Schema, field_ids: Collection[int]) -> frozenset[int]:
+    """The fields, all that are above them and all that are below them.
+
+    Values of a member are values of what has the member, and the other way round; data files list
+    one or the other, by their version.
+    """
+    wanted = set(field_ids)
+    related = set(wanted)
+    for field in schema.fields:
+        for inner in field.walk():
+            below = set(inner.ids)
+            if inner.id in wanted:
+                related |= below
+            elif not wanted.isdisjoint(below):
+                related.add(inner.id)
+    return frozenset(related)
+
+
+def retained_indices(section: bytes, schema: Schema, fragments: Iterable[Fragment]) -> bytes:
+    """An `IndexSection` without the indices that a new version has no use for.
+
+    An index goes with any of its columns. Of several segments of one name those go that cover no
+    fragment any more; if that are all, the oldest stays. Indices of the system always stay.
+
+    Args:
+        section: As the manifest has it.
+        schema: Of the new version.
+        fragments: Of the new version.
+
+    Raises:
+        CorruptFileError: If the fragments of a segment are no Roaring bitmap.
+    """
+    if not section:
+        return section
+    message = table_pb2.IndexSection.FromString(section)
+    known = {field.id for field in schema.walk()}
+    kept = [
+        index
+        for index in message.indices
+        if is_system_index(index) or known.issuperset(_fields_of(index))
+    ]
+    if not any(index.name == _FRAGMENT_REUSE for index in kept):  # else ids may mean others
+        kept = _without_empty_segments(kept, BitMap(fragment.id for fragment in fragments))
+    return section if len(kept) == len(message.indices) else _with_indices(message, kept)
+
+
+def without_fragments(
+    section: bytes, fragment_ids: Collection[int], field_ids: Collection[int]
+) -> bytes:
+    """An `IndexSection` that says nothing of fragments in which fields have new values.
+
+    Args:
+        section: As the manifest has it.
+        fragment_ids: Of the fragments.
+        field_ids: Of the fields, with those related to them (`related_fields`).
+
+    Raises:
+        CorruptFileError: If the fragments of an index are no Roaring bitmap.
+    """
+    gone, fields = BitMap(fragment_ids), set(field_ids)
+
+    def change(index: table_pb2.IndexMetadata, covered: BitMap) -> BitMap:
+        return covered if fields.isdisjoint(_fields_of(index)) else covered - gone
+
+    return _with_coverage(section, change)
+
+
+def with_rewritten_fragments(
+    section: bytes,
+    groups: Iterable[tuple[Collection[int], Collection[int]]],
+    *,
+    stable_row_ids: bool,
+) -> bytes:
+    """An `IndexSection` after all rows of some fragments went to others, unchanged.
+
+    Where rows have stable ids, indices of ids go on to cover them. Indices of addresses do not:
+    they keep the fragments that are gone, which tells readers to skip what they find there, and the
+    new ones are read without an index.
+
+    Args:
+        section: As the manifest has it.
+        groups: For each group of fragments, the old and the new ids.
+        stable_row_ids: Whether rows keep their ids.
+
+    Raises:
+        InvalidInputError: If an index that goes on covers only a part of a group.
+        CorruptFileError: If the fragments of an index are no Roaring bitmap.
+    """
+    if not stable_row_ids:
+        return section
+    moves = [(BitMap(old), BitMap(new)) for old, new in groups]
+
+    def change(index: table_pb2.IndexMetadata, covered: BitMap) -> BitMap:
+        for old, new in moves:
+            if _keeps_addresses(index):
+                covered = covered - old
+            elif old <= covered:
+                covered = (covered - old) | new
+            elif part := old & covered:
+                raise InvalidInputError(
+                    f"index {index.name!r} covers the fragments {list(part)} of {list(old)}, which "
+                    "are rewritten together; rewrite only fragments that the same indices cover"
+                )
+        return covered
+
+    return _with_coverage(section, change)
+
+
+def with_moved_rows(
+    section: bytes,
+    moved_from: Collection[int],
+    new_fragment_ids: Collection[int],
+    changed_fields: Collection[int],
+) -> bytes:
+    """An `IndexSection` after updated rows with stable ids went to new fragments.
+
+    An index of other columns knows these rows by their ids, wherever they are: it covers the new
+    fragments if it covered all that they came from.
+
+    Args:
+        section: As the manifest has it.
+        moved_from: Ids of the fragments that the rows were in.
+        new_fragment_ids: Ids of fragments with moved rows only, none of them inserted.
+        changed_fields: Ids of the fields with new values, with those related to them
+            (`related_fields`).
+
+    Raises:
+        CorruptFileError: If the fragments of an index are no Roaring bitmap.
+    """
+    old, new, fields = BitMap(moved_from), BitMap(new_fragment_ids), set(changed_fields)
+
+    def change(index: table_pb2.IndexMetadata, covered: BitMap) -> BitMap:
+        knows = old <= covered and fields.isdisjoint(_fields_of(index))
+        return covered | new if knows and not _keeps_addresses(index) else covered
+
+    return _with_coverage(section, change)
+
+
+def _with_coverage(
+    section: bytes, change: Callable[[table_pb2.IndexMetadata, BitMap], BitMap]
+) -> bytes:
+    """The section with other bitmaps; those that stay equal keep their bytes."""
+    message = table_pb2.IndexSection.FromString(section)
+    has_changed = False
+    for index in message.indices:
+        covered = None if is_system_index(index) else covered_fragments(index)
+        if covered is None:
+            continue
+        changed = change(index, covered)
+        if changed != covered:
+            index.fragment_bitmap = changed.serialize()
+            has_changed = True
+    return _with_indices(message, list(message.indices)) if has_changed else section
+
+
+def _without_empty_segments(
+    indices: list[table_pb2.IndexMetadata], existing: BitMap
+) -> list[table_pb2.IndexMetadata]:
+    by_name: dict[str, list[table_pb2.IndexMetadata]] = {}
+    for index in indices:
+        by_name.setdefault(index.name, []).append(index)
+    kept = list(chain.from_iterable(_useful(group, existing) for group in by_name.values()))
+    return [index for index in indices if any(index is one for one in kept)]
+
+
+def _useful(
+    segments: list[table_pb2.IndexMetadata], existing: BitMap
+) -> list[table_pb2.IndexMetadata]:
+    if len(segments) == 1 or is_system_index(segments[0]):
+        return segments
+    useful = [segment for segment in segments if _covers_any(segment, existing)]
+    return useful or [min(segments, key=lambda segment: segment.dataset_version)]
+
+
+def _covers_any(index: table_pb2.IndexMetadata, existing: BitMap) -> bool:
+    covered = covered_fragments(index)
+    return covered is None or covered.intersect(existing)
+
+
+def _fields_of(index: table_pb2.IndexMetadata) -> list[int]:
+    return [*index.fields, *index.covering_fields]
+
+
+def _keeps_addresses(index: table_pb2.IndexMetadata) -> bool:
+    return IndexSegment(index).kind.lower() in _ADDRESS_KINDS
+
+
+def _with_indices(message: table_pb2.IndexSection, indices: list[table_pb2.IndexMetadata]) -> bytes:
+    changed = table_pb2.IndexSection()
+    changed.CopyFrom(message)
+    del changed.indices[:]
+    changed.indices.extend(indices)
+    data: bytes = changed.SerializeToString(deterministic=True)
+    return data

@@ -1,0 +1,189 @@
+"""`Transaction.merge`: more columns, or others; every fragment may get one more file.
+
+fragment 0     f: 0, 1                 f: 0, 1    h: 2
+fragment 1     g: 0, 1        ──▶      g: 0, 1    i: 2
+
+A file that has none of the columns any more goes, as after a `Project`. There may also be new
+fragments, which makes it an append of rows that have more columns; whatever became of the other
+rows meanwhile, it can follow as long as the columns are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.pb import transaction_pb2
+from pilum.format.schema import Schema
+from pilum.storage.base import Store
+from pilum.table.commit.footprint import Footprint, Kind
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.fragments import (
+    numbered,
+    require_fits,
+    require_version,
+    with_needed_files,
+)
+from pilum.table.commit.operations.indices import retained_indices
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.names import data_path
+from pilum.table.model.primary_key import require_sound_keys
+from pilum.table.read.lineage import with_changed_rows
+
+__all__ = ["Merge", "appended_to"]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Operation):
+    """Adds columns.
+
+    Attributes:
+        schema: All columns, the old ones with the ids that they have.
+        fragments: All fragments, with their new files.
+        preserves_nullability: Whether rows that lack the new columns are fine.
+        written: Paths of the data files that are of no use if it is not committed; not part of the
+            transaction.
+        appended: The new fragments among `fragments`, if nothing else of them is new; not part of
+            the transaction.
+        read_schema: The columns that the table had then, if there are `appended` ones.
+    """
+
+    arm = "merge"
+    schema: Schema
+    fragments: tuple[Fragment, ...]
+    preserves_nullability: bool = False
+    written: tuple[str, ...] = field(default=(), compare=False)
+    appended: tuple[Fragment, ...] = field(default=(), compare=False)
+    read_schema: Schema | None = field(default=None, compare=False)
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Merge) -> Merge:
+        """Reads the message of the arm."""
+        return cls(
+            Schema.from_proto(message.schema, message.schema_metadata),
+            tuple(map(Fragment.from_proto, message.fragments)),
+            message.preserves_nullability,
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.Merge:
+        """Builds the message of the arm."""
+        return transaction_pb2.Transaction.Merge(
+            fragments=[fragment.to_proto() for fragment in self.fragments],
+            schema=self.schema.to_proto(),
+            schema_metadata=self.schema.metadata_to_proto(),
+            preserves_nullability=self.preserves_nullability,
+        )
+
+    def footprint(self) -> Footprint:
+        """It lists all rows and columns: nothing of them may have changed."""
+        required = () if self.preserves_nullability else (Kind.REQUIRED_COLUMNS,)
+        return Footprint.of(
+            relies_on=(
+                Kind.HISTORY,
+                Kind.MEMTABLES,
+                Kind.FRAGMENT_LIST,
+                Kind.ROWS,
+                Kind.PROJECTION,
+                Kind.DESCRIPTIONS,
+            ),
+            changes=(Kind.FRAGMENT_LIST, Kind.COLUMNS, Kind.SCHEMA, *required),
+        )
+
+    def new_files(self) -> tuple[str, ...]:
+        """The data files, unless they were written by somebody else."""
+        return tuple(map(data_path, self.written))
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the other schema and the new files.
+
+        Raises:
+            InvalidInputError: If something else of the fragments changed than what is new.
+            SchemaMismatchError: If a new file has fields that the schema does not have.
+        """
+        require_sound_keys(self.schema)
+        ours = {fragment.id: fragment for fragment in manifest.fragments}
+        theirs = {one.id: one for one in self.fragments if one.id in ours}
+        new = tuple(one for one in self.fragments if one.id not in ours)
+        if theirs.keys() != ours.keys() or len(theirs) + len(new) != len(self.fragments):
+            raise InvalidInputError(
+                f"a merge of the fragments {[one.id for one in self.fragments]}; "
+                f"the table has {[*ours]}"
+            )
+        for number, fragment in theirs.items():
+            _require_grown(ours[number], fragment, self.schema)
+        ids = {field.id for field in self.schema.walk()}
+        version = manifest.version + 1
+        kept = (
+            with_needed_files(_grown(ours[number], theirs[number], version), ids) for number in ours
+        )
+        fragments = (*kept, *self._numbered(new, manifest))
+        return replace(
+            manifest,
+            schema=self.schema,
+            fragments=fragments,
+            index_section=retained_indices(manifest.index_section, self.schema, fragments),
+        )
+
+    @property
+    def can_follow_more(self) -> bool:
+        """Whether it only appends: then the fragments are the same, with others beside them."""
+        return bool(self.appended)
+
+    def rebase(self, store: Store, manifest: Manifest) -> Self | None:
+        """The same rows behind those that the table has now.
+
+        Returns:
+            None if the table has other columns now.
+        """
+        del store
+        if not self.appended or manifest.schema != self.read_schema:
+            return None
+        known = {field.id for field in manifest.schema.walk()}
+        added = {field.id for field in self.schema.walk()} - known
+        in_files = (file for one in manifest.fragments for file in one.files)
+        if any(not added.isdisjoint(file.fields) for file in in_files):
+            return None
+        return replace(self, fragments=appended_to(manifest, self.appended))
+
+    def _numbered(self, new: tuple[Fragment, ...], manifest: Manifest) -> tuple[Fragment, ...]:
+        """New fragments, whose ids others may have reserved meanwhile."""
+        require_fits(new, self.schema)
+        require_version(new, manifest)
+        return appended_to(manifest, new)[len(manifest.fragments) :]
+
+
+def appended_to(manifest: Manifest, new: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
+    """All fragments, with new ones behind those of a version."""
+    unassigned = (replace(fragment, id=FragmentId(0)) for fragment in new)
+    return (*manifest.fragments, *numbered(unassigned, manifest.highest_fragment_id))
+
+
+def _grown(old: Fragment, new: Fragment, version: int) -> Fragment:
+    """A fragment with more files: its rows stay, and have new values if there is a file of them."""
+    if new.files == old.files:
+        return old
+    return with_changed_rows(replace(old, files=new.files), None, version)
+
+
+def _require_grown(old: Fragment, new: Fragment, schema: Schema) -> None:
+    same = (old.physical_rows, old.deletion_file) == (new.physical_rows, new.deletion_file)
+    kept, added = new.files[: len(old.files)], new.files[len(old.files) :]
+    # Before 2.0 files list structs, too, and only the one with their newest member still has them.
+    moved = {field.id for field in schema.walk() if field.is_struct}.intersection(
+        field for file in added if not file.column_indices for field in file.fields
+    )
+    files = tuple(file.without(moved) for file in old.files)
+    if not same or kept != files:
+        raise InvalidInputError(
+            f"fragment {old.id}: a merge adds files; it replaces none, and no rows"
+        )
+    known = {field.id for field in schema.walk()}
+    present = {field for file in files for field in file.fields}
+    for file in added:
+        if extra := {field for field in file.fields if field >= 0} - (known - present):
+            raise SchemaMismatchError(
+                f"data file {file.path} has the field ids {sorted(extra)}, which are in another "
+                "file or not in the schema"
+            )

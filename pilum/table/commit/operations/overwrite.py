@@ -1,0 +1,195 @@
+"""`Transaction.overwrite`: a new schema and new rows; also the first commit of every table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Self
+
+from pilum.errors import CommitConflictError, DatasetAlreadyExistsError, InvalidInputError
+from pilum.format.pb import transaction_pb2
+from pilum.format.schema import Schema
+from pilum.storage.base import Store
+from pilum.table.commit.footprint import Footprint, Kind, Resource
+from pilum.table.commit.operations.append import Append
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.fragments import (
+    data_format_of,
+    data_paths,
+    numbered,
+    require_fits,
+)
+from pilum.table.model.base_paths import BasePath, with_new_bases
+from pilum.table.model.features import Feature
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.primary_key import require_sound_keys
+
+__all__ = ["IfCreated", "Overwrite"]
+
+
+class IfCreated(Enum):
+    """What a write that finds no table does if another one creates it first.
+
+    The value is the mode of the write.
+    """
+
+    REFUSE = "create"
+    APPEND = "append"
+    REPLACE = "overwrite"
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite(Operation):
+    """Replaces schema and rows; config, metadata and the count of fragment ids go on.
+
+    Attributes:
+        schema: The new schema with its field ids.
+        fragments: The new rows; they get ids that were never used.
+        config: Settings to add to those of the table.
+        empty_format: Version of the data files to come if there are none yet; the transaction
+            does not tell others.
+        bases: Base paths of a table that this creates; ids of 0 are given, from 1.
+        stable_row_ids: Whether rows of a table that this creates keep their ids when they move;
+            the transaction does not tell others either, and of a table that exists it changes
+            nothing.
+        if_created: What becomes of it if it was made for no table and there is one now; not part of
+            the transaction.
+        only_after: The version that it must follow at once; None for any. Not part of the
+            transaction.
+    """
+
+    arm = "overwrite"
+    creates = True
+    schema: Schema
+    fragments: tuple[Fragment, ...]
+    config: Mapping[str, str] = field(default_factory=dict)
+    empty_format: str | None = field(default=None, compare=False)
+    stable_row_ids: bool = field(default=False, compare=False)
+    bases: tuple[BasePath, ...] = ()
+    if_created: IfCreated = field(default=IfCreated.REPLACE, compare=False)
+    only_after: int | None = field(default=None, compare=False)
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Overwrite) -> Overwrite:
+        """Reads the message of the arm."""
+        return cls(
+            Schema.from_proto(message.schema, message.schema_metadata),
+            tuple(map(Fragment.from_proto, message.fragments)),
+            dict(message.config_upsert_values),
+            bases=tuple(map(BasePath.from_proto, message.initial_bases)),
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.Overwrite:
+        """Builds the message of the arm."""
+        return transaction_pb2.Transaction.Overwrite(
+            fragments=[fragment.to_proto() for fragment in self.fragments],
+            schema=self.schema.to_proto(),
+            schema_metadata=self.schema.metadata_to_proto(),
+            config_upsert_values=self.config,
+            initial_bases=[base.to_proto() for base in self.bases],
+        )
+
+    def footprint(self) -> Footprint:
+        """It wins over what happened to the old rows, but not over another overwrite.
+
+        One that is to create the table does not replace anything, so that no settings clash.
+        """
+        if self.if_created is not IfCreated.REPLACE:
+            return Footprint.of(
+                relies_on=(Kind.REPLACEMENT, Kind.MEMTABLES),
+                changes=(Kind.REPLACEMENT, Kind.HISTORY),
+            )
+        keys = frozenset(Resource(Kind.CONFIG_KEY, key) for key in self.config)
+        removed = frozenset(Resource(Kind.REMOVED_CONFIG_KEY, key) for key in self.config)
+        plain = Footprint.of(
+            relies_on=(Kind.REPLACEMENT, Kind.MEMTABLES), changes=(Kind.REPLACEMENT, Kind.HISTORY)
+        )
+        return Footprint(plain.relies_on | keys | removed, plain.changes | keys)
+
+    def new_files(self) -> tuple[str, ...]:
+        """The data files."""
+        return data_paths(self.fragments)
+
+    @property
+    def can_follow_more(self) -> bool:
+        """Whether it is another operation if there is a table already."""
+        return self.if_created is not IfCreated.REPLACE
+
+    def rebase(self, store: Store, manifest: Manifest) -> Append:
+        """The append of its rows to the table that another writer has created first.
+
+        Raises:
+            DatasetAlreadyExistsError: If it was not to append.
+            CommitConflictError: If the table has other columns than the rows.
+        """
+        if self.if_created is IfCreated.REFUSE:
+            raise DatasetAlreadyExistsError(
+                f"{store.uri}: another writer has created the table first; use mode='append' "
+                "or mode='overwrite'"
+            )
+        if self.schema.fields != manifest.schema.fields or self.bases:
+            raise CommitConflictError(
+                f"{store.uri}: another writer has created the table first, with the columns "
+                f"{manifest.schema.names} or base paths of its own; append again",
+                retryable=True,
+                operation=Append.arm,
+                read_version=0,
+                version=manifest.version,
+            )
+        return Append(self.fragments, self.schema)
+
+    def prepared(self, store: Store, manifest: Manifest) -> Self:
+        """The operation itself.
+
+        Raises:
+            CommitConflictError: If it has to follow another version at once.
+        """
+        if self.only_after not in {None, manifest.version}:
+            raise CommitConflictError(
+                f"{store.uri}: the overwrite is for version {self.only_after} alone, and there is "
+                f"version {manifest.version}",
+                retryable=True,
+                operation=self.arm,
+                read_version=self.only_after,
+                version=manifest.version,
+            )
+        return self
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the new content and without indices.
+
+        Raises:
+            SchemaMismatchError: If the files do not fit the schema.
+            InvalidInputError: If the files have different versions, or if it brings base paths to
+                a table that exists.
+        """
+        if self.bases and manifest.version:
+            raise InvalidInputError(
+                "base paths can be given when a table is created; use add_bases afterwards"
+            )
+        require_sound_keys(self.schema)
+        lowest = min((field.id for field in self.schema.walk()), default=0)
+        if lowest < manifest.first_new_field_id:
+            raise InvalidInputError(
+                f"field id {lowest} was used before; this table never gives an id again, so new "
+                f"columns begin at {manifest.first_new_field_id}"
+            )
+        require_fits(self.fragments, self.schema)
+        formats = data_format_of(self.fragments)
+        if len(formats) > 1:
+            raise InvalidInputError(f"data files of several versions: {', '.join(sorted(formats))}")
+        stable = Feature.STABLE_ROW_IDS if self.stable_row_ids and not manifest.version else 0
+        unassigned = (replace(fragment, id=FragmentId(0)) for fragment in self.fragments)
+        return replace(
+            manifest,
+            schema=self.schema,
+            fragments=numbered(unassigned, manifest.highest_fragment_id),
+            data_format=formats.pop() if formats else self.empty_format or manifest.data_format,
+            config={**manifest.config, **self.config},
+            reader_flags=manifest.reader_flags | stable,
+            writer_flags=manifest.writer_flags | stable,
+            index_section=b"",
+            base_paths=with_new_bases(manifest.base_paths, self.bases),
+        )

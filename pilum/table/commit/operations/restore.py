@@ -1,0 +1,104 @@
+"""`Transaction.restore`: an old version is the newest again.
+
+version 1    a            ids up to 0
+version 2    a b          ids up to 1
+version 3    a            ids up to 1     <- restore of 1: its content, but ids go on
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from pilum.errors import CommitConflictError, InvalidInputError
+from pilum.format.pb import transaction_pb2
+from pilum.storage.base import Store
+from pilum.table.commit.footprint import Footprint, Kind
+from pilum.table.commit.operations.base import Operation
+from pilum.table.model.features import Feature, require_readable
+from pilum.table.model.manifest import Manifest
+from pilum.table.versions.history import load_version
+
+__all__ = ["Restore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Restore(Operation):
+    """Brings back the schema, rows, indices, config and metadata of a version.
+
+    Attributes:
+        version: Its number.
+        content: What it was, once `loaded`. It is not part of the transaction.
+        only_after: The version that it must follow directly; None for any. It is not part of the
+            transaction either.
+    """
+
+    arm = "restore"
+    mends = True
+    writes_rows = False
+    version: int
+    content: Manifest | None = field(default=None, compare=False, repr=False)
+    only_after: int | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Restore) -> Restore:
+        """Reads the message of the arm."""
+        return cls(message.version)
+
+    def to_proto(self) -> transaction_pb2.Transaction.Restore:
+        """Builds the message of the arm."""
+        return transaction_pb2.Transaction.Restore(version=self.version)
+
+    def footprint(self) -> Footprint:
+        """It wins over what others did to the rows, but not over new metadata of columns."""
+        return Footprint.of(relies_on=(Kind.METADATA, Kind.MEMTABLES), changes=(Kind.HISTORY,))
+
+    def loaded(self, store: Store) -> Self:
+        """The operation with the content of its version.
+
+        Raises:
+            VersionNotFoundError: If the table has no such version.
+            UnsupportedFeatureError: If the version has something that would be lost.
+            CorruptFileError: If its manifest is damaged.
+        """
+        content = load_version(store, self.version)
+        where = f"{store.uri}, version {self.version}"
+        require_readable(content.reader_flags, where)
+        content.require_continuable(where)
+        return replace(self, content=content)
+
+    def prepared(self, store: Store, manifest: Manifest) -> Self:
+        """The same operation.
+
+        Raises:
+            CommitConflictError: If it must follow another version directly.
+        """
+        if self.only_after not in {None, manifest.version}:
+            raise CommitConflictError(
+                f"{store.uri}: version {manifest.version} came after version {self.only_after}",
+                operation=self.arm,
+                read_version=self.only_after,
+                version=manifest.version,
+            )
+        return self
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The old manifest, with the writer that it names; only counts of ids are never set back.
+
+        Raises:
+            InvalidInputError: If the old version is not loaded, or has no stable row ids although
+                the table has.
+        """
+        if self.content is None:
+            raise InvalidInputError(f"version {self.version} is not loaded")
+        lost = manifest.reader_flags & ~self.content.reader_flags
+        if lost & Feature.STABLE_ROW_IDS:
+            raise InvalidInputError(f"version {self.version} has no stable row ids")
+        highest = max(self.content.highest_fragment_id, manifest.highest_fragment_id)
+        marks = (self.content.max_allocated_field_id, manifest.max_allocated_field_id)
+        return replace(
+            self.content,
+            max_fragment_id=None if highest < 0 else highest,
+            next_row_id=max(self.content.next_row_id, manifest.next_row_id),
+            max_allocated_field_id=max((one for one in marks if one is not None), default=None),
+        )

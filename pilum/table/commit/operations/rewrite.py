@@ -1,0 +1,219 @@
+"""`Transaction.rewrite`: the rows of some fragments are in others now, unchanged.
+
+group 0    fragments 0 1 2    ──▶    7
+group 1    fragments 5 6      ──▶    8 9
+
+A compaction keeps their order, a clustering does not: then nothing can tell where a row went but
+its id, so that no index of addresses may cover it.
+
+Source: docs/format/table.md, "Compaction".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from pilum.errors import CommitConflictError, InvalidInputError
+from pilum.format.pb import transaction_pb2
+from pilum.storage.base import Store
+from pilum.table.commit.footprint import Footprint, Kind, Resource, fragments_of
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.fragments import (
+    data_format_of,
+    data_paths,
+    numbered,
+    require_fits,
+)
+from pilum.table.commit.operations.indices import with_rewritten_fragments
+from pilum.table.model.features import Feature
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.reuse_index import Coverage, Move, with_moves
+from pilum.table.model.row_id_sequence import RowIdSequence
+
+__all__ = ["Rewrite"]
+
+_LEGACY = "0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite(Operation):
+    """Puts fragments in the place of others that have the same rows.
+
+    Attributes:
+        moves: The groups. New fragments have ids that were reserved, or 0.
+        records_moves: Whether the moves are written down even if no index needs it yet; not part
+            of the transaction.
+        keeps_order: Whether the rows of a group are in the order that they had; not part of the
+            transaction.
+        indices: The `IndexSection` of the new version, once `prepared`; not part of the
+            transaction.
+        written: Paths of files that were written for `indices`.
+    """
+
+    arm = "rewrite"
+    moves: tuple[Move, ...]
+    records_moves: bool = field(default=False, compare=False)
+    keeps_order: bool = field(default=True, compare=False)
+    indices: bytes | None = field(default=None, compare=False, repr=False)
+    written: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Rewrite) -> Rewrite:
+        """Reads the message of the arm, in its old or new form."""
+        groups = list(message.groups)
+        if message.old_fragments:
+            groups.append(
+                transaction_pb2.Transaction.Rewrite.Group(
+                    old_fragments=message.old_fragments, new_fragments=message.new_fragments
+                )
+            )
+        return cls(
+            tuple(
+                Move(
+                    tuple(map(Fragment.from_proto, group.old_fragments)),
+                    tuple(map(Fragment.from_proto, group.new_fragments)),
+                )
+                for group in groups
+            )
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.Rewrite:
+        """Builds the message of the arm."""
+        return transaction_pb2.Transaction.Rewrite(
+            groups=[
+                transaction_pb2.Transaction.Rewrite.Group(
+                    old_fragments=[fragment.to_proto() for fragment in move.old],
+                    new_fragments=[fragment.to_proto() for fragment in move.new],
+                )
+                for move in self.moves
+            ]
+        )
+
+    def footprint(self) -> Footprint:
+        """Its old fragments must be what they were, with the same deleted rows."""
+        ids = [fragment.id for fragment in self._old()]
+        files = fragments_of(Kind.FRAGMENT, ids)
+        plain = Footprint.of(relies_on=(Kind.HISTORY, Kind.FRAGMENT_LIST), changes=(Kind.ROWS,))
+        addresses = fragments_of(Kind.ROW_ADDRESSES, ids) | {Resource(Kind.ROW_ADDRESSES)}
+        return Footprint(
+            plain.relies_on | files | fragments_of(Kind.DELETED_ROWS, ids),
+            plain.changes | files | addresses | fragments_of(Kind.PLACES, ids),
+        )
+
+    def new_files(self) -> tuple[str, ...]:
+        """The data files, and what was written for the indices."""
+        return (*data_paths(self._new()), *self.written)
+
+    def prepared(self, store: Store, manifest: Manifest) -> Self:
+        """The operation with the indices as they will be.
+
+        Raises:
+            CommitConflictError: If an index covers only some of the fragments of a group; or any of
+                them, if it needs the order and that is not kept.
+            UnsupportedFeatureError: If an index does not tell what it covers.
+            CorruptFileError: If the indices or deletion files are damaged.
+        """
+        for path in self.written:  # for a version that somebody else has taken
+            store.delete(path)
+        if manifest.reader_flags & Feature.STABLE_ROW_IDS:
+            return replace(self, indices=self._indices_of_ids(manifest), written=())
+        if not self.records_moves and not manifest.index_section:
+            return replace(self, indices=b"", written=())
+        if not self.keeps_order:
+            return replace(self, indices=self._untouched_indices(store, manifest), written=())
+        indices, written = with_moves(store, manifest, self.moves, always=self.records_moves)
+        return replace(self, indices=indices, written=written)
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the new fragments in the place of the old ones.
+
+        Raises:
+            InvalidInputError: If the table does not have an old fragment as it was, if an id is
+                taken, or if the operation is not prepared.
+            SchemaMismatchError: If the new files do not fit the schema.
+        """
+        if self.indices is None:
+            raise InvalidInputError("the rewrite is not prepared for this version")
+        old, new = {fragment.id for fragment in self._old()}, self._new()
+        self._require_same(manifest)
+        if manifest.reader_flags & Feature.STABLE_ROW_IDS:
+            _require_lineage(new)
+        # Written for an earlier version: columns may have been dropped since.
+        require_fits(new, manifest.schema, may_have_more=True)
+        kept = [fragment for fragment in manifest.fragments if fragment.id not in old]
+        new = numbered(new, manifest.highest_fragment_id)
+        fragments = sorted((*kept, *new), key=lambda fragment: fragment.id)
+        if len({fragment.id for fragment in fragments}) < len(fragments):
+            raise InvalidInputError("new fragments have ids that are taken")
+        changed = replace(manifest, fragments=tuple(fragments), index_section=self.indices)
+        return _with_formats(changed, new)
+
+    def _untouched_indices(self, store: Store, manifest: Manifest) -> bytes:
+        """The indices as they are, none of which knows the rows."""
+        if Coverage(store, manifest).needs(self.moves):
+            raise CommitConflictError(
+                "rows that an index covers were put in another order; drop the index, cluster, and "
+                "create it anew"
+            )
+        return manifest.index_section
+
+    def _indices_of_ids(self, manifest: Manifest) -> bytes:
+        """The indices of a table whose rows keep their ids: they need no record of moves."""
+        groups = [([one.id for one in m.old], [one.id for one in m.new]) for m in self.moves]
+        try:
+            return with_rewritten_fragments(manifest.index_section, groups, stable_row_ids=True)
+        except InvalidInputError as error:
+            raise CommitConflictError(
+                f"{error}; plan the compaction anew on the latest version", retryable=True
+            ) from error
+
+    def _require_same(self, manifest: Manifest) -> None:
+        """The files of others may have been dropped, but no rows may have gone."""
+        current = {fragment.id: fragment for fragment in manifest.fragments}
+        for fragment in self._old():
+            found = current.get(fragment.id)
+            if found is None or found.deletion_file != fragment.deletion_file:
+                raise InvalidInputError(f"fragment {fragment.id} is not what was rewritten")
+        for move in self.moves:
+            expected = sum(current[one.id].num_rows for one in move.old)
+            found_rows = sum(one.physical_rows for one in move.new)
+            if expected != found_rows:
+                raise InvalidInputError(
+                    f"the fragments {[one.id for one in move.old]} have {expected} rows, the new "
+                    f"ones {found_rows}"
+                )
+
+    def _old(self) -> Iterator[Fragment]:
+        return (fragment for move in self.moves for fragment in move.old)
+
+    def _new(self) -> tuple[Fragment, ...]:
+        return tuple(fragment for move in self.moves for fragment in move.new)
+
+
+def _require_lineage(new: tuple[Fragment, ...]) -> None:
+    for fragment in new:
+        stored = fragment.row_ids
+        if None in (stored, fragment.created_at, fragment.updated_at):
+            raise InvalidInputError("rows with stable ids are rewritten without ids and versions")
+        if isinstance(stored, bytes):
+            found = len(RowIdSequence.from_bytes(stored, fragment.physical_rows))
+            if found < fragment.physical_rows:
+                raise InvalidInputError(f"{found} row ids for {fragment.physical_rows} rows")
+
+
+def _with_formats(manifest: Manifest, new: tuple[Fragment, ...]) -> Manifest:
+    """Marks a table in which files of several versions are side by side now."""
+    formats = data_format_of(new) | {manifest.data_format}
+    if len(formats) == 1:
+        return manifest
+    if _LEGACY in formats:
+        raise InvalidInputError("files of version 0.1 and others cannot be in one table")
+    mixed = int(Feature.MIXED_DATA_FILE_VERSIONS)
+    return replace(
+        manifest,
+        reader_flags=manifest.reader_flags | mixed,
+        writer_flags=manifest.writer_flags | mixed,
+    )

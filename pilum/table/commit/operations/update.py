@@ -1,0 +1,254 @@
+"""`Transaction.update`: rows with other values, in one of two ways.
+
+    REWRITE_ROWS       the rows are marked as deleted and written anew, in fragments behind the
+                       others; rows that were not there before may be among them
+    REWRITE_COLUMNS    rows stay where they are; fragments get other files for some columns
+
+Fragment 0 with an update of its rows 2 and 5:
+
+    REWRITE_ROWS       fragment 0, deleted 2 5     fragment 7 (new): the rows 2 and 5
+    REWRITE_COLUMNS    fragment 0, its column a in another file
+
+Source: docs/format/table.md, "Updates".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap
+
+from pilum.errors import InvalidInputError
+from pilum.format.pb import transaction_pb2
+from pilum.format.schema import FieldId
+from pilum.storage.base import Store
+from pilum.table.commit.footprint import Footprint, Kind, cells_of, fragments_of
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.fragments import data_paths, numbered, require_fits
+from pilum.table.commit.operations.indices import (
+    related_fields,
+    retained_indices,
+    with_moved_rows,
+    without_fragments,
+)
+from pilum.table.commit.operations.marked_rows import Marked, MarkedRows, require_known
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.row_id_sequence import RowIdSequence
+from pilum.table.read.lineage import with_changed_rows
+
+__all__ = ["Update", "UpdateMode"]
+
+
+class UpdateMode(Enum):
+    """How values were replaced; the value is the name that Lance tools exchange."""
+
+    ROWS = "rewrite_rows"
+    COLUMNS = "rewrite_columns"
+
+
+_TOMBSTONE = -2
+_Message = transaction_pb2.Transaction.Update
+_MODES = {
+    UpdateMode.ROWS: _Message.REWRITE_ROWS,
+    UpdateMode.COLUMNS: _Message.REWRITE_COLUMNS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Operation):
+    """Changes rows, and may add and remove some.
+
+    Attributes:
+        updated: Fragments as they are now: with other deletion files, or other data files.
+        removed: Fragments of which no row is left.
+        new: Fragments with the rows that were written.
+        mode: What became of the rows.
+        fields_modified: Fields with other values in `updated`: indices of them no longer cover
+            these fragments.
+        fields_updated: Fields with other values in `new` (`fields_for_preserving_frag_bitmap`):
+            with stable row ids, all other indices cover `new` as they covered the old places.
+        offsets: With REWRITE_COLUMNS and stable row ids, the physical rows of each fragment that
+            have other values, as Roaring bitmaps.
+        key_filter: Tells which keys were inserted: `KeyExistenceFilter`, byte for byte; None if it
+            is not told.
+        inserts_keys: Whether it inserted rows because their keys were not there, so that nobody
+            may have added any. Not part of the transaction.
+        marked: The rows that were taken out of fragments, where they are known; not part of the
+            transaction.
+    """
+
+    arm = "update"
+    updated: tuple[Fragment, ...] = ()
+    removed: tuple[FragmentId, ...] = ()
+    new: tuple[Fragment, ...] = ()
+    mode: UpdateMode = UpdateMode.ROWS
+    fields_modified: tuple[FieldId, ...] = ()
+    fields_updated: tuple[FieldId, ...] = ()
+    offsets: Mapping[int, bytes] = field(default_factory=dict)
+    key_filter: bytes | None = None
+    inserts_keys: bool = field(default=False, compare=False)
+    marked: Mapping[FragmentId, Marked] | None = field(default=None, compare=False)
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.Update) -> Update:
+        """Reads the message of the arm."""
+        moves = message.update_mode == _Message.REWRITE_ROWS
+        keys = message.HasField("inserted_rows")
+        return cls(
+            tuple(map(Fragment.from_proto, message.updated_fragments)),
+            tuple(map(FragmentId, message.removed_fragment_ids)),
+            tuple(map(Fragment.from_proto, message.new_fragments)),
+            UpdateMode.ROWS if moves else UpdateMode.COLUMNS,
+            tuple(map(FieldId, message.fields_modified)),
+            tuple(map(FieldId, message.fields_for_preserving_frag_bitmap)),
+            dict(message.updated_fragment_offset_bitmaps),
+            message.inserted_rows.SerializeToString(deterministic=True) if keys else None,
+        )
+
+    def to_proto(self) -> transaction_pb2.Transaction.Update:
+        """Builds the message of the arm."""
+        message = transaction_pb2.Transaction.Update(
+            updated_fragments=[fragment.to_proto() for fragment in self.updated],
+            removed_fragment_ids=self.removed,
+            new_fragments=[fragment.to_proto() for fragment in self.new],
+            fields_modified=self.fields_modified,
+            fields_for_preserving_frag_bitmap=self.fields_updated,
+            update_mode=_MODES[self.mode],
+            updated_fragment_offset_bitmaps=dict(self.offsets),
+        )
+        if self.key_filter is not None:
+            message.inserted_rows.ParseFromString(self.key_filter)
+        return message
+
+    def footprint(self) -> Footprint:
+        """The files of its fragments must stay, which rows of them are deleted, and the columns."""
+        plain = Footprint.of(
+            relies_on=(
+                Kind.HISTORY,
+                Kind.MEMTABLES,
+                Kind.FRAGMENT_LIST,
+                Kind.REQUIRED_COLUMNS,
+                *((Kind.NEW_ROWS,) if self.inserts_keys or self.key_filter is not None else ()),
+            ),
+            changes=(Kind.ROWS, Kind.WRITTEN_VALUES, Kind.NEW_ROWS),
+        )
+        updated = [fragment.id for fragment in self.updated]
+        changed = self._rows.changed | fragments_of(Kind.PLACES, updated)
+        if self.mode is UpdateMode.COLUMNS:
+            cells = cells_of((number, self.fields_modified) for number in updated)
+            changed = fragments_of(Kind.FRAGMENT, (*updated, *self.removed)) | cells
+        changed |= fragments_of(Kind.WHOLE_FRAGMENT, self.removed)
+        return Footprint(plain.relies_on | self._rows.touched, plain.changes | changed)
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the changed fragments, and the new ones behind the others.
+
+        Raises:
+            InvalidInputError: If the table does not have one of the fragments, or a new one has an
+                id that is taken.
+            SchemaMismatchError: If the new files do not fit the schema.
+        """
+        # Of rows that are known to be written for an earlier version, columns may be gone.
+        require_fits(self.new, manifest.schema, may_have_more=self.marked is not None)
+        new = numbered(self.new, manifest.highest_fragment_id)
+        fragments = tuple(sorted((*self._changed(manifest), *new), key=lambda one: one.id))
+        if len({fragment.id for fragment in fragments}) < len(fragments):
+            raise InvalidInputError(
+                f"new fragments have ids that are taken: {[fragment.id for fragment in self.new]}"
+            )
+        indices = retained_indices(self._indices(manifest, new), manifest.schema, fragments)
+        return replace(manifest, fragments=fragments, index_section=indices)
+
+    def new_files(self) -> tuple[str, ...]:
+        """Data and deletion files, unless they were written by somebody else."""
+        return (*data_paths(self.new), *self._rows.new_files) if self.marked is not None else ()
+
+    def rebase(self, store: Store, manifest: Manifest) -> Self | None:
+        """Adds the rows that others deleted meanwhile to the deletion files.
+
+        Returns:
+            None if the rows are not known, were changed by others too, or are elsewhere now.
+        """
+        rows = self._rows.rebased(store, manifest)
+        if rows is None:
+            return None
+        return replace(self, updated=rows.updated, removed=rows.removed, marked=rows.marked)
+
+    @property
+    def _rows(self) -> MarkedRows:
+        return MarkedRows(self.updated, self.removed, self.marked)
+
+    def _indices(self, manifest: Manifest, new: Iterable[Fragment]) -> bytes:
+        """The index section, with what it covers of the changed and the new fragments."""
+        updated = [fragment.id for fragment in self.updated]
+        modified = related_fields(manifest.schema, self.fields_modified)
+        section = without_fragments(manifest.index_section, updated, modified)
+        moved = [fragment.id for fragment in new if _has_moved(fragment)]
+        fields = related_fields(manifest.schema, self.fields_updated)
+        return with_moved_rows(section, (*updated, *self.removed), moved, fields)
+
+    def _changed(self, manifest: Manifest) -> Iterable[Fragment]:
+        if self.marked is not None:
+            return self._rows.applied(manifest.fragments)
+        # By hand, images may have other data files whatever the mode says: as with the reference.
+        images = {fragment.id: fragment for fragment in self.updated}
+        require_known(manifest.fragments, (*images, *self.removed))
+        return [
+            self._in_place(fragment, images[fragment.id], manifest.version + 1)
+            if fragment.id in images
+            else fragment
+            for fragment in manifest.fragments
+            if fragment.id not in self.removed
+        ]
+
+    def _in_place(self, fragment: Fragment, image: Fragment, version: int) -> Fragment:
+        if self.mode is UpdateMode.COLUMNS and image.deletion_file != fragment.deletion_file:
+            raise InvalidInputError(
+                f"fragment {fragment.id}: an update of columns does not change which rows are "
+                "deleted"
+            )
+        changed = _with_files(fragment, image)
+        offsets = self.offsets.get(fragment.id)
+        if offsets is None:  # nobody can tell which rows changed
+            return changed
+        rows = _rows_of(offsets, fragment)
+        return with_changed_rows(changed, rows, version)
+
+
+def _rows_of(data: bytes, fragment: Fragment) -> NDArray[np.int64]:
+    """Physical rows that an operation lists."""
+    try:
+        rows = np.asarray(BitMap.deserialize(data).to_array(), dtype=np.int64)
+    except (ValueError, IndexError) as error:
+        raise InvalidInputError(
+            f"fragment {fragment.id}: no Roaring bitmap of changed rows: {error}"
+        ) from error
+    if rows.max(initial=-1) >= fragment.physical_rows:
+        raise InvalidInputError(f"changed rows: fragment {fragment.id} has no row {rows.max()}")
+    return rows
+
+
+def _has_moved(fragment: Fragment) -> bool:
+    """Whether all rows of a new fragment were elsewhere before: they bring their ids."""
+    if not isinstance(fragment.row_ids, bytes):
+        return False
+    return len(RowIdSequence.from_bytes(fragment.row_ids, fragment.physical_rows)) == (
+        fragment.physical_rows
+    )
+
+
+def _with_files(fragment: Fragment, image: Fragment) -> Fragment:
+    """A fragment with other files, without those of which no column counts any more."""
+    if image.physical_rows not in {0, fragment.physical_rows}:
+        raise InvalidInputError(
+            f"fragment {fragment.id} has {fragment.physical_rows} rows, not {image.physical_rows}"
+        )
+    # Hidden columns, such as spilled row ids, have negative ids too: only -2 says that one is gone.
+    files = tuple(file for file in image.files if set(file.fields) != {_TOMBSTONE})
+    return replace(fragment, files=files, deletion_file=image.deletion_file)

@@ -1,0 +1,58 @@
+"""`Transaction.update_bases`: more folders that may hold files of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pilum.format.pb import transaction_pb2
+from pilum.table.commit.footprint import Footprint, Kind, Resource
+from pilum.table.commit.operations.base import Operation
+from pilum.table.model.base_paths import BasePath, with_new_bases
+from pilum.table.model.manifest import Manifest
+
+__all__ = ["UpdateBases"]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateBases(Operation):
+    """Adds base paths.
+
+    Attributes:
+        new: The base paths; an id of 0 means "give it the next free id".
+    """
+
+    arm = "update_bases"
+    new: tuple[BasePath, ...]
+
+    @classmethod
+    def from_proto(cls, message: transaction_pb2.Transaction.UpdateBases) -> UpdateBases:
+        """Reads the message of the arm."""
+        return cls(tuple(map(BasePath.from_proto, message.new_bases)))
+
+    def to_proto(self) -> transaction_pb2.Transaction.UpdateBases:
+        """Builds the message of the arm."""
+        return transaction_pb2.Transaction.UpdateBases(
+            new_bases=[base.to_proto() for base in self.new]
+        )
+
+    def footprint(self) -> Footprint:
+        """Nobody else may have taken an id, a name or a path of them."""
+        own = frozenset(Resource(Kind.BASE_PATH, key) for base in self.new for key in _keys(base))
+        return Footprint(own, own)
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """The manifest with the new base paths.
+
+        Raises:
+            InvalidInputError: If an id, a name or a path is taken.
+        """
+        return replace(manifest, base_paths=with_new_bases(manifest.base_paths, self.new))
+
+
+def _keys(base: BasePath) -> Iterator[str]:
+    yield f"path {base.path}"
+    if base.name is not None:
+        yield f"name {base.name}"
+    if base.id:
+        yield f"id {base.id}"

@@ -1,0 +1,434 @@
+"""Publishing a transaction as the next version of a table.
+
+    1  find the latest version; compare footprints with all that others committed meanwhile,
+       and take over what can be merged
+    2  write _transactions/{read_version}-{uuid}.txn
+    3  build the manifest of latest + 1, with the transaction inside
+    4  put it under its final name unless that exists          <- the only visible step
+    5  won: leave the hint file. Lost: begin again at 1, after a random pause
+
+Step 4 has three answers, not two: a put whose answer got lost may have won all the same, and its
+repetition then loses against itself. So whoever loses, or gets no answer, reads the manifest that
+is there now and looks for the own uuid. How step 4 is done is up to the handler of the store, see
+`commit_handler.py`. A transaction with a job (`jobs.py`) is not committed if its job is in.
+
+Source: docs/format/table.md, "Commit protocol".
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from pilum.errors import (
+    CommitConflictError,
+    CommitContentionError,
+    CommitError,
+    CommitStatusUnknownError,
+    CorruptFileError,
+    DatasetAlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFormatError,
+)
+from pilum.format.schema import Schema
+from pilum.storage.ahead import in_turn
+from pilum.storage.base import Store, write_object
+from pilum.storage.finishing import finish_left
+from pilum.table.commit.assignment import with_assigned_rows
+from pilum.table.commit.backoff import Backoff
+from pilum.table.commit.commit_lookup import find_job, uuid_at
+from pilum.table.commit.footprint import Verdict, fragment_ids_of, verdict
+from pilum.table.commit.jobs import Job
+from pilum.table.commit.transaction import Committed, Transaction, load_transaction
+from pilum.table.model.dictionaries import with_dictionaries_of_files
+from pilum.table.model.index_segments import has_doubtful_coverage
+from pilum.table.model.manifest import THIS_WRITER, Manifest
+from pilum.table.model.manifest_file import (
+    encode_manifest_file,
+    is_inlined,
+)
+from pilum.table.model.missing import no_table
+from pilum.table.model.names import (
+    DETACHED_BIT,
+    HINT_PATH,
+    ManifestName,
+    NamingScheme,
+    detached_manifest_path,
+    transaction_path,
+)
+from pilum.table.model.places import own_store, with_bases
+from pilum.table.read.legacy_row_counts import with_counted_rows
+from pilum.table.read.session import default_session
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.versions.commit_handler import ConditionalPut, handler_of
+from pilum.table.versions.history import (
+    latest_manifest,
+    list_manifests,
+    load_named,
+    load_version,
+    newest_sound,
+    sound,
+)
+from pilum.table.versions.latest_file import keep_version, replace_copies
+from pilum.table.write.sidecars import discard_file
+
+__all__ = ["ATTEMPTS", "NOT_COMMITTED", "commit", "commit_detached"]
+
+NOT_COMMITTED = (
+    CommitError,
+    DatasetAlreadyExistsError,
+    InvalidInputError,
+    UnsupportedFormatError,
+)
+"""What a commit raises that has certainly not happened."""
+
+ATTEMPTS = 20
+"""How often a commit is tried when others commit at the same moment."""
+_OUTCOME_PAUSES_SECONDS = (0.0, 0.05, 0.2)
+
+
+def commit(
+    store: Store,
+    transaction: Transaction,
+    *,
+    attempts: int = ATTEMPTS,
+    timeout_seconds: float = math.inf,
+    scheme: NamingScheme = NamingScheme.V2,
+) -> Manifest:
+    """Publishes a transaction as the next version.
+
+    Args:
+        store: Where the table is, or will be.
+        transaction: What to change.
+        attempts: How often to try when others commit at the same moment.
+        timeout_seconds: No attempt but the first begins later than this.
+        scheme: How the manifests of a new table are named.
+
+    Returns:
+        The manifest of the new version; of an older one if that has taken in the transaction, or
+        its job, already.
+
+    Raises:
+        CommitConflictError: If a commit since `transaction.read_version` contradicts it.
+        CommitContentionError: If every attempt lost against another commit.
+        DatasetNotFoundError: If there is no table and the operation does not create one.
+        DatasetAlreadyExistsError: If another writer has created the table that it was to create.
+        UnsupportedFeatureError: If the table has something that would be lost.
+        InvalidInputError: If the operation does not fit the table.
+        NotFoundError: If the operation needs something of the table that is not there.
+        CommitStatusUnknownError: If the store failed so that the version may exist or not.
+        OSError: If the store failed earlier.
+    """
+    if attempts < 1:
+        raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
+    committer = _committer(store, transaction)
+    try:
+        return committer.run(attempts, timeout_seconds, scheme)
+    except NOT_COMMITTED:  # after any other failure files stay: they may be in use
+        committer.discard(keep=transaction)
+        raise
+
+
+def commit_detached(store: Store, transaction: Transaction) -> Manifest:
+    """Publishes a transaction as a version that is no part of history and conflicts with nothing.
+
+    Args:
+        store: Where the table is.
+        transaction: What to change; its read version may be a detached one.
+
+    Returns:
+        The manifest, with a random number by which it can be opened.
+
+    Raises:
+        VersionNotFoundError: If there is no version to continue.
+        DatasetNotFoundError: If there is no table.
+        UnsupportedFeatureError: If the table has something that would be lost.
+        InvalidInputError: If the operation does not fit the table, or its manifests have names of
+            the older scheme.
+        OSError: If the store failed.
+    """
+    committer = _committer(store, transaction)
+    try:
+        return committer.run_detached()
+    except NOT_COMMITTED:
+        committer.discard(keep=transaction)
+        raise
+
+
+def _committer(store: Store, transaction: Transaction) -> _Committer:
+    loaded = replace(transaction, operation=transaction.operation.loaded(store))
+    return _Committer(own_store(store), loaded)
+
+
+@dataclass
+class _Committer:
+    """The state of one commit over its attempts."""
+
+    store: Store
+    transaction: Transaction
+    given: Transaction = field(init=False)
+    job: Job | None = field(init=False)
+    data: bytes = field(init=False)
+    conflict: CommitConflictError | None = field(init=False, default=None)
+    checked_version: int = field(init=False)
+    has_file: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.given = self.transaction
+        self.job = Job.of(self.transaction.properties)
+        self.checked_version = self.transaction.read_version
+        self.data = self.transaction.to_bytes()
+
+    def discard(self, keep: Transaction) -> None:
+        """Deletes what was written for the transaction, but for the files that `keep` came with."""
+        store = self.store
+        store.delete(transaction_path(self.transaction.file_name))
+        kept = keep.operation.new_files()
+        for path in set(self.transaction.operation.new_files()).difference(kept):
+            discard_file(store, path)
+
+    def run(self, attempts: int, timeout_seconds: float, scheme: NamingScheme) -> Manifest:
+        pause = Backoff(timeout_seconds)
+        for attempt in range(attempts):
+            names = list_manifests(self.store, self.checked_version)
+            if found := self._find_job(names):
+                return found
+            if landed := self._check(names):
+                return load_named(self.store, landed)
+            manifest = self._build(names)
+            if names:
+                scheme = names[-1].scheme
+                keep_version(self.store, names[-1])
+            if self._publish(manifest, scheme.manifest_name(manifest.version)):
+                self._leave_hint(manifest.version)
+                if scheme is NamingScheme.V1:
+                    self._replace_copies()
+                return manifest
+            if attempt + 1 < attempts and not pause.take():
+                break
+        raise CommitContentionError(
+            f"{self.store.uri}: version {manifest.version} was taken by another commit after "
+            f"{attempt + 1} attempts; too many writers at once"
+        )
+
+    def _find_job(self, names: list[ManifestName]) -> Manifest | None:
+        """The version that took the job in, as far as the one knows that the attempt builds on."""
+        if self.job is None:
+            return None
+        found = find_job(self.store, self.job, names[-1] if names else None)
+        if found and self.transaction.uuid not in found.transaction_file:
+            self.discard(keep=self.given)
+        return found
+
+    def run_detached(self) -> Manifest:
+        base = load_version(self.store, self.transaction.read_version)
+        name = latest_manifest(self.store)
+        if name is not None and name.scheme is NamingScheme.V1:
+            raise InvalidInputError(
+                f"{self.store.uri}: detached versions need the newer names of manifests; call "
+                "migrate_manifest_paths_v2 first"
+            )
+        manifest = self._built_on(self._continuable(base))
+        self._write_transaction_file()
+        while True:
+            manifest = replace(manifest, version=secrets.randbits(63) | DETACHED_BIT)
+            data = encode_manifest_file(manifest, self.data)
+            finish_left()
+            if self.store.put_if_absent(detached_manifest_path(manifest.version), data):
+                return manifest
+
+    def _check(self, names: list[ManifestName]) -> ManifestName | None:
+        """Compares with what others committed; finds the own commit, if it is in already."""
+        newer = [name for name in names if name.version > self.checked_version]
+        others = in_turn(self.store, (partial(self._load, name) for name in newer))
+        for name in newer:
+            self._require_next(name, names[-1])
+            other = next(others)
+            if other.uuid == self.transaction.uuid:
+                return name
+            self._compare_with(other)
+            self.checked_version = name.version
+        if self.checked_version > (names[-1].version if names else 0):
+            raise InvalidInputError(
+                f"{self.store.uri} has no version {self.checked_version} to continue"
+            )
+        return None
+
+    def _compare_with(self, other: Committed) -> None:
+        """Raises what cannot be settled, and keeps what may be (`_merge`)."""
+        mine = self.transaction.operation
+        worst, clash = verdict(mine.footprint(), other.operation.footprint())
+        if worst is not Verdict.COMPATIBLE:
+            again = worst is not Verdict.INCOMPATIBLE
+            error = CommitConflictError(
+                f"{self.store.uri}: the {mine.arm} for version {self.transaction.read_version} "
+                f"conflicts with the {other.operation.arm} of version {other.version} over "
+                + ", ".join(map(str, clash))
+                + ("; do it again on the latest version" if again else ""),
+                retryable=again,
+                operation=mine.arm,
+                read_version=self.transaction.read_version,
+                other_operation=other.operation.arm,
+                version=other.version,
+                fragment_ids=fragment_ids_of(clash),
+            )
+            if worst is not Verdict.MERGEABLE and not (again and mine.can_follow_more):
+                raise error
+            self.conflict = error
+
+    def _merge(self, base: Manifest) -> None:
+        """Makes the transaction one for `base`, with what others changed meanwhile in it."""
+        if self.conflict is None:
+            return
+        store = with_bases(self.store, base.base_paths)
+        operation = self.transaction.operation.rebase(store, base)
+        if operation is None:
+            raise self.conflict
+        old = self.transaction
+        merged = replace(old, read_version=base.version, operation=operation)
+        self.discard(keep=merged)
+        self.transaction, self.data = merged, merged.to_bytes()
+        self.has_file, self.conflict = False, None
+
+    def _require_next(self, name: ManifestName, newest: ManifestName) -> None:
+        """Checks that no version is missing, or that it does not matter what it changed."""
+        read, operation = self.transaction.read, self.transaction.operation
+        if name.version == self.checked_version + 1:
+            return
+        if read is None or not operation.fits(read, load_named(self.store, newest)):
+            raise CommitConflictError(
+                f"{self.store.uri}: version {self.checked_version + 1} is gone, "
+                "so that it is not known what it changed; open the newest version and do it again",
+                operation=self.transaction.operation.arm,
+                read_version=self.transaction.read_version,
+                version=self.checked_version + 1,
+            )
+
+    def _load(self, name: ManifestName) -> Committed:
+        try:
+            return load_transaction(self.store, name.version, name.path)
+        except (NotFoundError, CorruptFileError, UnsupportedFormatError) as error:
+            raise CommitConflictError(
+                f"{self.store.uri}: cannot tell what version {name.version} changed: {error}",
+                operation=self.transaction.operation.arm,
+                read_version=self.transaction.read_version,
+                version=name.version,
+            ) from error
+
+    def _build(self, names: list[ManifestName]) -> Manifest:
+        """The manifest of the next version: what the operation makes, and what all have."""
+        base = self._base(names)
+        self._merge(base)
+        return self._built_on(base)
+
+    def _built_on(self, base: Manifest) -> Manifest:
+        store = with_bases(self.store, base.base_paths)
+        prepared = self.transaction.operation.prepared(store, base)
+        self.transaction = replace(self.transaction, operation=prepared)
+        content = prepared.apply(base)
+        known = {fragment.files for fragment in base.fragments}
+        new = [fragment for fragment in content.fragments if fragment.files not in known]
+        store = with_bases(self.store, content.base_paths)
+        content = with_dictionaries_of_files(store, content, new)
+        if self.transaction.operation.writes_rows:
+            content = with_assigned_rows(Snapshot(self.store, base), content)
+        if self.job:
+            recorded = self.job.recorded(content.config, base.version + 1)
+            content = replace(content, config=recorded)
+        highest = content.highest_fragment_id
+        return replace(
+            content,
+            version=base.version + 1,
+            timestamp_ns=time.time_ns(),
+            max_fragment_id=None if highest < 0 else highest,
+            transaction_file=self.transaction.file_name,
+        ).with_flags()
+
+    def _base(self, names: list[ManifestName]) -> Manifest:
+        if not names:
+            if self.transaction.operation.creates:
+                return Manifest(Schema(()), (), version=0)
+            raise no_table(self.store)
+        newest = names[-1].version
+        try:
+            return self._continuable(sound(load_named(self.store, names[-1])))
+        except CorruptFileError:
+            whole = newest_sound(self.store, newest) if self.transaction.operation.mends else None
+            if whole is None:
+                raise
+            # Of the damaged version nothing is kept but its number.
+            return replace(self._continuable(whole), version=newest)
+
+    def _continuable(self, base: Manifest) -> Manifest:
+        where = f"{self.store.uri}, version {base.version}"
+        base.require_continuable(where)
+        store = with_bases(self.store, base.base_paths)
+        counted = with_counted_rows(store, base, default_session())
+        # With a new name on them, nobody would mend the bitmaps of old writers any more.
+        writer = counted.writer_version if has_doubtful_coverage(counted) else THIS_WRITER
+        return replace(counted, writer_version=writer)
+
+    def _publish(self, manifest: Manifest, name: ManifestName) -> bool:
+        """Whether the manifest is now the one of its version."""
+        if not self.has_file:
+            self._write_transaction_file()
+            self.has_file = True
+        data = encode_manifest_file(manifest, self.data)
+        handler = handler_of(self.store)
+        if self.store.is_remote or type(handler) is not ConditionalPut:
+            finish_left()  # else it is done while the manifest becomes durable
+        try:
+            won = handler.publish(self.store, name, data)
+        except (CommitError, CommitStatusUnknownError):
+            raise
+        except OSError as error:
+            return self._settled(name, error)
+        return won or self._read_back(name) is True
+
+    def _settled(self, name: ManifestName, error: OSError) -> bool:
+        """Whether a commit without an answer landed; another's version there means that it lost."""
+        for pause in _OUTCOME_PAUSES_SECONDS:
+            time.sleep(pause)
+            with suppress(OSError):
+                if (landed := self._read_back(name)) is not None:
+                    return landed
+        raise CommitStatusUnknownError(
+            f"{self.store.uri}: it is not known whether version {name.version} is this "
+            f"{self.transaction.operation.arm}: {error}; before doing it again, look whether that "
+            f"version has the transaction {self.transaction.uuid}. Nothing was deleted",
+            version=name.version,
+            transaction_uuid=self.transaction.uuid,
+        ) from error
+
+    def _read_back(self, name: ManifestName) -> bool | None:
+        """Whether the version is of this transaction; None if there is no such version."""
+        path = handler_of(self.store).settle(self.store, name.version) or name.path
+        try:
+            return uuid_at(self.store, path) == self.transaction.uuid
+        except NotFoundError:
+            return None
+
+    def _write_transaction_file(self) -> None:
+        if is_inlined(self.data):
+            self.store.put(transaction_path(self.transaction.file_name), self.data)
+            return
+        write_object(self.store, transaction_path(self.transaction.file_name), self.data)
+
+    def _replace_copies(self) -> None:
+        """For the oldest readers: the version exists without it, and the next commit mends it."""
+        written = None
+        with suppress(OSError):
+            while (name := latest_manifest(self.store)) and name != written:
+                replace_copies(self.store, name.path)  # again, if somebody was faster
+                written = name
+
+    def _leave_hint(self, version: int) -> None:
+        if self.store.lists_in_order:
+            return  # the first name of a listing says it
+        with suppress(OSError):  # advice for others; the version exists with or without it
+            self.store.put(HINT_PATH, f'{{"version":{version}}}'.encode())

@@ -1,0 +1,164 @@
+"""Transactions: what a commit changes, and how others find out.
+
+    _transactions/{read_version}-{uuid}.txn     the bare message
+    the manifest of the version                 the same bytes, inline
+
+The uuid is what makes a commit recognizable when the answer to its write got lost.
+Source: docs/format/table.md, "Transactions".
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
+from pilum.format.pb import transaction_pb2
+from pilum.storage.base import Store
+from pilum.table.commit.operations.append import Append
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.clone import Clone
+from pilum.table.commit.operations.create_index import CreateIndex
+from pilum.table.commit.operations.data_replacement import DataReplacement
+from pilum.table.commit.operations.delete import Delete
+from pilum.table.commit.operations.foreign import FOREIGN_OPERATIONS, ForeignOperation
+from pilum.table.commit.operations.merge import Merge
+from pilum.table.commit.operations.overwrite import Overwrite
+from pilum.table.commit.operations.project import Project
+from pilum.table.commit.operations.reserve import ReserveFragments
+from pilum.table.commit.operations.restore import Restore
+from pilum.table.commit.operations.rewrite import Rewrite
+from pilum.table.commit.operations.update import Update
+from pilum.table.commit.operations.update_bases import UpdateBases
+from pilum.table.commit.operations.update_config import UpdateConfig
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest_file import decode_message, load_manifest_and_transaction
+from pilum.table.model.names import transaction_file_name, transaction_path
+
+__all__ = ["OPERATIONS", "Committed", "Transaction", "load_transaction"]
+
+OPERATIONS: Mapping[str, type[Operation]] = {
+    operation.arm: operation
+    for operation in (
+        Append,
+        CreateIndex,
+        DataReplacement,
+        Clone,
+        Delete,
+        Merge,
+        Overwrite,
+        Project,
+        ReserveFragments,
+        Restore,
+        Rewrite,
+        Update,
+        UpdateBases,
+        UpdateConfig,
+    )
+}
+"""The operations of this library, by their arm of the `Transaction` message."""
+
+
+def _new_uuid() -> str:
+    return str(uuids.uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One change to be committed.
+
+    Attributes:
+        read_version: The version that the change was made for; 0 if there was no table.
+        operation: The change.
+        uuid: Unique for ever.
+        properties: Notes for readers of the history.
+        read: The version that the change was made for, if it is at hand: what is left of it where
+            the versions since were cleaned up. Not part of the message.
+    """
+
+    read_version: int
+    operation: Operation
+    uuid: str = field(default_factory=_new_uuid)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    read: Manifest | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def file_name(self) -> str:
+        """Name below `_transactions/`."""
+        return transaction_file_name(self.read_version, self.uuid)
+
+    def to_bytes(self) -> bytes:
+        """The message, as it stands in the file and in the manifest."""
+        message = transaction_pb2.Transaction(
+            read_version=self.read_version,
+            uuid=self.uuid,
+            transaction_properties=self.properties,
+        )
+        arm = getattr(message, self.operation.arm)
+        arm.SetInParent()
+        arm.CopyFrom(self.operation.to_proto())
+        data: bytes = message.SerializeToString(deterministic=True)
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What is known of a transaction that became a version."""
+
+    version: int
+    read_version: int
+    uuid: str
+    operation: Operation | ForeignOperation
+    properties: Mapping[str, str]
+
+    @classmethod
+    def from_proto(cls, version: int, message: transaction_pb2.Transaction) -> Committed:
+        """Reads a message.
+
+        Raises:
+            UnsupportedFeatureError: If the operation is unknown.
+        """
+        arm = message.WhichOneof("operation")
+        if arm is None:
+            raise UnsupportedFeatureError(
+                f"version {version} was made by an operation that this library does not know"
+            )
+        body = getattr(message, arm)
+        known = OPERATIONS.get(arm)
+        return cls(
+            version,
+            message.read_version,
+            message.uuid,
+            known.from_proto(body)
+            if known
+            else ForeignOperation(arm, FOREIGN_OPERATIONS[arm](body)),
+            dict(message.transaction_properties),
+        )
+
+
+def _operation(arm: str, body: Any) -> Operation | ForeignOperation:
+    if known := OPERATIONS.get(arm):
+        return known.from_proto(body)
+    return ForeignOperation(arm, FOREIGN_OPERATIONS[arm](body))
+
+
+def load_transaction(store: Store, version: int, manifest_path: str) -> Committed:
+    """Reads the transaction of a version: from its manifest, else from the file it names.
+
+    Raises:
+        NotFoundError: If the manifest is gone, or the transaction is in neither place.
+        CorruptFileError: If the bytes contradict the format.
+        UnsupportedFeatureError: If the operation is unknown.
+    """
+    manifest, message = load_manifest_and_transaction(store, manifest_path)
+    if message is None:
+        if not manifest.transaction_file:
+            raise NotFoundError(f"version {version} of {store.uri} does not tell its transaction")
+        path = transaction_path(manifest.transaction_file)
+        message = decode_message(transaction_pb2.Transaction, store.read(path), path)
+    try:
+        return Committed.from_proto(version, message)
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(f"metadata is not UTF-8: {error}", manifest_path) from error

@@ -1,1 +1,0 @@
-"""How changes become versions: transactions, conflicts, who decides, jobs that count once."""

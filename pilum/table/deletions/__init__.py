@@ -1,1 +1,0 @@
-"""Deleted rows: which they are, and the files that list them."""

@@ -1,1 +1,0 @@
-"""Columns that come, go, and change their type."""

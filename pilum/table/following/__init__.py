@@ -1,1 +1,0 @@
-"""What each version has that the one before did not: for readers that follow a table."""

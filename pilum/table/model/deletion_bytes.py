@@ -1,0 +1,185 @@
+"""The bytes of deletion files, in both forms.
+
+.arrow    an Arrow IPC file: one column `row_id`, uint32 without nulls (int32 is read too), in any
+          order; the body may be compressed, and is written with ZSTD
+.bin      a Roaring bitmap of 32-bit numbers in the portable serialization
+
+Fewer than 5,000 rows are written as Arrow; more, or what was a bitmap once, as a bitmap.
+Source: docs/format/table.md, "Deleted rows".
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from pilum.errors import CorruptFileError
+from pilum.storage.base import Ranges, Store
+from pilum.storage.finishing import Finishing
+from pilum.table.model.deletion_file import DeletionFile, DeletionFileType
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.places import deletion_file_place
+
+__all__ = ["load_deletions", "store_deletions"]
+
+_BITMAP_ROWS = 5000
+_SPARE_BYTES = 16 * 1024
+"""What a file may have beyond the 4 bytes of each row."""
+
+_COLUMN = "row_id"
+_SCHEMA = pa.schema([pa.field(_COLUMN, pa.uint32(), nullable=False)])
+
+
+def load_deletions(store: Store, fragment: Fragment) -> DeletionVector | None:
+    """Reads the deleted rows of a fragment.
+
+    Args:
+        store: Where the table is.
+        fragment: Its `physical_rows` are known.
+
+    Returns:
+        None if it has no deletion file.
+
+    Raises:
+        NotFoundError: If the file is missing.
+        CorruptFileError: If it is damaged, or contradicts the manifest.
+    """
+    file, place = fragment.deletion_file, deletion_file_place(store, fragment)
+    if file is None or place is None:
+        return None
+    store, path = place
+    try:
+        vector = _parse(store, path, fragment.physical_rows, file)
+    except CorruptFileError as error:
+        raise error.at(f"fragment {fragment.id}").at(f"{store.uri}/{path}") from error.__cause__
+    return vector
+
+
+def store_deletions(
+    store: Store,
+    parts: Iterable[tuple[Fragment, DeletionVector]],
+    read_version: int,
+    *,
+    as_bitmap: bool = False,
+) -> tuple[Fragment, ...]:
+    """Writes new deletion files.
+
+    Args:
+        store: Where the table is.
+        parts: Fragments, each with all its deleted rows: one at least, and not all.
+        read_version: The version that the rows were chosen in.
+        as_bitmap: Whether to write bitmaps however few rows there are.
+
+    Returns:
+        The fragments with these files.
+
+    Raises:
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    written: list[Fragment] = []
+    finishing = Finishing()
+    try:
+        for fragment, vector in parts:
+            file_type, data = _encoded(fragment, vector, as_bitmap=as_bitmap)
+            file = DeletionFile(file_type, read_version, secrets.randbits(64), len(vector))
+            written.append(fragment.with_deletions(file))
+            sink = finishing.sink(store.sink(file.path(fragment.id)))
+            sink.write(data)
+            sink.finish()
+        finishing.wait()
+    except BaseException:
+        finishing.settle()
+        for fragment in written:
+            if fragment.deletion_file:
+                with suppress(OSError):
+                    store.delete(fragment.deletion_file.path(fragment.id))
+        raise
+    return tuple(written)
+
+
+def _encoded(
+    fragment: Fragment, vector: DeletionVector, *, as_bitmap: bool
+) -> tuple[DeletionFileType, bytes]:
+    old = fragment.deletion_file
+    is_bitmap = as_bitmap or len(vector) >= _BITMAP_ROWS
+    if is_bitmap or (old and old.file_type is DeletionFileType.BITMAP):
+        return DeletionFileType.BITMAP, _to_bitmap(vector)
+    return DeletionFileType.ARROW, _to_arrow(vector)
+
+
+def _read(store: Store, path: str, num_rows: int) -> bytes:
+    """The whole file, unless it is larger than any that lists rows of the fragment."""
+    source = store.source(path)
+    try:
+        if source.size > 4 * num_rows + _SPARE_BYTES:
+            raise CorruptFileError(f"{source.size} bytes list the deleted rows of {num_rows}")
+        return source.read(Ranges.of((0, source.size)))[0].tobytes()
+    finally:
+        source.close()
+
+
+def _parse(store: Store, path: str, num_rows: int, file: DeletionFile) -> DeletionVector:
+    data = _read(store, path, num_rows)
+    if file.file_type is DeletionFileType.ARROW:
+        vector = _from_arrow(data, num_rows)
+    else:
+        vector = _from_bitmap(data, num_rows)
+    if file.num_deleted_rows not in {0, len(vector)}:
+        raise CorruptFileError(
+            f"deleted rows: the manifest says {file.num_deleted_rows}, the file {len(vector)}"
+        )
+    return vector
+
+
+def _from_arrow(data: bytes, num_rows: int) -> DeletionVector:
+    try:
+        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+        table.validate(full=True)
+        names = table.column_names
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise CorruptFileError(f"no Arrow file: {error}") from error
+    if names != [_COLUMN] or table.schema.types[0] not in (pa.uint32(), pa.int32()):
+        raise CorruptFileError(f"expected a column {_COLUMN}: uint32, found {table.schema}")
+    column = table.column(0)
+    if column.null_count:
+        raise CorruptFileError(f"{column.null_count} deleted rows are null")
+    rows = column.to_numpy().astype(np.int64)
+    _require_row(int(rows.min(initial=0)), num_rows)
+    _require_row(int(rows.max(initial=0)), num_rows)
+    return DeletionVector.of(rows)
+
+
+def _to_arrow(vector: DeletionVector) -> bytes:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
+        writer.write_batch(pa.record_batch([pa.array(vector.offsets)], schema=_SCHEMA))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _from_bitmap(data: bytes, num_rows: int) -> DeletionVector:
+    try:
+        bitmap = BitMap.deserialize(data)
+    except (ValueError, IndexError) as error:
+        raise CorruptFileError(f"no Roaring bitmap: {error}") from error
+    if bitmap:  # a few bytes can claim very many rows: before they are listed
+        _require_row(bitmap.max(), num_rows)
+    return DeletionVector(np.frombuffer(bitmap.to_array(), dtype=np.uint32))
+
+
+def _to_bitmap(vector: DeletionVector) -> bytes:
+    # Runs of rows would be smaller, but the reference writes none.
+    data: bytes = BitMap(vector.offsets, optimize=False).serialize()
+    return data
+
+
+def _require_row(row: int, num_rows: int) -> None:
+    if not 0 <= row < num_rows:
+        raise CorruptFileError(f"row {row} of {num_rows} is deleted")

@@ -1,0 +1,129 @@
+"""Dictionaries of a legacy table: one per field for all of its files, stored in every manifest.
+
+    manifest file   values of the dictionaries, then all that other manifests have
+                    ▲
+    Field.dictionary of the manifest      position and number of the values
+
+Every data file has its dictionary too, as far as it was known when the file ended. Keys never
+change their meaning when values are added at the end, so that the dictionary of the table is the
+longest one, and all others must be beginnings of it. Source: docs/format/legacy.md, "Dictionaries".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.container.open import open_file
+from pilum.errors import InvalidInputError
+from pilum.format.pb import file_pb2, table_pb2
+from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.version import FileVersion
+from pilum.storage.base import Source, Store, run_plan
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.places import data_file_place
+
+__all__ = ["append_dictionaries", "load_dictionaries", "with_dictionaries_of_files"]
+
+if TYPE_CHECKING:  # few processes ever meet a legacy table
+    from pilum.container.legacy.file import LegacyFile
+
+Values = Mapping[FieldId, pa.Array]
+
+
+def load_dictionaries(manifest: Manifest, message: table_pb2.Manifest, source: Source) -> Manifest:
+    """The manifest with the values that stand in its file.
+
+    Raises:
+        CorruptFileError: If they do not all lie in the file.
+    """
+    fields = _dictionary_fields(manifest)
+    places = {item.id: item.dictionary for item in message.fields if item.dictionary.length}
+    values = {
+        field.id: _load(field, places[field.id], source) for field in fields if field.id in places
+    }
+    return _with_values(manifest, values) if values else manifest
+
+
+def _load(field: Field, place: file_pb2.Dictionary, source: Source) -> pa.Array:
+    from pilum.container.legacy.dictionary import read_values
+
+    return run_plan(read_values(field.arrow_type.value_type, place, source.size), source)
+
+
+def append_dictionaries(manifest: Manifest, message: table_pb2.Manifest, body: bytearray) -> None:
+    """Adds the values to the beginning of a manifest file, and notes in the message where."""
+    values = {field.id: field.dictionary for field in _dictionary_fields(manifest)}
+    if not values:
+        return
+    from pilum.container.legacy.dictionary import encode_values
+
+    for item in message.fields:
+        own = values.get(FieldId(item.id))
+        if own is not None:
+            data, position = encode_values(own, len(body))
+            body += data
+            item.dictionary.offset, item.dictionary.length = position, len(own)
+
+
+def with_dictionaries_of_files(
+    store: Store, manifest: Manifest, fragments: Iterable[Fragment]
+) -> Manifest:
+    """The manifest with dictionaries that hold the values of new fragments, too.
+
+    Raises:
+        InvalidInputError: If a file has a dictionary that is no beginning of the others.
+    """
+    fields = _dictionary_fields(manifest)
+    if not fields:
+        return manifest
+    from pilum.container.legacy.file import LegacyFile
+
+    values = {field.id: field.dictionary for field in fields if field.dictionary is not None}
+    for fragment in fragments:
+        for file in fragment.files:
+            wanted = [field for field in fields if field.id in file.fields]
+            if not wanted:
+                continue
+            place, path = data_file_place(store, file)
+            source = place.source(path, file.size_bytes)
+            try:
+                reader = open_file(source)
+                assert isinstance(reader, LegacyFile)
+                for field in wanted:
+                    values[field.id] = _longest(field, values.get(field.id), reader, file.path)
+            finally:
+                source.close()
+    return _with_values(manifest, values)
+
+
+def _longest(field: Field, known: pa.Array | None, file: LegacyFile, path: str) -> pa.Array:
+    found = file.dictionary(field)
+    shorter, longer = sorted((found if known is None else known, found), key=len)
+    if not longer.slice(0, len(shorter)).equals(shorter):
+        raise InvalidInputError(
+            f"column {field.name!r}: the dictionary of {path} is not that of the table, and a "
+            "table of version 0.1 has one for all of its files; write them together"
+        )
+    return longer
+
+
+def _dictionary_fields(manifest: Manifest) -> list[Field]:
+    if manifest.data_format != str(FileVersion.LEGACY):
+        return []
+    return [field for field in manifest.schema.walk() if pt.is_dictionary(field.arrow_type)]
+
+
+def _with_values(manifest: Manifest, values: Values) -> Manifest:
+    fields = tuple(_field_with(field, values) for field in manifest.schema.fields)
+    return replace(manifest, schema=Schema(fields, manifest.schema.metadata))
+
+
+def _field_with(field: Field, values: Values) -> Field:
+    children = tuple(_field_with(child, values) for child in field.children)
+    return replace(field, dictionary=values.get(field.id, field.dictionary), children=children)

@@ -1,0 +1,275 @@
+"""Fragments: horizontal slices of a table, each with the files that hold its columns.
+
+    rows 0..physical_rows of one fragment
+
+              column 0   column 1   column 2          a file supplies the columns in `fields`
+    files[0]  field 0    field 1                      from its own columns `column_indices`;
+    files[1]                        field 4           what no file has is all null
+
+Rows that were deleted stay in the data files; a deletion file lists them.
+
+Source: docs/format/table.md, "Fragments".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NewType, cast
+
+from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from pilum.format.pb import table_pb2
+from pilum.format.schema import FieldId
+from pilum.table.model.base_paths import base_id_from_json
+from pilum.table.model.deletion_file import DeletionFile
+from pilum.table.model.stored_sequence import (
+    CREATED_AT,
+    IN_HIDDEN_COLUMN,
+    ROW_IDS,
+    UPDATED_AT,
+    StoredSequence,
+)
+
+__all__ = ["GIVEN_UP", "MAX_FRAGMENT_ID", "MAX_ROWS", "DataFile", "Fragment", "FragmentId"]
+
+FragmentId = NewType("FragmentId", int)
+
+MAX_FRAGMENT_ID = 2**32 - 1
+MAX_ROWS = 2**32 - 1
+"""The highest id, and the most physical rows: together they are addresses of 64 bits."""
+GIVEN_UP = FieldId(-2)
+"""What a file lists for a column that does not count any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of a fragment.
+
+    Attributes:
+        path: Below the folder `data/` of the table.
+        fields: Ids of the fields that it holds; since 2.1 only of those that own columns. A
+            negative id marks a column that no longer counts.
+        column_indices: Column of the file for each of `fields`; empty in files before 2.0.
+        major: File version.
+        minor: File version.
+        size_bytes: Size of the file, None if it was not recorded.
+        base_id: The base path that it lies in; None for the table's own folder.
+    """
+
+    path: str
+    fields: tuple[FieldId, ...]
+    column_indices: tuple[int, ...]
+    major: int
+    minor: int
+    size_bytes: int | None = None
+    base_id: int | None = None
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataFile) -> DataFile:
+        """Reads one entry of a manifest.
+
+        Raises:
+            CorruptFileError: If fields and columns do not pair up, or the path leaves the table.
+        """
+        path = message.path
+        if ".." in path and ".." in path.split("/"):
+            raise CorruptFileError(f"data file {message.path!r} lies outside of the table")
+        fields = cast("tuple[FieldId, ...]", tuple(message.fields))
+        columns = tuple(message.column_indices)
+        if len(columns) != len(fields) and (columns or message.file_major_version >= 2):
+            raise CorruptFileError(
+                f"{len(fields)} fields have {len(columns)} columns", f"data file {message.path}"
+            )
+        return cls(
+            message.path,
+            fields,
+            columns,
+            message.file_major_version,
+            message.file_minor_version,
+            message.file_size_bytes or None,
+            message.base_id if message.HasField("base_id") else None,
+        )
+
+    def without(self, fields: Collection[FieldId]) -> DataFile:
+        """The same file, in which the columns of some fields do not count any more."""
+        return replace(
+            self, fields=tuple(GIVEN_UP if one in fields else one for one in self.fields)
+        )
+
+    def to_proto(self) -> table_pb2.DataFile:
+        """The entry of a manifest."""
+        return table_pb2.DataFile(
+            path=self.path,
+            fields=self.fields,
+            column_indices=self.column_indices,
+            file_major_version=self.major,
+            file_minor_version=self.minor,
+            file_size_bytes=self.size_bytes or 0,
+            base_id=self.base_id,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary, with the names that Lance tools exchange."""
+        return {
+            "path": self.path,
+            "fields": list(self.fields),
+            "column_indices": list(self.column_indices),
+            "file_major_version": self.major,
+            "file_minor_version": self.minor,
+            "file_size_bytes": self.size_bytes,
+            "base_id": self.base_id,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DataFile:
+        """The inverse of `to_json`.
+
+        Raises:
+            InvalidInputError: If a member is missing or of the wrong kind.
+        """
+        try:
+            return cls(
+                str(data["path"]),
+                tuple(FieldId(int(field)) for field in data["fields"]),
+                tuple(int(column) for column in data.get("column_indices") or ()),
+                int(data.get("file_major_version") or 0),
+                int(data.get("file_minor_version") or 0),
+                int(data.get("file_size_bytes") or 0) or None,
+                base_id_from_json(data.get("base_id")),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"not a data file: {data!r} ({error!r})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One fragment.
+
+    Attributes:
+        id: Unique in the table, for ever. In a transaction, 0 means "not assigned yet".
+        files: Each with as many rows as the fragment.
+        physical_rows: Number of rows, deleted ones included; 0 in very old tables, where it was not
+            recorded.
+        deletion_file: Lists the deleted rows, None if there are none.
+        row_ids: One id per physical row, with stable row ids; in a transaction it may end early,
+            or be missing: then the commit gives new ids to the rows behind.
+        created_at: The version that each physical row is of; like `row_ids`.
+        updated_at: The version in which each physical row was last changed; like `row_ids`.
+    """
+
+    id: FragmentId
+    files: tuple[DataFile, ...]
+    physical_rows: int
+    deletion_file: DeletionFile | None = None
+    row_ids: StoredSequence | None = None
+    created_at: StoredSequence | None = None
+    updated_at: StoredSequence | None = None
+
+    @property
+    def num_deleted_rows(self) -> int:
+        """How many rows are deleted, as far as it was recorded."""
+        return self.deletion_file.num_deleted_rows if self.deletion_file else 0
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows are left, as far as it was recorded."""
+        return self.physical_rows - self.num_deleted_rows
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the numbers of rows were recorded; see `pilum.table.read.legacy_row_counts`."""
+        return bool(self.physical_rows and (self.num_deleted_rows or not self.deletion_file))
+
+    @property
+    def has_hidden_columns(self) -> bool:
+        """Whether a sequence is a column of the data files."""
+        return IN_HIDDEN_COLUMN in (self.row_ids, self.created_at, self.updated_at)
+
+    def with_file(self, file: DataFile) -> Fragment:
+        """The same fragment with one more file."""
+        return replace(self, files=(*self.files, file))
+
+    def with_deletions(self, file: DeletionFile) -> Fragment:
+        """The same fragment with other deleted rows."""
+        return replace(self, deletion_file=file)
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataFragment) -> Fragment:
+        """Reads one entry of a manifest.
+
+        Raises:
+            CorruptFileError: If it contradicts the format.
+        """
+        if message.id > MAX_FRAGMENT_ID:
+            raise CorruptFileError(f"fragment id {message.id} needs more than 32 bits")
+        try:
+            files = tuple(map(DataFile.from_proto, message.files))
+        except CorruptFileError as error:
+            raise error.at(f"fragment {message.id}") from None
+        deletions = (
+            DeletionFile.from_proto(message.deletion_file)
+            if message.HasField("deletion_file")
+            else None
+        )
+        if deletions and deletions.num_deleted_rows > message.physical_rows > 0:
+            raise CorruptFileError(
+                f"{deletions.num_deleted_rows} of {message.physical_rows} rows are deleted",
+                f"fragment {message.id}",
+            )
+        return cls(
+            FragmentId(message.id),
+            files,
+            message.physical_rows,
+            deletions,
+            *(kind.from_proto(message) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT)),
+        )
+
+    def to_proto(self) -> table_pb2.DataFragment:
+        """The entry of a manifest."""
+        message = table_pb2.DataFragment(
+            id=self.id,
+            files=[file.to_proto() for file in self.files],
+            physical_rows=self.physical_rows,
+            deletion_file=self.deletion_file.to_proto() if self.deletion_file else None,
+        )
+        ROW_IDS.to_proto(message, self.row_ids)
+        CREATED_AT.to_proto(message, self.created_at)
+        UPDATED_AT.to_proto(message, self.updated_at)
+        return message
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary, with the names that Lance tools exchange."""
+        return {
+            "id": self.id,
+            "files": [file.to_json() for file in self.files],
+            "overlays": [],
+            "physical_rows": self.physical_rows,
+            "deletion_file": self.deletion_file and self.deletion_file.to_json(),
+            ROW_IDS.json_name: ROW_IDS.to_json(self.row_ids),
+            CREATED_AT.json_name: CREATED_AT.to_json(self.created_at),
+            UPDATED_AT.json_name: UPDATED_AT.to_json(self.updated_at),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Fragment:
+        """The inverse of `to_json`.
+
+        Raises:
+            InvalidInputError: If a member is missing or of the wrong kind.
+            UnsupportedFeatureError: For overlays.
+        """
+        if not isinstance(data, Mapping):
+            raise InvalidInputError(f"not a fragment: {data!r}")
+        if data.get("overlays"):
+            raise UnsupportedFeatureError(f"fragment {data.get('id')}: overlays")
+        sequences = (kind.from_json(data) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT))
+        try:
+            files = tuple(map(DataFile.from_json, data["files"]))
+            number, rows = int(data["id"]), int(data.get("physical_rows") or 0)
+            deleted = data.get("deletion_file")
+            deletions = DeletionFile.from_json(deleted) if deleted else None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidInputError(f"not a fragment: {data!r} ({error!r})") from error
+        if not 0 <= number <= MAX_FRAGMENT_ID or rows < 0:
+            raise InvalidInputError(f"not a fragment: {data!r}")
+        return cls(FragmentId(number), files, rows, deletions, *sequences)

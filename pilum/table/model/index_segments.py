@@ -1,0 +1,148 @@
+"""What a manifest says about indices: one entry for each segment.
+
+An index is one or more segments of one name. Each has a folder `_indices/{uuid}/` of its own and
+covers some fragments; what no segment covers is searched without the index. Source:
+docs/format/table.md, "Indices".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from pyroaring import BitMap
+
+from pilum.errors import CorruptFileError
+from pilum.format.pb import table_pb2
+from pilum.table.model.manifest import Manifest
+
+__all__ = [
+    "IndexSegment",
+    "covered_fragments",
+    "has_doubtful_coverage",
+    "index_segments",
+    "is_system_index",
+]
+
+_SYSTEM_PREFIX = "__lance_"
+_DETAILS = "IndexDetails"
+_UUID_BYTES = 16
+_FIRST_RIGHT = (0, 8, 15)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSegment:
+    """One segment of an index.
+
+    Attributes:
+        message: The entry of the manifest, with all that newer writers put in it.
+    """
+
+    message: table_pb2.IndexMetadata
+
+    @property
+    def uuid(self) -> str:
+        """Name of its folder below `_indices/`."""
+        return str(UUID(bytes=self.message.uuid.uuid))
+
+    @property
+    def name(self) -> str:
+        """Of the index; segments may share it."""
+        return str(self.message.name)
+
+    @property
+    def field_ids(self) -> tuple[int, ...]:
+        """The indexed fields."""
+        return tuple(self.message.fields)
+
+    @property
+    def dataset_version(self) -> int:
+        """The version whose rows it has."""
+        return int(self.message.dataset_version)
+
+    @property
+    def type_url(self) -> str:
+        """Which kind of index it is; empty in old tables."""
+        return str(self.message.index_details.type_url)
+
+    @property
+    def kind(self) -> str:
+        """The kind without its package: "BTree", "Bitmap", "Vector", …; "Unknown" if not told."""
+        last = self.type_url.rpartition("/")[2].rpartition(".")[2]
+        return last.removesuffix(_DETAILS) or "Unknown"
+
+    @property
+    def fragments(self) -> BitMap | None:
+        """See `covered_fragments`."""
+        return covered_fragments(self.message)
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When it was made; None in old tables."""
+        if not self.message.HasField("created_at"):
+            return None
+        try:
+            return datetime.fromtimestamp(self.message.created_at / 1000, UTC)
+        except (ValueError, OverflowError, OSError) as error:
+            raise CorruptFileError(
+                f"created at {self.message.created_at} ms", f"index {self.name!r}"
+            ) from error
+
+    @property
+    def base_id(self) -> int | None:
+        """Which base path its folder is below; None for the table's own."""
+        return self.message.base_id if self.message.HasField("base_id") else None
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Of its files; None in old tables."""
+        return sum(file.size_bytes for file in self.message.files) or None
+
+
+def index_segments(section: bytes) -> tuple[IndexSegment, ...]:
+    """The segments of an `IndexSection`.
+
+    Raises:
+        CorruptFileError: If one has no uuid.
+    """
+    indices = table_pb2.IndexSection.FromString(section).indices
+    for index in indices:
+        if len(index.uuid.uuid) != _UUID_BYTES:
+            raise CorruptFileError(
+                f"a uuid of {len(index.uuid.uuid)} bytes", f"index {index.name!r}"
+            )
+    return tuple(map(IndexSegment, indices))
+
+
+def covered_fragments(index: table_pb2.IndexMetadata) -> BitMap | None:
+    """Ids of the fragments that a segment covers, also of some that are gone; None if unknown.
+
+    Raises:
+        CorruptFileError: If they are no Roaring bitmap.
+    """
+    if not index.fragment_bitmap:
+        return None
+    try:
+        return BitMap.deserialize(index.fragment_bitmap)
+    except (ValueError, IndexError) as error:
+        raise CorruptFileError(
+            f"no Roaring bitmap of fragments: {error}", f"index {index.name!r}"
+        ) from error
+
+
+def has_doubtful_coverage(manifest: Manifest) -> bool:
+    """Whether the writer was one of those that took down too many fragments (before 0.8.15)."""
+    if not manifest.index_section:
+        return False
+    if manifest.writer_version is None:
+        return True
+    library, version = manifest.writer_version
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    return library == "lance" and numbers < _FIRST_RIGHT
+
+
+def is_system_index(index: table_pb2.IndexMetadata) -> bool:
+    """Whether it is none of the users'."""
+    return str(index.name).startswith(_SYSTEM_PREFIX)

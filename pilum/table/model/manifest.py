@@ -1,0 +1,370 @@
+"""The manifest: everything that one version of a table is.
+
+This module turns the message into facts and back; `pilum.table.model.manifest_file` knows the bytes
+around it. Source: docs/format/table.md, "Manifest".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from pilum.errors import CorruptFileError, UnsupportedFeatureError, UnsupportedVersionError
+from pilum.format.pb import file_pb2, table_pb2
+from pilum.format.schema import Schema
+from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.table.model.base_paths import BasePath, require_distinct
+from pilum.table.model.features import Feature, require_writable
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.stored_fragments import (
+    FragmentPlaces,
+    build_fragments,
+    require_plausible,
+    survey,
+)
+from pilum.table.model.timestamps import moment_of, nanoseconds_of
+
+__all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
+
+_NANOSECONDS = 10**9
+_KEPT = Feature.MIXED_DATA_FILE_VERSIONS | Feature.STABLE_ROW_IDS
+_STORAGE_CLASS = 11  # of a field, in manifests of 0.20 to 0.36; it means nothing any more
+_UNCARRIED = ("clustering", "max_clustering_id")
+
+
+class WriterVersion(NamedTuple):
+    """Which library wrote a manifest."""
+
+    library: str
+    version: str
+
+
+THIS_WRITER = WriterVersion("pilum", "0.1.0")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One version of a table.
+
+    Attributes:
+        schema: The columns.
+        fragments: The rows, in scan order.
+        version: 1, 2, …; 0 only before the first commit.
+        timestamp_ns: When it was committed, nanoseconds since 1970 (UTC).
+        data_format: Version of the data files that are written by default, such as "2.1".
+        max_fragment_id: The highest id ever given to a fragment, None if there was none yet.
+        config: Settings of the table.
+        table_metadata: Notes of its users.
+        reader_flags: See `pilum.table.model.features`; includes what only the content shows.
+        writer_flags: See `pilum.table.model.features`.
+        transaction_file: Name of the file below `_transactions/`, empty if there is none.
+        writer_version: None in tables of the oldest writers, whose counts cannot be trusted.
+        branch: Name of the branch, None on the main line.
+        base_paths: Other folders with files of the table.
+        next_row_id: First row id that is free (with stable row ids).
+        max_allocated_field_id: The highest id ever given to a field, in tables that never give one
+            again; None in others.
+        index_section: `IndexSection` as it was read, byte for byte; empty without indices.
+        is_lossy: Whether the manifest holds more than these attributes can carry.
+    """
+
+    schema: Schema
+    fragments: tuple[Fragment, ...]
+    version: int
+    timestamp_ns: int = 0
+    data_format: str = str(DEFAULT_VERSION)
+    max_fragment_id: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    table_metadata: Mapping[str, str] = field(default_factory=dict)
+    reader_flags: int = 0
+    writer_flags: int = 0
+    transaction_file: str = ""
+    writer_version: WriterVersion | None = THIS_WRITER
+    branch: str | None = None
+    base_paths: tuple[BasePath, ...] = ()
+    next_row_id: int = 0
+    max_allocated_field_id: int | None = None
+    index_section: bytes = b""
+    is_lossy: bool = field(default_factory=bool)  # no attribute of the class, see `__getattr__`
+
+    @property
+    def data_version(self) -> FileVersion:
+        """The file version that data is read and written in.
+
+        Raises:
+            UnsupportedVersionError: If this library does not know it.
+        """
+        for version in FileVersion:
+            if str(version) == self.data_format:
+                return version
+        raise UnsupportedVersionError(
+            f"the table has data files of version {self.data_format}; "
+            f"supported: {', '.join(map(str, FileVersion))}"
+        )
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the version was committed: UTC, cut to microseconds."""
+        return moment_of(self.timestamp_ns)
+
+    if not TYPE_CHECKING:  # where every attribute would else be one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            """Works out what `from_proto` put off until somebody asks for it."""
+            later: dict[str, Callable[[], Any]] = self.__dict__.get("_later", {})
+            if name not in later:
+                raise AttributeError(f"a manifest has no {name!r}", name=name, obj=self)
+            value = self.__dict__[name] = later[name]()
+            return value
+
+    @cached_property
+    def places(self) -> FragmentPlaces:
+        """Finds fragments without building all of them."""
+        stored: Callable[[], FragmentPlaces] | None = vars(self).get("_places")
+        if stored is None or "fragments" in vars(self):
+            return FragmentPlaces.of_fragments(self.fragments)
+        return stored()
+
+    @cached_property
+    def num_rows(self) -> int:
+        """Number of rows that are not deleted, as far as it was recorded.
+
+        Raises:
+            CorruptFileError: If a fragment claims what it cannot have.
+        """
+        stored: Callable[[], int] | None = vars(self).get("_counted")
+        if stored is None or "fragments" in vars(self):
+            return sum(fragment.num_rows for fragment in self.fragments)
+        return stored()
+
+    @cached_property
+    def is_counted(self) -> bool:
+        """Whether the numbers of rows of all fragments were recorded."""
+        return all(fragment.is_counted for fragment in self.fragments)
+
+    @property
+    def highest_fragment_id(self) -> int:
+        """The highest id ever given to a fragment, -1 if there was none."""
+        known = -1 if self.max_fragment_id is None else self.max_fragment_id
+        return max([known, *(fragment.id for fragment in self.fragments)])
+
+    @property
+    def first_new_field_id(self) -> int:
+        """The first id of the columns of an overwrite: 0, unless ids are never given again."""
+        return 0 if self.max_allocated_field_id is None else self.max_allocated_field_id + 1
+
+    def with_later_fragments(self, build: Callable[[], tuple[Fragment, ...]]) -> Manifest:
+        """The same manifest with other fragments, which are built when they are asked for."""
+        later = replace(self)
+        own = vars(later)
+        del own["fragments"]
+        own["_later"] = {"fragments": build}
+        return later
+
+    @property
+    def contradiction(self) -> str:
+        """What the fragments contradict the table or each other in, as in some of release 0.16."""
+        if len({fragment.id for fragment in self.fragments}) < len(self.fragments):
+            return "two fragments have one id"
+        if (self.reader_flags | self.writer_flags) & Feature.STABLE_ROW_IDS:
+            lacking = [str(one.id) for one in self.fragments if one.row_ids is None]
+            if lacking:
+                return f"stable row ids, but not in the fragments {', '.join(lacking[:3])}"
+        if self.writer_flags & Feature.MIXED_DATA_FILE_VERSIONS:
+            return ""
+        files = {(file.major, file.minor) for one in self.fragments for file in one.files}
+        formats = sorted({_format_of_file(*numbers) for numbers in files})
+        return f"data files of versions {' and '.join(formats)}" if len(formats) > 1 else ""
+
+    def require_continuable(self, where: str) -> None:
+        """Checks that a new version can be made of this one.
+
+        Raises:
+            UnsupportedFeatureError: If something would be lost.
+            CorruptFileError: If its fragments contradict each other.
+        """
+        require_writable(self.reader_flags, self.writer_flags, where)
+        if contradiction := self.contradiction:
+            raise CorruptFileError(f"{contradiction}; go on from an earlier version", where)
+        if self.is_lossy:
+            raise UnsupportedFeatureError(
+                f"{where}: the manifest has members that this library would lose"
+            )
+        marked = self.writer_flags & Feature.NON_REUSABLE_FIELD_IDS
+        if marked and self.max_allocated_field_id is None:
+            # The next version would lose the mark, and give field ids twice.
+            raise UnsupportedFeatureError(
+                f"{where}: field ids must not be given again, but the highest one is not told"
+            )
+
+    @classmethod
+    def from_proto(
+        cls, message: table_pb2.Manifest, index_section: bytes = b"", where: str = ""
+    ) -> Manifest:
+        """Reads a message.
+
+        There may be very many fragments, and most readers need few or none of them: they are
+        counted now and built when somebody looks at them.
+
+        Args:
+            message: Not to be changed any more.
+            index_section: As the manifest file has it.
+            where: For messages: where the manifest stands.
+
+        Raises:
+            CorruptFileError: If it contradicts the format; fragments that do raise it later.
+            UnsupportedFeatureError: If the fragments are not in the manifest itself.
+        """
+        if message.HasField("fragment_tree"):
+            raise UnsupportedFeatureError("the manifest keeps its fragments in a tree")
+        writer = message.writer_version
+        bases = tuple(map(BasePath.from_proto, message.base_paths))
+        require_distinct(bases)
+        found = survey(message)
+        schema = Schema.from_proto(message.fields, message.schema_metadata)
+        if found.num_rows and not schema.fields:
+            raise CorruptFileError(f"the schema has no fields, but there are {found.num_rows} rows")
+        if schema.fault:
+            raise CorruptFileError(schema.fault)
+        manifest = cls(
+            schema=schema,
+            fragments=(),
+            version=message.version,
+            timestamp_ns=nanoseconds_of(message.timestamp),
+            data_format=_format_of(message),
+            max_fragment_id=(
+                message.max_fragment_id if message.HasField("max_fragment_id") else None
+            ),
+            config=dict(message.config),
+            table_metadata=dict(message.table_metadata),
+            reader_flags=int(message.reader_feature_flags | found.features),
+            writer_flags=int(message.writer_feature_flags | found.features),
+            transaction_file=message.transaction_file,
+            writer_version=(
+                WriterVersion(writer.library, writer.version)
+                if message.HasField("writer_version")
+                else None
+            ),
+            branch=message.branch if message.HasField("branch") else None,
+            base_paths=bases,
+            next_row_id=message.next_row_id,
+            max_allocated_field_id=(
+                message.max_allocated_field_id
+                if message.HasField("max_allocated_field_id")
+                else None
+            ),
+            index_section=index_section,
+        )
+        own = vars(manifest)
+        own["is_counted"] = found.is_counted
+        own["_counted"] = partial(_counted_rows, message, where, found.num_rows)
+        own["_later"] = {
+            "fragments": partial(build_fragments, message, where),
+            "is_lossy": partial(_is_lossy, message),
+        }
+        own["_places"] = partial(FragmentPlaces.of_message, message, where)
+        del own["fragments"], own["is_lossy"]
+        return manifest
+
+    def to_proto(self) -> table_pb2.Manifest:
+        """The message; the offsets of the sections around it are still missing."""
+        message = table_pb2.Manifest(
+            fields=self.schema.to_proto(),
+            fragments=[fragment.to_proto() for fragment in self.fragments],
+            version=self.version,
+            schema_metadata=self.schema.metadata_to_proto(),
+            reader_feature_flags=self.reader_flags,
+            writer_feature_flags=self.writer_flags,
+            max_fragment_id=self.max_fragment_id,
+            transaction_file=self.transaction_file,
+            next_row_id=self.next_row_id,
+            max_allocated_field_id=self.max_allocated_field_id,
+            data_format=table_pb2.DataStorageFormat(file_format="lance", version=self.data_format),
+            config=self.config,
+            table_metadata=self.table_metadata,
+            branch=self.branch,
+            base_paths=[base.to_proto() for base in self.base_paths],
+        )
+        message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_ns, _NANOSECONDS)
+        if self.writer_version is not None:
+            message.writer_version.library, message.writer_version.version = self.writer_version
+        return message
+
+    def with_flags(self) -> Manifest:
+        """The manifest with both feature words as its content asks for."""
+        kept = (self.reader_flags | self.writer_flags) & _KEPT
+        indices = table_pb2.IndexSection.FromString(self.index_section).indices
+        covering = any(index.covering_fields for index in indices)
+        both = kept | (Feature.COVERING_INDEX_FIELDS if covering else 0)
+        if self.base_paths:
+            both |= Feature.BASE_PATHS
+        if any(fragment.deletion_file for fragment in self.fragments):
+            both |= Feature.DELETION_FILES
+        if any(fragment.has_hidden_columns for fragment in self.fragments):
+            both |= Feature.SPILLED_ROW_LINEAGE
+        writer = both | (Feature.TABLE_CONFIG if self.config else 0)
+        highest = self.max_allocated_field_id
+        if highest is not None:
+            writer |= Feature.NON_REUSABLE_FIELD_IDS
+            highest = max(highest, self.schema.max_field_id)
+        return replace(
+            self,
+            reader_flags=int(both),
+            writer_flags=int(writer),
+            max_allocated_field_id=highest,
+        )
+
+
+def _counted_rows(message: table_pb2.Manifest, where: str, num_rows: int) -> int:
+    require_plausible(message, where)
+    return num_rows
+
+
+def _format_of(message: table_pb2.Manifest) -> str:
+    """What is written down, or what all files are: release 0.16 wrote "0.1" for files of 2.0."""
+    written = message.data_format.version
+    if written not in ("", "0.1"):
+        return written
+    numbers = {
+        (file.file_major_version, file.file_minor_version)
+        for fragment in message.fragments
+        for file in fragment.files
+    }
+    formats = {_format_of_file(*pair) for pair in numbers}
+    if len(formats) == 1:
+        return formats.pop()
+    is_v2 = message.writer_feature_flags & Feature.V2_FORMAT_DEPRECATED
+    return written or (str(DEFAULT_VERSION) if is_v2 else "0.1")
+
+
+def _format_of_file(major: int, minor: int) -> str:
+    if (major, minor) < (0, 3):
+        return "0.1"
+    return "2.0" if (major, minor) == (0, 3) else f"{major}.{minor}"
+
+
+def _is_lossy(message: table_pb2.Manifest) -> bool:
+    """Whether there are members that `Manifest` has no attribute for, at any depth."""
+    if any(map(message.HasField, _UNCARRIED)):
+        return True
+    if any(fragment.clustering_id or fragment.metadata for fragment in message.fragments):
+        return True
+    if any(map(_is_lossy_field, message.fields)):
+        return True
+    whole = table_pb2.Manifest()
+    whole.CopyFrom(message)
+    whole.ClearField("fields")
+    size_bytes = whole.ByteSize()
+    whole.DiscardUnknownFields()
+    return bool(whole.ByteSize() != size_bytes)
+
+
+def _is_lossy_field(message: file_pb2.Field) -> bool:
+    if message.unenforced_clustering_key or message.unenforced_clustering_key_position:
+        return True
+    return any(unknown.field_number != _STORAGE_CLASS for unknown in UnknownFieldSet(message))

@@ -1,0 +1,230 @@
+"""A manifest file: the manifest, what it points to, and the footer.
+
+    values of dictionaries       in legacy tables that have any, see `dictionaries.py`
+    u32 length, IndexSection     if the table has indices
+    u32 length, Transaction      what the commit changed, the same bytes as in the .txn file
+    u32 length, Manifest         holds the offsets of the two above
+    u64 offset of the Manifest's length
+    u16 major, u16 minor, "LANC"
+
+All integers are little-endian. A reader trusts offsets, not order; old files begin with other
+bytes. Source: docs/format/table.md, "Manifest file".
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+from typing import Self, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from pilum.errors import CorruptFileError
+from pilum.format.pb import manifest_files_pb2, table_pb2, transaction_pb2
+from pilum.storage.base import Ranges, Source, Store
+from pilum.table.model.dictionaries import append_dictionaries, load_dictionaries
+from pilum.table.model.manifest import Manifest
+
+__all__ = [
+    "decode_message",
+    "encode_manifest_file",
+    "is_inlined",
+    "load_files_and_indices",
+    "load_manifest",
+    "load_manifest_and_transaction",
+    "load_message",
+]
+
+_MAGIC = b"LANC"
+_FORMAT_VERSION = (0, 2)
+_FOOTER = struct.Struct("<QHH4s")
+_LENGTH = struct.Struct("<I")
+_TAIL_BYTES = 64 * 1024
+_MAX_INLINE_TRANSACTION_BYTES = 20 << 20
+
+_M = TypeVar("_M", bound=Message)
+
+
+def encode_manifest_file(manifest: Manifest, transaction: bytes) -> bytes:
+    """Builds the bytes of a manifest file.
+
+    Args:
+        manifest: The version.
+        transaction: `Transaction` message; left out if it is longer than readers accept.
+    """
+    message = manifest.to_proto()
+    body = bytearray()
+    append_dictionaries(manifest, message, body)
+    if manifest.index_section:
+        message.index_section = len(body)
+        body += _with_length(manifest.index_section)
+    if is_inlined(transaction):
+        message.transaction_section = len(body)
+        body += _with_length(transaction)
+    position = len(body)
+    body += _with_length(message.SerializeToString(deterministic=True))
+    return bytes(body) + _FOOTER.pack(position, *_FORMAT_VERSION, _MAGIC)
+
+
+def is_inlined(transaction: bytes) -> bool:
+    """Whether manifests carry a transaction of this size."""
+    return len(transaction) <= _MAX_INLINE_TRANSACTION_BYTES
+
+
+def load_manifest(store: Store, path: str) -> Manifest:
+    """Reads a manifest file.
+
+    Raises:
+        NotFoundError: If there is no such file.
+        CorruptFileError: If its bytes contradict the format.
+    """
+    with _ManifestFile(store, path) as file:
+        return file.manifest()
+
+
+def load_message(store: Store, path: str) -> table_pb2.Manifest:
+    """Reads the message of a manifest file.
+
+    Raises:
+        NotFoundError: If there is no such file.
+        CorruptFileError: If its bytes contradict the format.
+    """
+    with _ManifestFile(store, path) as file:
+        return file.message
+
+
+def load_files_and_indices(
+    store: Store, path: str
+) -> tuple[manifest_files_pb2.ManifestFiles, table_pb2.IndexSection]:
+    """Reads what a manifest file says of files, as bytes, and of indices.
+
+    Raises:
+        NotFoundError: If there is no such file.
+        CorruptFileError: If its bytes contradict the format.
+    """
+    with _ManifestFile(store, path) as file:
+        files = decode_message(manifest_files_pb2.ManifestFiles, file.data, path)
+        return files, decode_message(table_pb2.IndexSection, file.index_section(files), path)
+
+
+def load_manifest_and_transaction(
+    store: Store, path: str
+) -> tuple[table_pb2.Manifest, transaction_pb2.Transaction | None]:
+    """Reads the two messages of a manifest file; None if the transaction is not in it.
+
+    Raises:
+        NotFoundError: If there is no such file.
+        CorruptFileError: If its bytes contradict the format.
+    """
+    with _ManifestFile(store, path) as file:
+        return file.message, file.transaction()
+
+
+def decode_message(kind: type[_M], data: bytes, where: str) -> _M:
+    """Parses a message.
+
+    Raises:
+        CorruptFileError: If the bytes are no such message.
+    """
+    message: _M = kind()
+    try:
+        message.ParseFromString(data)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise CorruptFileError(f"not a {kind.DESCRIPTOR.name}: {error}", where) from error
+    return message
+
+
+class _ManifestFile:
+    """An open manifest file; small ones are read with one request.
+
+    Attributes:
+        data: The message.
+    """
+
+    def __init__(self, store: Store, path: str) -> None:
+        self._path = path
+        self._source: Source = store.source(path)
+        try:
+            size = self._source.size
+            self._tail_start = max(0, size - _TAIL_BYTES)
+            self._tail = self._fetch(self._tail_start, size - self._tail_start)
+            self._end = size - _FOOTER.size
+            self.data = self._manifest_bytes()
+        except CorruptFileError:
+            self._source.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+
+    @cached_property
+    def message(self) -> table_pb2.Manifest:
+        """What `data` says."""
+        return decode_message(table_pb2.Manifest, self.data, self._path)
+
+    def manifest(self) -> Manifest:
+        """The facts."""
+        indices = self.index_section(self.message)
+        decode_message(table_pb2.IndexSection, indices, self._path)
+        try:
+            manifest = Manifest.from_proto(self.message, indices, self._place)
+            return load_dictionaries(manifest, self.message, self._source)
+        except CorruptFileError as error:
+            raise error.at(self._place) from None
+        except UnicodeDecodeError as error:
+            raise CorruptFileError(f"metadata is not UTF-8: {error}", self._path) from error
+
+    @property
+    def _place(self) -> str:
+        """The path and the version, which the path of a manifest does not show plainly."""
+        return f"{self._path}, version {self.message.version}"
+
+    def index_section(
+        self, message: table_pb2.Manifest | manifest_files_pb2.ManifestFiles
+    ) -> bytes:
+        """The bytes of the section, none if there is none."""
+        if not message.HasField("index_section"):
+            return b""
+        return self._section(message.index_section)
+
+    def transaction(self) -> transaction_pb2.Transaction | None:
+        """The inline transaction, wherever the writer's age put its offset."""
+        for name in ("transaction_section", "transaction_section_deprecated"):
+            if self.message.HasField(name):
+                data = self._section(getattr(self.message, name))
+                return decode_message(transaction_pb2.Transaction, data, self._path)
+        return None
+
+    def _manifest_bytes(self) -> bytes:
+        if len(self._tail) < _FOOTER.size:
+            raise CorruptFileError(f"a manifest of {len(self._tail)} bytes", self._path)
+        position, _, _, magic = _FOOTER.unpack(self._tail[-_FOOTER.size :])
+        if magic != _MAGIC:
+            raise CorruptFileError(f"expected {_MAGIC!r} at the end, found {magic!r}", self._path)
+        return self._section(position)
+
+    def _section(self, offset: int) -> bytes:
+        start = offset + _LENGTH.size
+        if start > self._end:
+            raise CorruptFileError(f"a section at {offset} lies beyond the end", self._path)
+        (length,) = _LENGTH.unpack(self._bytes(offset, _LENGTH.size))
+        if start + length > self._end:
+            raise CorruptFileError(
+                f"a section of {length} bytes at {offset} lies beyond the end", self._path
+            )
+        return self._bytes(start, length)
+
+    def _bytes(self, offset: int, size: int) -> bytes:
+        if offset >= self._tail_start:
+            return self._tail[offset - self._tail_start :][:size]
+        return self._fetch(offset, size)
+
+    def _fetch(self, offset: int, size: int) -> bytes:
+        return self._source.read(Ranges.of((offset, size)))[0].tobytes()
+
+
+def _with_length(data: bytes) -> bytes:
+    return _LENGTH.pack(len(data)) + data

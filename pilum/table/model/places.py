@@ -1,0 +1,125 @@
+"""Where the files of a fragment are: the one way from a manifest's entry to a store and a path.
+
+    entry without base id ──▶ the table's own store, data/{path}
+    entry of base 3       ──▶ the store of base 3,   data/{path}, or {path} in a plain folder
+
+The store of a table with base paths knows the stores of these (`with_bases`). For everything else
+it is the table's own: new files never go to a base by themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.format.pb import table_pb2
+from pilum.storage.around import StoreAround
+from pilum.storage.base import Store
+from pilum.storage.open import open_beside
+from pilum.table.model.base_paths import BasePath
+from pilum.table.model.fragment import DataFile, Fragment
+from pilum.table.model.names import data_path, index_folder
+
+__all__ = ["data_file_place", "deletion_file_place", "index_place", "own_store", "with_bases"]
+
+Place = tuple[Store, str]
+
+
+def with_bases(store: Store, bases: tuple[BasePath, ...]) -> Store:
+    """The store of a table that knows where its base paths are; nothing is opened yet."""
+    own = own_store(store)
+    if not bases:
+        return own
+    if isinstance(store, _BasedStore) and store.bases == bases:
+        return store
+    return _BasedStore(own, bases)
+
+
+def own_store(store: Store) -> Store:
+    """The store of the table's own folder, which knows no other places."""
+    return store.own if isinstance(store, _BasedStore) else store
+
+
+def data_file_place(store: Store, file: DataFile) -> Place:
+    """Store and path of a data file.
+
+    Args:
+        store: Of the table, as `with_bases` gave it.
+        file: An entry of the manifest.
+
+    Raises:
+        CorruptFileError: If the manifest does not know its base.
+        UnsupportedFormatError: If there is no store for the base.
+    """
+    if file.base_id is None:
+        return own_store(store), data_path(file.path)
+    base, base_store = _base(store, file.base_id, file.path)
+    return base_store, data_path(file.path) if base.is_dataset_root else file.path
+
+
+def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:
+    """Store and path of the deletion file of a fragment, None if it has none.
+
+    Raises:
+        As `data_file_place`.
+    """
+    file = fragment.deletion_file
+    if file is None:
+        return None
+    path = file.path(fragment.id)
+    if file.base_id is None:
+        return own_store(store), path
+    return _base(store, file.base_id, path)[1], path
+
+
+def index_place(store: Store, index: table_pb2.IndexMetadata) -> Place:
+    """Store and folder of the files of an index.
+
+    Raises:
+        As `data_file_place`.
+    """
+    try:
+        folder = index_folder(str(UUID(bytes=index.uuid.uuid)))
+    except ValueError:
+        raise CorruptFileError(f"index {index.name!r} has no uuid of 16 bytes", store.uri) from None
+    if not index.HasField("base_id"):
+        return own_store(store), folder
+    return _base(store, index.base_id, folder)[1], folder
+
+
+def _base(store: Store, base_id: int, path: str) -> tuple[BasePath, Store]:
+    if isinstance(store, _BasedStore):
+        for base in store.bases:
+            if base.id == base_id:
+                return base, store.store_of(base)
+    raise CorruptFileError(
+        f"the manifest does not say where base path {base_id} is", path, store.uri
+    )
+
+
+@dataclass(frozen=True)
+class _BasedStore(StoreAround):
+    """The store of a table, and those of its bases, opened when they are needed.
+
+    Attributes:
+        bases: Other folders with files of the table.
+    """
+
+    bases: tuple[BasePath, ...]
+    _opened: dict[str, Store] = field(default_factory=dict, compare=False, repr=False)
+
+    def store_of(self, base: BasePath) -> Store:
+        """The store of a base, with the options of the table's own."""
+        found = self._opened.get(base.path)
+        if found is None:
+            try:
+                found = open_beside(self.own, base.path)
+            except InvalidInputError as error:
+                raise CorruptFileError(f"base path {base.id}: {error}", self.own.uri) from None
+            self._opened[base.path] = found
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return with_bases, (self.own, self.bases)

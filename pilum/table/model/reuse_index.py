@@ -1,0 +1,262 @@
+"""The fragment-reuse index: how indices of row addresses survive that rows move.
+
+A compaction cannot change the files of an index. So it leaves them as they are and writes down,
+in the details of one more "index" named `__lance_frag_reuse`, which rows went where:
+
+    version    of the table that was compacted
+    groups     changed_row_addrs    the rows that went on, as a 64-bit Roaring bitmap
+               old_fragments        where they were
+               new_fragments        where they are, in the same order
+
+    address in the file of an index ──▶ its rank in changed_row_addrs ──▶ row of the new fragments
+
+Readers translate what an index answers, version after version. Details of more than 200 KiB go to
+a file of their own. Source: docs/format/table.md, "The fragment-reuse index".
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+import uuid as uuids
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyroaring import BitMap
+
+from pilum.errors import CommitConflictError, CorruptFileError, UnsupportedFeatureError
+from pilum.format.pb import reuse_pb2, table_pb2
+from pilum.storage.base import Store, write_object
+from pilum.table.model.deletion_bytes import load_deletions
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.index_segments import covered_fragments, has_doubtful_coverage
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest_file import decode_message
+from pilum.table.model.names import index_folder
+from pilum.table.model.places import index_place
+
+__all__ = ["Coverage", "Move", "load_moves", "with_moves"]
+
+_NAME = "__lance_frag_reuse"
+_SYSTEM_PREFIX = "__lance_"
+_TYPE_URL = "/lance.table.FragmentReuseIndexDetails"
+_FILE_NAME = "details.binpb"
+_MAX_INLINE_BYTES = 200 * 1024
+
+_Details = reuse_pb2.FragmentReuseIndexDetails
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Fragments whose live rows went, in order, to other fragments."""
+
+    old: tuple[Fragment, ...]
+    new: tuple[Fragment, ...]
+
+
+class Coverage:
+    """Which indices cover which fragments of a version, after all moves that were written down.
+
+    Args:
+        store: Where the table is, with its base paths.
+        manifest: The version.
+
+    Raises:
+        UnsupportedFeatureError: If an index does not tell what it covers.
+        CorruptFileError: If the indices are damaged.
+    """
+
+    def __init__(self, store: Store, manifest: Manifest) -> None:
+        if has_doubtful_coverage(manifest):
+            raise UnsupportedFeatureError(
+                f"{store.uri}: the indices are of a writer that noted wrong fragments for them, so "
+                "no rows can be moved; drop the indices first"
+            )
+        self.section = table_pb2.IndexSection.FromString(manifest.index_section)
+        self.versions = load_moves(store, self.section) or []
+        moves = [
+            (BitMap(one.id for one in group.old_fragments), [one.id for one in group.new_fragments])
+            for version in self.versions
+            for group in version.groups
+        ]
+        self._by_index = {
+            position: _moved(_known(index), moves, index.name)
+            for position, index in enumerate(self.section.indices)
+            if not index.name.startswith(_SYSTEM_PREFIX)
+        }
+
+    def indices_of(self, fragment_id: int) -> frozenset[int]:
+        """The indices, by position in the section, that cover a fragment."""
+        return frozenset(
+            position for position, covered in self._by_index.items() if fragment_id in covered
+        )
+
+    def needs(self, moves: Iterable[Move]) -> bool:
+        """Whether an index covers a fragment that moves."""
+        old = BitMap(fragment.id for move in moves for fragment in move.old)
+        return any(not old.isdisjoint(covered) for covered in self._by_index.values())
+
+    def move(self, moves: Iterable[Move]) -> None:
+        """Lets indices cover the new fragments.
+
+        Raises:
+            CommitConflictError: If an index covers only some of fragments that move together.
+        """
+        ids = [(BitMap(one.id for one in m.old), [int(one.id) for one in m.new]) for m in moves]
+        for position, covered in self._by_index.items():
+            index = self.section.indices[position]
+            moved = _moved(covered, ids, index.name)
+            if moved != BitMap.deserialize(index.fragment_bitmap):
+                index.fragment_bitmap = moved.serialize()
+
+
+def with_moves(
+    store: Store, manifest: Manifest, moves: Sequence[Move], *, always: bool
+) -> tuple[bytes, tuple[str, ...]]:
+    """The `IndexSection` of a version in which rows moved.
+
+    Args:
+        store: Where the table is; long details are written to it.
+        manifest: The version before.
+        moves: What moves.
+        always: Whether to write the moves down even if no index needs it yet.
+
+    Returns:
+        The section, and the paths of files that were written for it.
+
+    Raises:
+        CommitConflictError: If an index covers only some of fragments that move together.
+        UnsupportedFeatureError: If an index does not tell what it covers.
+        CorruptFileError: If the indices or deletion files are damaged.
+    """
+    coverage = Coverage(store, manifest)
+    if not always and not coverage.needs(moves):
+        return manifest.index_section, ()
+    coverage.move(moves)
+    version = _Details.Version(
+        dataset_version=manifest.version, groups=[_group(store, move) for move in moves]
+    )
+    content = _Details.Content(versions=[*coverage.versions, version])
+    entry, written = _entry(store, manifest, moves, content)
+    _replace_entry(coverage.section, entry)
+    data: bytes = coverage.section.SerializeToString(deterministic=True)
+    return data, written
+
+
+def load_moves(
+    store: Store, section: table_pb2.IndexSection
+) -> list[reuse_pb2.FragmentReuseIndexDetails.Version] | None:
+    """What compactions wrote down of moved rows, the oldest first; None if there is no such index.
+
+    Raises:
+        CorruptFileError: If it is damaged.
+    """
+    for index in section.indices:
+        if index.name == _NAME:
+            where = f"index {_NAME}"
+            details = decode_message(_Details, index.index_details.value, where)
+            if not details.HasField("external"):
+                return list(details.inline.versions)
+            place = details.external
+            home, folder = index_place(store, index)
+            path = f"{folder}/{place.path}"
+            data = home.read(path)[place.offset : place.offset + place.size]
+            if len(data) != place.size:
+                raise CorruptFileError(f"expected {place.size} bytes, found {len(data)}", path)
+            return list(decode_message(_Details.Content, data, path).versions)
+    return None
+
+
+def _known(index: table_pb2.IndexMetadata) -> BitMap:
+    covered = covered_fragments(index)
+    if covered is None:
+        raise UnsupportedFeatureError(
+            f"index {index.name!r} does not tell which fragments it covers, so no rows can be "
+            "moved; drop it, and create it anew afterwards"
+        )
+    return covered
+
+
+def _moved(covered: BitMap, moves: Iterable[tuple[BitMap, list[int]]], name: str) -> BitMap:
+    """What an index covers after moves."""
+    for old, new in moves:
+        if old <= covered:
+            covered = (covered - old) | BitMap(new)
+        elif not old.isdisjoint(covered):
+            raise CommitConflictError(
+                f"index {name!r} covers the fragments {list(old & covered)} of {list(old)}, which "
+                "were rewritten together; plan the compaction anew on the latest version",
+                retryable=True,
+            )
+    return covered
+
+
+def _group(store: Store, move: Move) -> _Details.Group:
+    return _Details.Group(
+        changed_row_addrs=_addresses(store, move.old),
+        old_fragments=map(_digest, move.old),
+        new_fragments=map(_digest, move.new),
+    )
+
+
+def _digest(fragment: Fragment) -> _Details.Fragment:
+    return _Details.Fragment(
+        id=fragment.id,
+        physical_rows=fragment.physical_rows,
+        num_deleted_rows=fragment.num_deleted_rows,
+    )
+
+
+def _addresses(store: Store, fragments: Iterable[Fragment]) -> bytes:
+    """The live rows of fragments as a 64-bit Roaring bitmap in the portable serialization."""
+    parts = []
+    for fragment in sorted(fragments, key=lambda fragment: fragment.id):
+        rows = BitMap(range(fragment.physical_rows))
+        deleted = load_deletions(store, fragment)
+        if deleted is not None:
+            rows -= BitMap(deleted.offsets)
+        if rows:
+            rows.run_optimize()
+            parts.append(struct.pack("<I", fragment.id) + rows.serialize())
+    return struct.pack("<Q", len(parts)) + b"".join(parts)
+
+
+def _entry(
+    store: Store, manifest: Manifest, moves: Iterable[Move], content: _Details.Content
+) -> tuple[table_pb2.IndexMetadata, tuple[str, ...]]:
+    number = uuids.uuid4()
+    entry = table_pb2.IndexMetadata(
+        uuid=table_pb2.UUID(uuid=number.bytes),
+        name=_NAME,
+        dataset_version=manifest.version,
+        index_version=0,
+        created_at=time.time_ns() // 10**6,
+    )
+    old = {fragment.id for move in moves for fragment in move.old}
+    gone = BitMap(old)
+    present = BitMap(fragment.id for fragment in manifest.fragments) - gone
+    new = BitMap(fragment.id for move in moves for fragment in move.new)
+    entry.fragment_bitmap = ((_covered_before(manifest) & present) | new).serialize()
+    data: bytes = content.SerializeToString(deterministic=True)
+    entry.index_details.type_url = _TYPE_URL
+    if len(data) <= _MAX_INLINE_BYTES:
+        entry.index_details.value = _Details(inline=content).SerializeToString(deterministic=True)
+        return entry, ()
+    path = f"{index_folder(str(number))}/{_FILE_NAME}"
+    write_object(store, path, data)
+    place = table_pb2.ExternalFile(path=_FILE_NAME, size=len(data))
+    entry.index_details.value = _Details(external=place).SerializeToString(deterministic=True)
+    return entry, (path,)
+
+
+def _covered_before(manifest: Manifest) -> BitMap:
+    section = table_pb2.IndexSection.FromString(manifest.index_section)
+    bitmaps = [covered_fragments(index) for index in section.indices if index.name == _NAME]
+    return BitMap.union(*[bitmap or BitMap() for bitmap in bitmaps]) if bitmaps else BitMap()
+
+
+def _replace_entry(section: table_pb2.IndexSection, entry: table_pb2.IndexMetadata) -> None:
+    others = [index for index in section.indices if index.name != _NAME]
+    kept = [table_pb2.IndexMetadata.FromString(index.SerializeToString()) for index in others]
+    del section.indices[:]
+    section.indices.extend([*kept, entry])

@@ -1,0 +1,105 @@
+"""The sequences of a fragment, from wherever the manifest says that they are.
+
+Source: docs/format/table.md, "Row ids".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.errors import CorruptFileError
+from pilum.storage.base import Store
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.row_id_sequence import RowIdSequence
+from pilum.table.model.stored_sequence import (
+    CREATED_AT,
+    ROW_IDS,
+    ExternalSequence,
+    SequenceKind,
+    StoredSequence,
+)
+from pilum.table.model.version_sequence import VersionSequence
+
+__all__ = ["HiddenColumn", "load_row_ids", "load_versions"]
+
+HiddenColumn = Callable[[SequenceKind], NDArray[np.uint64]]
+"""Reads the column that a sequence is kept in: uint64, one per physical row."""
+
+_FIRST_VERSION = 1
+"""What the reference reports for rows of which nothing was recorded."""
+
+
+def load_row_ids(store: Store, fragment: Fragment, hidden: HiddenColumn) -> RowIdSequence:
+    """The id of each physical row.
+
+    Args:
+        store: Where the table is.
+        fragment: Its `physical_rows` are known.
+        hidden: Reads a hidden column of the fragment.
+
+    Raises:
+        NotFoundError: If it is in another file that is missing.
+        CorruptFileError: If there is none, or it is damaged, too short or too long.
+    """
+    stored = fragment.row_ids
+    if stored is None:
+        raise CorruptFileError("no row ids in a table that has them", f"fragment {fragment.id}")
+    data = _bytes(store, stored)
+    try:
+        if data is None:
+            return RowIdSequence.of(hidden(ROW_IDS))
+        sequence = RowIdSequence.from_bytes(data, fragment.physical_rows)
+        _require_rows("row ids", len(sequence), fragment)
+    except CorruptFileError as error:
+        raise error.at(f"fragment {fragment.id}") from error.__cause__
+    return sequence.joined()
+
+
+def load_versions(
+    store: Store, fragment: Fragment, kind: SequenceKind, hidden: HiddenColumn
+) -> VersionSequence:
+    """The version that created each physical row, or changed it last; 1 if it was not recorded.
+
+    Raises:
+        As `load_row_ids`, but for a sequence that is not there.
+    """
+    stored = fragment.created_at if kind is CREATED_AT else fragment.updated_at
+    if stored is None:
+        return VersionSequence.uniform(fragment.physical_rows, _FIRST_VERSION)
+    data = _bytes(store, stored)
+    try:
+        if data is None:
+            return VersionSequence.of(hidden(kind))
+        sequence = VersionSequence.from_bytes(data, fragment.physical_rows)
+        _require_rows("versions of rows", len(sequence), fragment)
+    except CorruptFileError as error:
+        raise error.at(f"fragment {fragment.id}") from error.__cause__
+    return sequence
+
+
+def _bytes(store: Store, stored: StoredSequence) -> bytes | None:
+    """The serialised sequence, None if it is a hidden column."""
+    if isinstance(stored, bytes):
+        return stored
+    if isinstance(stored, ExternalSequence):
+        return _external(store, stored)
+    return None
+
+
+def _external(store: Store, stored: ExternalSequence) -> bytes:
+    path = stored.path
+    if path.startswith("/") or ".." in path.split("/"):
+        raise CorruptFileError(f"a sequence in {path!r}, outside of the table")
+    data = store.read(path)
+    end = stored.offset_bytes + stored.size_bytes
+    if end > len(data):
+        raise CorruptFileError(f"a sequence up to byte {end} of {len(data)}", path)
+    return data[stored.offset_bytes : end]
+
+
+def _require_rows(what: str, found: int, fragment: Fragment) -> None:
+    if found != fragment.physical_rows:
+        raise CorruptFileError(f"{what}: {found} for {fragment.physical_rows} rows")

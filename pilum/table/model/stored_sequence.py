@@ -1,0 +1,165 @@
+"""Where the manifest has the row ids of a fragment, and the versions of its rows.
+
+    bytes               the serialised sequence, in the manifest itself
+    ExternalSequence    bytes of another file
+    IN_HIDDEN_COLUMN    a column of the data files, one uint64 per physical row, that no schema has
+
+`pilum.table.read.lineage` reads them. Source: docs/format/table.md, "Row ids".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from pilum.errors import InvalidInputError
+from pilum.format.pb import table_pb2
+from pilum.format.schema import FieldId
+
+__all__ = [
+    "CREATED_AT",
+    "HIDDEN_IDS",
+    "IN_HIDDEN_COLUMN",
+    "ROW_IDS",
+    "UPDATED_AT",
+    "ExternalSequence",
+    "SequenceKind",
+    "StoredSequence",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalSequence:
+    """A sequence outside of the manifest.
+
+    Attributes:
+        path: Below the root of the table.
+        offset_bytes: Where it begins.
+        size_bytes: How long it is.
+    """
+
+    path: str
+    offset_bytes: int
+    size_bytes: int
+
+
+class _Marker(Enum):
+    """That a sequence is a hidden column."""
+
+    IN_HIDDEN_COLUMN = "column"
+
+
+IN_HIDDEN_COLUMN = _Marker.IN_HIDDEN_COLUMN
+StoredSequence = bytes | ExternalSequence | _Marker
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceKind:
+    """One of the three sequences of a fragment.
+
+    Attributes:
+        arm: Name of the oneof in `DataFragment`.
+        suffix: What the names of its members end with, behind `inline_`, `external_`, `spilled_`.
+        json_name: Of its member in the dictionary that Lance tools exchange.
+        json_inline: Name of the form in the manifest, there.
+        json_column: Of the form as a hidden column, there.
+        column: Name of the hidden column.
+        field_id: Of the hidden column.
+    """
+
+    arm: str
+    suffix: str
+    json_name: str
+    json_inline: str
+    json_column: Any
+    column: str
+    field_id: int
+
+    def from_proto(self, message: table_pb2.DataFragment) -> StoredSequence | None:
+        """Reads what a fragment of a manifest has, None for nothing."""
+        inline: bytes = getattr(message, f"inline_{self.suffix}")
+        if inline:  # in most tables, and the fastest way to ask
+            return inline
+        name = message.WhichOneof(self.arm)
+        if name is None:
+            return None
+        value = getattr(message, name)
+        if isinstance(value, bytes):
+            return value
+        if isinstance(value, table_pb2.ExternalFile):
+            return ExternalSequence(value.path, value.offset, value.size)
+        return IN_HIDDEN_COLUMN
+
+    def to_proto(self, message: table_pb2.DataFragment, stored: StoredSequence | None) -> None:
+        """Sets the member of a fragment."""
+        if isinstance(stored, bytes):
+            setattr(message, f"inline_{self.suffix}", stored)
+        elif isinstance(stored, ExternalSequence):
+            external = getattr(message, f"external_{self.suffix}")
+            external.path, external.offset = stored.path, stored.offset_bytes
+            external.size = stored.size_bytes
+        elif stored is not None:
+            getattr(message, f"spilled_{self.suffix}").SetInParent()
+
+    def to_json(self, stored: StoredSequence | None) -> Any:
+        """The member of the dictionary that Lance tools exchange."""
+        if isinstance(stored, bytes):
+            return {self.json_inline: list(stored)}
+        if isinstance(stored, ExternalSequence):
+            return {
+                "external": {
+                    "path": stored.path,
+                    "offset": stored.offset_bytes,
+                    "size": stored.size_bytes,
+                }
+            }
+        return self.json_column if stored else None
+
+    def from_json(self, data: Mapping[str, Any]) -> StoredSequence | None:
+        """The inverse of `to_json`, from the dictionary of the whole fragment.
+
+        Raises:
+            InvalidInputError: If the member is of the wrong kind.
+        """
+        found = data.get(self.json_name)
+        if found is None:
+            return None
+        if found == self.json_column:
+            return IN_HIDDEN_COLUMN
+        try:
+            ((form, value),) = found.items()
+            if form == self.json_inline:
+                return bytes([*value])  # a number would be taken for a length
+            if form == "external":
+                size, offset = int(value["size"]), int(value["offset"])
+                return ExternalSequence(str(value["path"]), offset, size)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"{self.json_name}: {found!r} ({error!r})") from error
+        raise InvalidInputError(f"{self.json_name}: {found!r}")
+
+
+ROW_IDS = SequenceKind(
+    "row_id_sequence", "row_ids", "row_id_meta", "Inline", "Column", "_rowid", -3
+)
+CREATED_AT = SequenceKind(
+    "created_at_version_sequence",
+    "created_at_versions",
+    "created_at_version_meta",
+    "inline",
+    {"column": {}},
+    "_row_created_at_version",
+    -4,
+)
+UPDATED_AT = SequenceKind(
+    "last_updated_at_version_sequence",
+    "last_updated_at_versions",
+    "last_updated_at_version_meta",
+    "inline",
+    {"column": {}},
+    "_row_last_updated_at_version",
+    -5,
+)
+HIDDEN_IDS = frozenset(FieldId(kind.field_id) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT))
+"""Fields of data files that are in no schema, and in use all the same."""

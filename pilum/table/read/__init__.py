@@ -1,0 +1,1 @@
+"""From one version to rows: scans, takes, blobs, statistics."""

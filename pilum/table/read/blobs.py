@@ -1,0 +1,361 @@
+"""Payloads of blobs: from descriptors to places, from places to bytes.
+
+    descriptors ──▶ places: an object, a position, a size ──▶ one request per object ──▶ binary
+
+Places are found for whole columns at a time; each object is read once, however many payloads are
+wanted of it. Source: docs/format/blobs.md, "Where payloads stand".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pilum import kernels
+from pilum.blocks import validity_mask
+from pilum.container.blobs import map_blobs
+from pilum.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFormatError,
+)
+from pilum.format.blobs import BlobKind
+from pilum.format.schema import Field, FieldId
+from pilum.storage.base import Ranges, Source, Store
+from pilum.storage.open import open_object
+from pilum.table.model.names import sidecar_beside
+from pilum.table.read.columns import ScanColumn
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import take_addresses
+
+__all__ = [
+    "BlobHome",
+    "BlobPlace",
+    "blob_column",
+    "blob_places",
+    "materialize",
+    "object_at",
+    "payloads",
+    "read_places",
+]
+
+_SHIFT = np.uint64(32)
+_SIDECAR = re.compile(r".+/[01]{32}\.blob")
+
+
+class BlobHome(Protocol):
+    """What blobs belong to: a fragment, or a file."""
+
+    def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
+        """Store and path of the file that holds a leaf; None if none does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BlobPlace:
+    """Where one payload stands. Plain values: it can be sent to other processes.
+
+    Attributes:
+        store: A folder.
+        path: The object below it.
+        position: First byte of the payload.
+        size: Its size in bytes.
+    """
+
+    store: Store
+    path: str
+    position: int
+    size: int
+
+    def source(self) -> Source:
+        """Opens the object.
+
+        Raises:
+            CorruptFileError: If it is a file of the table that is missing.
+            NotFoundError: If it is anything else that is missing.
+        """
+        try:
+            return self.store.source(self.path)
+        except NotFoundError:
+            if _SIDECAR.fullmatch(self.path) is None:
+                raise
+            raise CorruptFileError(
+                "a file of blobs is missing that a data file refers to",
+                f"{self.store.uri}/{self.path}",
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Places of many payloads.
+
+    Attributes:
+        objects: What they stand in.
+        which: int64, the object of each; -1 for null.
+        positions: int64, bytes.
+        sizes: int64, bytes.
+    """
+
+    objects: list[tuple[Store, str]]
+    which: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    def __iter__(self) -> Iterator[BlobPlace | None]:
+        columns = (self.which.tolist(), self.positions.tolist(), self.sizes.tolist())
+        for which, position, size in zip(*columns, strict=True):
+            if which < 0:
+                yield None
+                continue
+            store, path = self.objects[which]
+            yield BlobPlace(store, path, position, size)
+
+
+def blob_column(snapshot: Snapshot, name: str) -> Field:
+    """The field of a column of blobs.
+
+    Raises:
+        ColumnNotFoundError: If there is no such column.
+        InvalidInputError: If it does not hold blobs, or within lists.
+        UnsupportedFormatError: If the table has legacy files.
+    """
+    field = snapshot.schema.project([name]).fields[0]
+    for _ in range(0 if field.name == name else name.count(".")):
+        field = field.children[0]
+    if not field.blob_version:
+        raise InvalidInputError(f"column {name!r} does not hold blobs")
+    if snapshot.described is snapshot.schema:
+        raise UnsupportedFormatError(
+            f"column {name!r}: files of version 0.1 keep blobs among the values; scan or take them"
+        )
+    return field
+
+
+def blob_places(
+    snapshot: Snapshot, name: str, addresses: NDArray[np.uint64]
+) -> list[BlobPlace | None]:
+    """Finds payloads by the addresses of their rows, in that order; None for nulls.
+
+    Raises:
+        InvalidInputError: If a row is deleted or was never there, or the column holds no blobs.
+        CorruptFileError: If a descriptor makes no sense.
+    """
+    field = blob_column(snapshot, name)
+    table = take_addresses(snapshot, addresses, [name])
+    if table.num_rows != len(addresses):
+        raise InvalidInputError(f"{len(addresses) - table.num_rows} of the rows are deleted")
+    column = table.column(0)
+    if table.column_names != [name]:
+        column = pc.struct_field(column, name.split(".")[1:])
+    descriptors = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0)
+    places: list[BlobPlace | None] = [None] * len(addresses)
+    fragments = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
+    numbers = (addresses >> _SHIFT).astype(np.int64)
+    for number in np.unique(numbers).tolist():
+        rows = np.flatnonzero(numbers == number)
+        reader = FragmentReader.of(snapshot.session, snapshot.store, fragments[number])
+        found = _locate(reader, field, descriptors.take(pa.array(rows)))
+        for row, place in zip(rows.tolist(), found, strict=True):
+            places[row] = place
+    return places
+
+
+def read_places(places: Sequence[BlobPlace | None]) -> list[bytes | None]:
+    """Reads payloads whole, each object with one request."""
+    known = [place for place in places if place is not None]
+    objects = list(dict.fromkeys((place.store.uri, place.path) for place in known))
+    numbers = {key: number for number, key in enumerate(objects)}
+    stores = {(place.store.uri, place.path): place.store for place in known}
+    rows = [
+        (-1, 0, 0)
+        if place is None
+        else (numbers[place.store.uri, place.path], place.position, place.size)
+        for place in places
+    ]
+    which, positions, sizes = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    found = _Places([(stores[key], key[1]) for key in objects], which, positions, sizes)
+    read: list[bytes | None] = _payloads(found).to_pylist()
+    return read
+
+
+def materialize(
+    home: BlobHome, columns: Sequence[ScanColumn], table: pa.Table, schema: pa.Schema
+) -> pa.Table:
+    """Rows with payloads in place of descriptors, at any depth.
+
+    Args:
+        home: The fragment or file.
+        columns: As users see them.
+        table: The rows with descriptors.
+        schema: Of the result.
+
+    Raises:
+        CorruptFileError: If a descriptor makes no sense.
+        UnsupportedFormatError: If a payload stands where this library does not read.
+        NotFoundError: If what it refers to outside of the table is gone.
+    """
+    arrays = []
+    for column, found, field in zip(columns, table.columns, schema, strict=True):
+        chunks = found.chunks
+        if column.leaf is not None:
+            chunks = [map_blobs(column.leaf, chunk, partial(payloads, home)) for chunk in chunks]
+        arrays.append(pa.chunked_array(chunks, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def payloads(home: BlobHome, field: Field, descriptors: pa.Array) -> pa.Array:
+    """The payloads that descriptors of a column are for, large_binary; null for nulls.
+
+    Raises:
+        As `materialize`.
+    """
+    places = _locate(home, field, descriptors)
+    return _payloads(places, places.objects[0][0] if places.objects else None)
+
+
+def _locate(home: BlobHome, field: Field, descriptors: pa.Array) -> _Places:
+    place = home.file_of(field.id)
+    alive = validity_mask(descriptors)
+    positions = _numbers(descriptors, "position", field, alive)
+    sizes = _numbers(descriptors, "size", field, alive)
+    if place is None:
+        nothing = np.full(len(descriptors), -1, dtype=np.int64)
+        return _Places([], nothing, positions, sizes)
+    which = np.where(alive, 0, -1)
+    objects: list[tuple[Store, str]] = [place]
+    if field.blob_version == 2:
+        _locate_outside(*place, descriptors, alive, which, objects)
+        _measure(objects, which, positions, sizes, descriptors)
+    return _Places(objects, which, positions, sizes)
+
+
+def _numbers(
+    descriptors: pa.Array, name: str, field: Field, alive: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """A member of descriptors, 0 for nulls."""
+    if len(descriptors) == 0 or not alive.any():
+        return np.zeros(len(descriptors), dtype=np.int64)
+    values = np.where(alive, descriptors.field(name).fill_null(0).to_numpy(), 0)
+    if int(values.max()) >= 1 << 63:
+        raise CorruptFileError(f"blob {name} {int(values.max())}", f"column {field.name!r}")
+    return values.astype(np.int64)
+
+
+def _locate_outside(
+    store: Store,
+    file_path: str,
+    descriptors: pa.Array,
+    alive: NDArray[np.bool_],
+    which: NDArray[np.int64],
+    objects: list[tuple[Store, str]],
+) -> None:
+    """Tells payloads in sidecars and at URIs apart; there are few of these objects."""
+    kinds = np.where(alive, descriptors.field("kind").fill_null(0).to_numpy(), 0)
+    ids = descriptors.field("blob_id").fill_null(0).to_numpy()
+    for kind in np.unique(kinds[kinds != BlobKind.INLINE]).tolist():
+        rows = np.flatnonzero(kinds == kind)
+        if kind not in (BlobKind.PACKED, BlobKind.DEDICATED, BlobKind.EXTERNAL):
+            raise UnsupportedFormatError(f"blobs of kind {kind} are not supported")
+        if kind != BlobKind.EXTERNAL:
+            found, index = np.unique(ids[rows], return_inverse=True)
+            which[rows] = len(objects) + index
+            objects.extend((store, sidecar_beside(file_path, number)) for number in found.tolist())
+            continue
+        if ids[rows].any():
+            raise UnsupportedFormatError("blobs at URIs below a base path are not supported")
+        uris = descriptors.field("blob_uri").take(pa.array(rows)).dictionary_encode()
+        which[rows] = len(objects) + uris.indices.to_numpy()
+        objects.extend(object_at(uri, store.options) for uri in uris.dictionary.to_pylist())
+
+
+def object_at(uri: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
+    """The store and path of what a blob refers to.
+
+    Args:
+        uri: Where it is.
+        options: Storage options of the table, for what lies in the same object store.
+
+    Raises:
+        CorruptFileError: If it is not an absolute URI.
+        UnsupportedFormatError: If no store knows its scheme.
+    """
+    if "://" not in uri:
+        raise CorruptFileError(f"a blob at {uri!r}, which is no absolute URI")
+    try:
+        return open_object(uri, options)
+    except InvalidInputError as error:
+        raise CorruptFileError(f"a blob at {error}") from None
+
+
+def _measure(
+    objects: list[tuple[Store, str]],
+    which: NDArray[np.int64],
+    positions: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    descriptors: pa.Array,
+) -> None:
+    """Gives payloads that are a whole object at a URI the size of that object."""
+    kinds = descriptors.field("kind").fill_null(0).to_numpy()
+    whole = (which >= 0) & (kinds == BlobKind.EXTERNAL) & (sizes == 0) & (positions == 0)
+    for number in np.unique(which[whole]).tolist():
+        store, path = objects[number]
+        sizes[whole & (which == number)] = store.source(path).size
+
+
+def _payloads(places: _Places, own: Store | None = None) -> pa.Array:
+    """The bytes of all places, large_binary.
+
+    Args:
+        places: Where they stand.
+        own: Where no byte belongs to two blobs, so that few bytes cannot claim to be many.
+    """
+    wanted = (places.which >= 0) & (places.sizes > 0)
+    order = np.flatnonzero(wanted)[np.argsort(places.which[wanted], kind="stable")]
+    pieces = [
+        _read_object(*places.objects[int(places.which[rows[0]])], places, rows, own)
+        for rows in _groups(order, places.which)
+    ]
+    lengths = places.sizes[order]
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    data = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.uint8), *pieces])
+    found = pa.Array.from_buffers(
+        pa.large_binary(), len(order), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    if len(order) == len(wanted) and bool((order[:-1] < order[1:]).all()):
+        return found
+    index = np.full(len(wanted), len(order), dtype=np.int64)
+    index[order] = np.arange(len(order))
+    with_empty = pa.concat_arrays([found, pa.array([b""], pa.large_binary())])
+    return with_empty.take(pa.array(index, mask=places.which < 0))
+
+
+def _groups(order: NDArray[np.int64], which: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    if len(order) == 0:
+        return []
+    return np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
+
+
+def _read_object(
+    store: Store, path: str, places: _Places, rows: NDArray[np.int64], own: Store | None
+) -> NDArray[np.uint8]:
+    """Payloads of one object, one behind the other."""
+    positions, sizes = places.positions[rows], places.sizes[rows]
+    source = BlobPlace(store, path, 0, 0).source()
+    end = int((positions.astype(np.uint64) + sizes.astype(np.uint64)).max())
+    if end > source.size:
+        raise CorruptFileError(f"a blob ends at byte {end} of {source.size}", source.path)
+    if store is own and int(sizes.sum()) > source.size:
+        raise CorruptFileError(f"{int(sizes.sum())} bytes of blobs overlap", source.path)
+    fetched = source.read(Ranges(positions, sizes))
+    ranges = np.column_stack((fetched.starts, fetched.sizes))
+    return kernels.gather_bytes(fetched.data, ranges)

@@ -1,0 +1,78 @@
+"""Scans that also give rows that are deleted, but still stored; they have no id any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.table.read.columns import ROW_ADDRESS, ROW_ID
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = ["undeleted", "with_nullable_ids", "without_ids"]
+
+_SHIFT = np.uint64(32)
+_ROW_MASK = np.uint64(0xFFFFFFFF)
+
+
+def undeleted(snapshot: Snapshot) -> Snapshot:
+    """The version as if no row of its files had been deleted."""
+    fragments = tuple(
+        replace(fragment, deletion_file=None) for fragment in snapshot.manifest.fragments
+    )
+    return replace(snapshot, manifest=replace(snapshot.manifest, fragments=fragments))
+
+
+def with_nullable_ids(schema: pa.Schema) -> pa.Schema:
+    """The schema of what `without_ids` gives."""
+    return pa.schema(
+        [
+            field.with_nullable(True) if field.name in (ROW_ID, ROW_ADDRESS) else field
+            for field in schema
+        ],
+        schema.metadata,
+    )
+
+
+def without_ids(snapshot: Snapshot, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches in which `_rowid` and `_rowaddr` of deleted rows are null.
+
+    Args:
+        snapshot: The version, with its deletions.
+        batches: With `_rowaddr`.
+    """
+    readers = {
+        int(fragment.id): FragmentReader.of(snapshot.session, snapshot.store, fragment)
+        for fragment in snapshot.manifest.fragments
+        if fragment.deletion_file is not None
+    }
+    for batch in batches:
+        addresses = batch.column(ROW_ADDRESS).to_numpy()
+        gone = pa.array(_deleted(readers, addresses))
+        schema = with_nullable_ids(batch.schema)
+        columns = [
+            _masked(column, gone) if field.name in (ROW_ID, ROW_ADDRESS) else column
+            for field, column in zip(schema, batch.columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _deleted(
+    readers: dict[int, FragmentReader], addresses: NDArray[np.uint64]
+) -> NDArray[np.bool_]:
+    found = np.zeros(len(addresses), np.bool_)
+    fragments = addresses >> _SHIFT
+    for number in np.unique(fragments).tolist():
+        deletions = readers[number].deletions if number in readers else None
+        if deletions is not None:
+            own = fragments == number
+            found[own] = deletions.contains((addresses[own] & _ROW_MASK).astype(np.int64))
+    return found
+
+
+def _masked(column: pa.Array, gone: pa.BooleanArray) -> pa.Array:
+    return pa.array(column.to_numpy(), mask=gone.to_numpy(zero_copy_only=False))

@@ -1,0 +1,306 @@
+"""The columns of one fragment: which data file holds which leaf, opened once and kept.
+
+For a wanted field, the first file that lists the id of a leaf supplies it; a leaf that no file
+lists is null in every row. Open readers are shared by all scans of a session. Source:
+docs/format/table.md, "Fragments".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.container.open import field_reader
+from pilum.container.segments import DataFileReader, FieldReader, FilePart, read_segments
+from pilum.errors import CorruptFileError
+from pilum.format.rows import RowRanges
+from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
+from pilum.format.version import FileVersion
+from pilum.storage.base import Store
+from pilum.table.model.deletion_bytes import load_deletions
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.fragment import DataFile, Fragment
+from pilum.table.model.places import data_file_place
+from pilum.table.model.row_id_sequence import RowIdSequence
+from pilum.table.model.row_sequences import load_row_ids, load_versions
+from pilum.table.model.stored_sequence import CREATED_AT, UPDATED_AT, SequenceKind
+from pilum.table.model.version_sequence import VersionSequence
+from pilum.table.read.agreement import require_absence, require_agreement
+from pilum.table.read.session import Session
+
+__all__ = ["FragmentReader", "open_data_file"]
+
+# What Python's objects take, roughly.
+_FRAGMENT_BYTES = 2048
+_FIELD_BYTES = 2048
+_NO_COLUMN = -1
+"""Files before 2.0 have no columns by number."""
+
+
+def open_data_file(session: Session, store: Store, file: DataFile) -> DataFileReader:
+    """Opens a data file of a table, once for all that read it in a session.
+
+    Raises:
+        UnsupportedVersionError: If it has a version that is not supported.
+        CorruptFileError: If it is damaged.
+    """
+    version = FileVersion.from_numbers(file.major, file.minor)
+    # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
+    size = None if version is FileVersion.LEGACY else file.size_bytes
+    return session.open_file(*data_file_place(store, file), size)
+
+
+class FragmentReader:
+    """Reads fields of one fragment. Safe to use from several threads.
+
+    Attributes:
+        store: Where the table is, and its base paths are.
+        fragment: Which one.
+        num_rows: Its physical rows.
+    """
+
+    def __init__(self, session: Session, store: Store, fragment: Fragment) -> None:
+        self._session = session
+        self.store = store
+        self._files: dict[tuple[int | None, str], DataFileReader] = {}
+        self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
+        self._lineage_bytes = 0
+        self.fragment = fragment
+        self.num_rows = fragment.physical_rows
+
+    @classmethod
+    def of(cls, session: Session, store: Store, fragment: Fragment) -> FragmentReader:
+        """The reader of a fragment, shared by all that read it in a session."""
+        cache, key = session.metadata, _key(store, fragment)
+        reader: FragmentReader | None = cache.get(key)
+        if reader is None:
+            made = cls(session, store, fragment)
+            reader = cache.put_if_absent(key, made, made.held_bytes)
+        if reader.fragment is not fragment and reader.fragment != fragment:
+            # Another version says something else of the same files: no field may be mixed up.
+            reader = cls(session, store, fragment)
+            cache.put(key, reader, reader.held_bytes)
+        return reader
+
+    @property
+    def id(self) -> int:
+        """Of the fragment."""
+        return self.fragment.id
+
+    @property
+    def held_bytes(self) -> int:
+        """About the memory that it takes, with its open files."""
+        files = sum([reader.held_bytes for reader in list(self._files.values())])
+        deleted = 4 * self.fragment.num_deleted_rows
+        fields = _FIELD_BYTES * len(self._fields)
+        return _FRAGMENT_BYTES + fields + deleted + self._lineage_bytes + files
+
+    @property
+    def group_bounds(self) -> tuple[int, ...] | None:
+        """Where the batches of the files begin, and the end; None if files have no batches.
+
+        Raises:
+            CorruptFileError: If a file contradicts the manifest.
+        """
+        first = self._open(self.fragment.files[0]) if self.fragment.files else None
+        if first is None or first.version is not FileVersion.LEGACY:
+            return None
+        from pilum.container.legacy.file import LegacyFile  # few processes ever meet one
+
+        assert isinstance(first, LegacyFile)
+        return tuple(first.metadata.batch_bounds.tolist())
+
+    @property
+    def deletions(self) -> DeletionVector | None:
+        """The deleted rows, None if there are none.
+
+        Raises:
+            NotFoundError: If the deletion file is missing.
+            CorruptFileError: If it is damaged.
+        """
+        return self._deletions if self.fragment.deletion_file else None
+
+    @cached_property
+    def _deletions(self) -> DeletionVector | None:
+        return load_deletions(self.store, self.fragment)
+
+    @cached_property
+    def row_ids(self) -> RowIdSequence:
+        """The stable id of each physical row.
+
+        Raises:
+            CorruptFileError: If the table has none, or they are damaged.
+        """
+        sequence = load_row_ids(self.store, self.fragment, self._hidden)
+        self._count(sequence.size_bytes)
+        return sequence
+
+    @cached_property
+    def created_at(self) -> VersionSequence:
+        """The version that created each physical row.
+
+        Raises:
+            CorruptFileError: If what was recorded is damaged.
+        """
+        return self._versions(CREATED_AT)
+
+    @cached_property
+    def updated_at(self) -> VersionSequence:
+        """The version that changed each physical row last.
+
+        Raises:
+            CorruptFileError: If what was recorded is damaged.
+        """
+        return self._versions(UPDATED_AT)
+
+    def _versions(self, kind: SequenceKind) -> VersionSequence:
+        sequence = load_versions(self.store, self.fragment, kind, self._hidden)
+        self._count(sequence.size_bytes)
+        return sequence
+
+    def _hidden(self, kind: SequenceKind) -> NDArray[np.uint64]:
+        """The values of a column that no schema lists."""
+        if self.file_of(FieldId(kind.field_id)) is None:
+            raise CorruptFileError(f"no data file has the hidden column {kind.column}")
+        field = Field(kind.column, FieldId(kind.field_id), "uint64", nullable=False)
+        rows = RowRanges.of((0, self.num_rows))
+        arrays = read_segments(list(self.field(field).segments(rows)))
+        if any(array.null_count for array in arrays):
+            raise CorruptFileError(f"nulls in the hidden column {kind.column}")
+        return np.concatenate([array.to_numpy() for array in arrays])
+
+    def field(self, field: Field) -> FieldReader:
+        """Opens what a field, with only its wanted members, needs.
+
+        Raises:
+            UnsupportedVersionError: If a data file has a version that is not supported.
+            CorruptFileError: If a file contradicts the manifest.
+        """
+        known = self._fields.get(field.ids)
+        return known if known and known.field is field else self.fields([field])[0]
+
+    def fields(self, fields: Iterable[Field]) -> list[FieldReader]:
+        """Opens what several fields need; see `field`."""
+        readers, has_grown = [], False
+        for field in fields:
+            reader = self._fields.get(field.ids)
+            # The same columns may have another name or place in another version.
+            if reader is None or (reader.field is not field and reader.field != field):
+                reader = self._fields[field.ids] = self._make(field)
+                has_grown = True
+            readers.append(reader)
+        if has_grown:
+            self._count()
+        return readers
+
+    def _count(self, lineage_bytes: int = 0) -> None:
+        """Tells the cache how large the reader has become."""
+        self._lineage_bytes += lineage_bytes
+        key = _key(self.store, self.fragment)
+        self._session.metadata.resize(key, self, self.held_bytes)
+
+    def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
+        """Store and path of the data file that holds a leaf; None if none does."""
+        for file in self.fragment.files:
+            if field_id in file.fields:
+                return data_file_place(self.store, file)
+        return None
+
+    def _make(self, field: Field) -> FieldReader:
+        return field_reader(field, self._parts(field), self.num_rows)
+
+    @property
+    def _columns(self) -> list[Mapping[FieldId, int]]:
+        """For each file, the column of each field that it holds."""
+        return [_columns_of(file.fields, file.column_indices) for file in self.fragment.files]
+
+    def _parts(self, field: Field) -> list[FilePart]:
+        """The files that hold some of a field; of two that hold the same, the first counts."""
+        if len(self.fragment.files) == 1:
+            [file], [column_of] = self.fragment.files, self._columns
+            columns = {number: column_of[number] for number in field.ids if number in column_of}
+            parts = [self._part(field, file, column_of, columns)] if columns else []
+            missing = set(field.ids).difference(columns)
+        else:
+            parts, missing = [], set(field.ids)
+            for file, column_of in zip(self.fragment.files, self._columns, strict=True):
+                columns = {number: column_of[number] for number in missing if number in column_of}
+                if columns:
+                    parts.append(self._part(field, file, column_of, columns))
+                    missing.difference_update(columns)
+        if not missing:
+            return parts
+        for part in parts:  # structs and lists have columns in some files
+            require_absence(field, missing, part.reader)
+        self._require_absence(field, missing)
+        return parts
+
+    def _require_absence(self, field: Field, missing: set[FieldId]) -> None:
+        """Check leaves that are null in every row, as no file is said to hold them.
+
+        Raises:
+            CorruptFileError: If a file has one all the same, or there must not be nulls.
+        """
+        paths = [path for path in field.leaf_paths() if path[-1].id in missing]
+        for path in paths:
+            leaf = path[-1]
+            if leaf.id != DESCRIPTOR_ID and not any(above.nullable for above in path):
+                raise CorruptFileError(
+                    f"no data file has field {leaf.name!r} (id {leaf.id}), which is never null",
+                    f"fragment {self.fragment.id}",
+                )
+        leaves = {path[-1].id for path in paths}
+        for file in self.fragment.files if leaves else ():
+            require_absence(field, leaves, self._open(file))
+
+    def _part(
+        self,
+        field: Field,
+        file: DataFile,
+        column_of: Mapping[FieldId, int],
+        columns: Mapping[FieldId, int],
+    ) -> FilePart:
+        reader = self._open(file)
+        require_agreement(field, column_of, reader)
+        return FilePart(reader, columns, file.fields)
+
+    def _open(self, file: DataFile) -> DataFileReader:
+        key = file.base_id, file.path
+        reader = self._files.get(key)
+        if reader is None:
+            reader = open_data_file(self._session, self.store, file)
+            self._files[key] = reader
+        if reader.num_rows != self.num_rows:
+            raise CorruptFileError(
+                f"rows: the manifest says {self.num_rows}, the file {reader.num_rows}",
+                f"fragment {self.fragment.id}",
+                reader.source.path,
+            )
+        return reader
+
+
+@lru_cache(maxsize=64)
+def _columns_of(
+    fields: tuple[FieldId, ...], column_indices: tuple[int, ...]
+) -> Mapping[FieldId, int]:
+    """The same of most files of a table."""
+    return dict(zip(fields, column_indices or repeat(_NO_COLUMN), strict=False))
+
+
+def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:
+    paths = tuple(
+        # A base id may mean another place in another version.
+        file.path if file.base_id is None else _absolute(data_file_place(store, file))
+        for file in fragment.files
+    )
+    if deleted := fragment.deletion_file:
+        paths = (*paths, deleted.path(fragment.id))
+    return store.identity, fragment.id, paths
+
+
+def _absolute(place: tuple[Store, str]) -> str:
+    return f"{place[0].uri}/{place[1]}"

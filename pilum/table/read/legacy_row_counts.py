@@ -1,0 +1,75 @@
+"""Rows of fragments whose writer was too old to record them, counted in their files.
+
+Manifests without a writer version have no number of physical rows, or a wrong one: some wrote the
+rows that deletions had left. Nor do they tell how many rows are deleted. Source:
+docs/format/table.md, "Deleted rows".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from pilum.errors import UnsupportedVersionError
+from pilum.storage.base import Store
+from pilum.table.model.deletion_bytes import load_deletions
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.manifest import Manifest
+from pilum.table.read.fragment_files import open_data_file
+from pilum.table.read.session import Session
+
+__all__ = ["with_counted_rows"]
+
+
+def with_counted_rows(store: Store, manifest: Manifest, session: Session) -> Manifest:
+    """The manifest with the rows of each fragment, also deleted ones; the same if it has them.
+
+    They are counted when the fragments are asked for, which may then raise what `_counted` does:
+    the history and the indices of a table can be listed although its data files are gone.
+    """
+    if manifest.writer_version is not None and manifest.is_counted:
+        return manifest
+    return manifest.with_later_fragments(partial(_all_counted, store, manifest, session))
+
+
+def _all_counted(store: Store, manifest: Manifest, session: Session) -> tuple[Fragment, ...]:
+    """Counts the rows of every fragment.
+
+    Raises:
+        UnsupportedVersionError: If a file has a version that is not supported.
+        NotFoundError: If a file is missing.
+        CorruptFileError: If a file is damaged.
+    """
+    recorded = manifest.writer_version is not None
+    fragments = manifest.fragments if recorded else map(_uncounted, manifest.fragments)
+    counted = (
+        fragment if fragment.is_counted else _counted(store, fragment, session)
+        for fragment in fragments
+    )
+    return tuple(counted)
+
+
+def _uncounted(fragment: Fragment) -> Fragment:
+    file = fragment.deletion_file and replace(fragment.deletion_file, num_deleted_rows=0)
+    return replace(fragment, physical_rows=0, deletion_file=file)
+
+
+def _counted(store: Store, fragment: Fragment, session: Session) -> Fragment:
+    if not fragment.physical_rows and fragment.files:
+        num_rows = _rows_of_file(store, fragment, session)
+        fragment = replace(fragment, physical_rows=num_rows)
+    deleted = load_deletions(store, fragment)
+    if fragment.deletion_file is None or deleted is None:
+        return fragment
+    file = replace(fragment.deletion_file, num_deleted_rows=len(deleted))
+    return replace(fragment, deletion_file=file)
+
+
+def _rows_of_file(store: Store, fragment: Fragment, session: Session) -> int:
+    try:
+        reader = open_data_file(session, store, fragment.files[0])
+    except UnsupportedVersionError as error:
+        raise UnsupportedVersionError(
+            f"{store.uri}: the number of rows is not recorded, and {error}"
+        ) from None
+    return reader.num_rows

@@ -1,0 +1,192 @@
+"""What stays with rows when they move: their ids, and when they were created and last changed.
+
+An operation that writes rows again takes their lineage along, in the order of the new rows:
+
+    update, merge insert    moved = lineage_of_rows(snapshot, addresses of the rows that moved)
+                            new = with_lineage(written, moved and moved.to_update())
+    compaction              kept = lineage_of_fragments(snapshot, fragments that are replaced)
+                            new = with_lineage(written, kept)
+    values in place         in `apply`, for each such fragment of the new manifest:
+                            with_changed_rows(fragment, offsets, manifest.version + 1)
+
+In tables without stable row ids there is no lineage (None), and nothing changes. Rows behind the
+moved ones are new. They need nothing: `assignment.py` completes all new fragments at the
+commit, also with its version as the last one that changed their rows, unless they say otherwise.
+Source: docs/format/table.md, "Row ids".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.row_id_sequence import RowIdSequence
+from pilum.table.model.version_sequence import VersionSequence
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = [
+    "Lineage",
+    "lineage_of_fragments",
+    "lineage_of_rows",
+    "with_changed_rows",
+    "with_lineage",
+]
+
+_SHIFT = np.uint64(32)
+_ROW_MASK = np.uint64(0xFFFF_FFFF)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The lineage of some rows, one entry per row and sequence.
+
+    Attributes:
+        row_ids: Their ids.
+        created_at: The version that created each.
+        updated_at: The version that changed each last; None if that is the one to come.
+    """
+
+    row_ids: RowIdSequence
+    created_at: VersionSequence
+    updated_at: VersionSequence | None
+
+    def to_update(self) -> Lineage:
+        """The same rows, changed by the version to come."""
+        return replace(self, updated_at=None)
+
+    def slice(self, start: int, stop: int) -> Lineage:
+        """Of the rows from `start` to before `stop`."""
+        updated_at = self.updated_at and self.updated_at.slice(start, stop)
+        return Lineage(
+            self.row_ids.slice(start, stop), self.created_at.slice(start, stop), updated_at
+        )
+
+
+def lineage_of_rows(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> Lineage | None:
+    """The lineage of single rows.
+
+    Args:
+        snapshot: The version that has them.
+        addresses: uint64, shape (n,), in the order in which the rows are written again.
+
+    Returns:
+        None if the table has no stable row ids.
+
+    Raises:
+        InvalidInputError: If the version does not have one of their fragments.
+        CorruptFileError: If the lineage is damaged.
+    """
+    if not snapshot.has_stable_row_ids:
+        return None
+    by_id = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
+    numbers, offsets = addresses >> _SHIFT, (addresses & _ROW_MASK).astype(np.int64)
+    row_ids, created_at, updated_at = np.zeros((3, len(addresses)), dtype=np.uint64)
+    order = np.argsort(numbers, kind="stable")
+    cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+    for here in np.split(order, cuts) if len(order) else ():
+        number = int(numbers[here[0]])
+        if number not in by_id:
+            raise InvalidInputError(f"no fragment {number} in version {snapshot.manifest.version}")
+        reader = snapshot.reader(by_id[number])
+        rows = offsets[here]
+        row_ids[here] = reader.row_ids.at(rows)
+        created_at[here] = reader.created_at.at(rows)
+        updated_at[here] = reader.updated_at.at(rows)
+    return Lineage(
+        RowIdSequence.of(row_ids), VersionSequence.of(created_at), VersionSequence.of(updated_at)
+    )
+
+
+def lineage_of_fragments(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Lineage | None:
+    """The lineage of all rows of some fragments that are not deleted, in their order.
+
+    Returns:
+        None if the table has no stable row ids.
+
+    Raises:
+        CorruptFileError: If the lineage is damaged.
+    """
+    if not snapshot.has_stable_row_ids:
+        return None
+    parts = [_left(snapshot.reader(fragment)) for fragment in fragments]
+    return Lineage(
+        RowIdSequence.concatenate(row_ids for row_ids, _, _ in parts),
+        VersionSequence.concatenate(created_at for _, created_at, _ in parts),
+        VersionSequence.concatenate(updated_at for _, _, updated_at in parts),
+    )
+
+
+def _left(reader: FragmentReader) -> tuple[RowIdSequence, VersionSequence, VersionSequence]:
+    deleted = reader.deletions
+    sequences = reader.created_at.without(deleted), reader.updated_at.without(deleted)
+    return reader.row_ids.without(deleted), *sequences
+
+
+def with_changed_rows(
+    fragment: Fragment, offsets: NDArray[np.int64] | None, version: int
+) -> Fragment:
+    """A fragment in which values were replaced where they are.
+
+    Args:
+        fragment: Its rows stay, and so do its row ids.
+        offsets: Its physical rows with new values, in any order; None for all.
+        version: That has the new values.
+
+    Raises:
+        UnsupportedFeatureError: If the versions of its rows are not in the manifest, and some stay.
+        CorruptFileError: If they are damaged.
+    """
+    if fragment.row_ids is None:
+        return fragment
+    num_rows, stored = fragment.physical_rows, fragment.updated_at
+    if offsets is None or len(offsets) == num_rows:
+        changed = VersionSequence.uniform(num_rows, version)
+    elif stored is None:
+        changed = VersionSequence.uniform(num_rows, 1).replaced(offsets, version)
+    elif isinstance(stored, bytes):
+        changed = VersionSequence.from_bytes(stored, num_rows).replaced(offsets, version)
+    else:
+        raise UnsupportedFeatureError(
+            f"fragment {fragment.id}: new values for some rows while the versions of rows are in a "
+            "hidden column; compact the table first"
+        )
+    return replace(fragment, updated_at=changed.to_bytes())
+
+
+def with_lineage(fragments: Iterable[Fragment], lineage: Lineage | None) -> tuple[Fragment, ...]:
+    """New fragments with the lineage of their rows, as far as it goes.
+
+    Args:
+        fragments: As they were written, one after the other.
+        lineage: Of their first rows, in order; None to leave the fragments as they are.
+
+    Raises:
+        InvalidInputError: If it is longer than the fragments.
+    """
+    new = tuple(fragments)
+    if lineage is None:
+        return new
+    bounds = np.cumsum([0, *(fragment.physical_rows for fragment in new)]).tolist()
+    if len(lineage.row_ids) > bounds[-1]:
+        raise InvalidInputError(f"the ids of {len(lineage.row_ids)} rows for {bounds[-1]} new rows")
+    return tuple(
+        _with(fragment, lineage.slice(start, start + fragment.physical_rows))
+        for fragment, start in zip(new, bounds, strict=False)
+    )
+
+
+def _with(fragment: Fragment, lineage: Lineage) -> Fragment:
+    if not len(lineage.row_ids):
+        return fragment
+    return replace(
+        fragment,
+        row_ids=lineage.row_ids.to_bytes(),
+        created_at=lineage.created_at.to_bytes(),
+        updated_at=lineage.updated_at.to_bytes() if lineage.updated_at else None,
+    )

@@ -1,0 +1,110 @@
+"""Columns that no data file has: what the table knows about its rows.
+
+"_rowid"                         the stable id; the address in tables without stable row ids
+"_rowaddr"                       fragment id << 32 | physical row in the fragment
+"_rowoffset"                     position among all rows that are not deleted, from 0
+"_row_created_at_version"        the version that created the row, 1 if it was not recorded
+"_row_last_updated_at_version"   the version that changed it last, 1 if it was not recorded
+
+All are uint64 without nulls. Source: docs/format/table.md, "Row ids".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.blocks import integers
+from pilum.table.model.stored_sequence import CREATED_AT
+from pilum.table.read.columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.windows import MetaValues, Window
+
+__all__ = ["MetaColumns"]
+
+_SHIFT = np.uint64(32)
+_UNKNOWN_VERSION = 1
+_MAX_SIGNED_ID = (1 << 31) - 1
+
+
+class MetaColumns:
+    """These columns of one version.
+
+    Args:
+        snapshot: The version.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def of(self, reader: FragmentReader) -> MetaValues:
+        """What gives the values of a column for a window of a fragment."""
+        return partial(self._of_window, reader)
+
+    def _of_window(self, reader: FragmentReader, name: str, window: Window) -> pa.Array:
+        if self._is_address(name) and reader.id <= _MAX_SIGNED_ID:
+            # Numbers of rows that begin elsewhere; added to others they would be copied.
+            return integers(window.wanted(int(reader.id) << 32).view(np.uint64))
+        return self.values(reader, name, window.wanted())
+
+    def values(self, reader: FragmentReader, name: str, rows: NDArray[np.int64]) -> pa.Array:
+        """The values of the column `name` for some physical rows of a fragment.
+
+        Raises:
+            CorruptFileError: If what the table recorded is damaged.
+        """
+        return integers(self._function(name)(reader, rows))
+
+    def _function(
+        self, name: str
+    ) -> Callable[[FragmentReader, NDArray[np.int64]], NDArray[np.generic]]:
+        if self._is_address(name):
+            return _addresses
+        if name == ROW_ID:
+            return _row_ids
+        if name == ROW_OFFSET:
+            return self._positions
+        if not self._snapshot.has_stable_row_ids:
+            return _unknown_versions
+        return _created_at if name == CREATED_AT.column else _updated_at
+
+    def _is_address(self, name: str) -> bool:
+        return name == ROW_ADDRESS or (name == ROW_ID and not self._snapshot.has_stable_row_ids)
+
+    def _positions(self, reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+        deleted = reader.deletions
+        here = rows if deleted is None else deleted.positions(rows)
+        return (here + self._firsts[reader.id]).astype(np.uint64)
+
+    @cached_property
+    def _firsts(self) -> dict[int, int]:
+        """For each fragment, how many rows are before it."""
+        fragments = self._snapshot.manifest.fragments
+        bounds = np.cumsum([0, *(fragment.num_rows for fragment in fragments)]).tolist()
+        return {int(one.id): first for one, first in zip(fragments, bounds, strict=False)}
+
+
+def _addresses(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return rows.view(np.uint64) + (np.uint64(reader.id) << _SHIFT)
+
+
+def _row_ids(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return reader.row_ids.at(rows)
+
+
+def _created_at(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return reader.created_at.at(rows)
+
+
+def _updated_at(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return reader.updated_at.at(rows)
+
+
+def _unknown_versions(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    del reader
+    return np.full(len(rows), _UNKNOWN_VERSION, dtype=np.uint64)

@@ -1,0 +1,181 @@
+"""Where rows with stable ids are: from an id to the address of its row, for one version.
+
+    ids        0 1 2 3 4   9   12        runs    start    length    address
+    addresses  0 1 2 3 4   7   (1, 0)            0        5         (0, 0)
+                                                 9        1         (0, 7)
+                                                 12       1         (1, 0)
+
+A run is ids that follow each other in rows that follow each other. A fragment as it was appended is
+one run, so the index of most tables is tiny; rows that moved one by one take 20 bytes each.
+Deleted rows are left out: the id of a row that moved is in two fragments, and deleted in one.
+Source: docs/format/table.md, "Row ids".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.errors import CorruptFileError
+from pilum.parallel import submit
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.row_id_segments import Ids, Piece
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = ["RowIdIndex", "row_id_index"]
+
+_ROW_MASK = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, eq=False)
+class RowIdIndex:
+    """Runs of ids, ascending.
+
+    Attributes:
+        starts: uint64, shape (n,): the first id of each run.
+        lengths: uint32, shape (n,): how many ids it has.
+        addresses: uint64, shape (n,): the address of the row with the first one.
+    """
+
+    starts: NDArray[np.uint64]
+    lengths: NDArray[np.uint32]
+    addresses: NDArray[np.uint64]
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that it takes."""
+        return self.starts.nbytes + self.lengths.nbytes + self.addresses.nbytes
+
+    def find(self, ids: Ids) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """The address of each of some ids, and whether there is a row with it at all.
+
+        Args:
+            ids: uint64, shape (n,), any order, also repeated.
+
+        Returns:
+            uint64 and bool, each of shape (n,). Where the second is false, the first means nothing.
+        """
+        if not len(self.starts):
+            return np.zeros(len(ids), dtype=np.uint64), np.zeros(len(ids), dtype=np.bool_)
+        runs = self.starts.searchsorted(ids, side="right") - 1
+        behind = ids - self.starts[runs]  # of an id before the first run: it wraps around
+        is_there = (runs >= 0) & (behind < self.lengths[runs])
+        return self.addresses[runs] + behind, is_there
+
+
+def row_id_index(snapshot: Snapshot) -> RowIdIndex:
+    """The index of a version, kept in its session.
+
+    Raises:
+        CorruptFileError: If row ids are damaged, or two rows have one id.
+        NotFoundError: If a deletion file is missing.
+    """
+    manifest, cache = snapshot.manifest, snapshot.session.indices
+    key = (RowIdIndex, snapshot.store.identity, manifest.version, manifest.transaction_file)
+    index: RowIdIndex | None = cache.get(key)
+    if index is None:
+        made = _build(snapshot)
+        index = cache.put_if_absent(key, made, made.size_bytes)
+    return index
+
+
+def _build(snapshot: Snapshot) -> RowIdIndex:
+    readers = [snapshot.reader(fragment) for fragment in snapshot.manifest.fragments]
+    _load_deletions(readers)
+    starts, lengths, addresses = _runs(readers)
+    if (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts, kind="stable")  # fast where long parts are in order already
+        starts, lengths, addresses = starts[order], lengths[order], addresses[order]
+    is_twice = starts[1:] - starts[:-1] < lengths[:-1].astype(np.uint64)
+    if is_twice.any():
+        twice = int(starts[1:][is_twice.argmax()])
+        raise CorruptFileError(
+            f"two rows have the id {twice}",
+            f"{snapshot.store.uri}, version {snapshot.manifest.version}",
+        )
+    return RowIdIndex(starts, lengths.astype(np.uint32), addresses)
+
+
+def _load_deletions(readers: list[FragmentReader]) -> None:
+    """Reads deletion files side by side: each is a request."""
+    pending = [
+        submit(partial(getattr, reader, "deletions"))
+        for reader in readers
+        if reader.fragment.deletion_file
+    ]
+    for future in pending:
+        future.result()
+
+
+_Runs = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64]]
+"""First ids, lengths and first addresses."""
+
+
+def _runs(readers: list[FragmentReader]) -> _Runs:
+    """The runs of all fragments, in no order."""
+    whole: list[tuple[int, int, int]] = []  # of most tables all, so not an array for each
+    cut: list[_Runs] = []
+    for reader in readers:
+        deletions = reader.deletions
+        address = reader.id << 32
+        for piece in reader.row_ids.pieces:
+            if deletions is None and isinstance(piece, range):
+                whole.append((piece.start, len(piece), address))
+            else:
+                first = address & _ROW_MASK
+                starts, lengths, offsets = _runs_of_piece(piece, _deleted(deletions, first, piece))
+                cut.append((starts, lengths, offsets.view(np.uint64) + np.uint64(address)))
+            address += len(piece)
+    numbers = np.array(whole, dtype=np.uint64).reshape(-1, 3)
+    plain = numbers[:, 0], numbers[:, 1].astype(np.int64), numbers[:, 2]
+    return (
+        np.concatenate([plain[0], *(starts for starts, _, _ in cut)]),
+        np.concatenate([plain[1], *(lengths for _, lengths, _ in cut)]),
+        np.concatenate([plain[2], *(addresses for _, _, addresses in cut)]),
+    )
+
+
+def _deleted(deletions: DeletionVector | None, first: int, piece: Piece) -> NDArray[np.int64]:
+    """The offsets within a piece, which begins at the row `first`, of deleted rows."""
+    if deletions is None:
+        return np.empty(0, dtype=np.int64)
+    low, high = deletions.offsets.searchsorted([first, first + len(piece)])
+    return deletions.offsets[low:high].astype(np.int64) - first
+
+
+def _runs_of_piece(
+    piece: Piece, deleted: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
+    """First ids, lengths and first offsets of the runs of the rows that are left."""
+    if isinstance(piece, range):
+        offsets, lengths = _gaps(deleted, len(piece))
+        return offsets.view(np.uint64) + np.uint64(piece.start), lengths, offsets
+    offsets = np.arange(len(piece))
+    ids = piece
+    if len(deleted):
+        offsets = np.delete(offsets, deleted)
+        ids = piece[offsets]
+    if not len(ids):
+        return ids, offsets, offsets
+    is_first = np.ones(len(ids) + 1, dtype=np.bool_)
+    np.not_equal(ids[1:] - ids[:-1], 1, out=is_first[1:-1])
+    if len(deleted):
+        is_first[1:-1] |= offsets[1:] - offsets[:-1] != 1
+    bounds = np.flatnonzero(is_first)
+    firsts = bounds[:-1]
+    return ids[firsts], bounds[1:] - firsts, offsets[firsts]
+
+
+def _gaps(deleted: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First offsets and lengths of what some offsets below a size leave."""
+    offsets = np.zeros(len(deleted) + 1, dtype=np.int64)
+    np.add(deleted, 1, out=offsets[1:])
+    lengths = np.empty_like(offsets)
+    np.subtract(deleted, offsets[:-1], out=lengths[:-1])
+    lengths[-1] = size - offsets[-1]
+    is_empty = lengths == 0
+    return (offsets[~is_empty], lengths[~is_empty]) if is_empty.any() else (offsets, lengths)

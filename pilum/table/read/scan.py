@@ -1,0 +1,323 @@
+"""Scans: options to batches, in bounded memory.
+
+    fragments ──▶ windows of rows ──▶ segments of each column ──▶ threads decode ──▶ batches
+
+A window is some rows that are read together (`windows.py`). With a filter, rows that it
+cannot match are left out where files know what they hold (`skip.py`); of the others its
+columns are read first, and the rest only where it matches: whole windows if many rows do, single
+rows if few. Deleted rows are left out before the filter sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pilum.errors import InvalidInputError
+from pilum.format.blobs import materialized
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Field
+from pilum.table.read.blobs import materialize
+from pilum.table.read.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.matching import matching_windows, rows_where
+from pilum.table.read.meta_columns import MetaColumns
+from pilum.table.read.prefetch import opened_ahead
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.windows import (
+    Pending,
+    RowSource,
+    Window,
+    batches,
+    read_ahead,
+    rows_of_window,
+)
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundFilter
+
+__all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table", "scan_tables"]
+
+_BATCH_ROWS = 8192
+_FIRST_WINDOW_BATCHES = 4
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """What to read of a version.
+
+    Attributes:
+        columns: Names of top-level columns, dotted paths to members of structs, or names of
+            `pilum.table.read.meta_columns`, in the wanted order; None for all columns.
+        filter: Keeps the rows for which it is true.
+        limit: At most so many rows, counted after the filter; None for all.
+        offset: Rows to skip, counted after the filter.
+        batch_size: Rows per batch; None for 8,192.
+        with_row_id: Whether to add `_rowid` behind the columns.
+        with_row_address: Whether to add `_rowaddr` behind the columns.
+        fragment_ids: Only these fragments.
+        row_range: Only these physical rows (first, behind the last) of the one fragment; deleted
+            ones are left out.
+        with_payloads: Whether columns of blobs give their payloads; else descriptors.
+        window_bytes: About how many bytes of rows are read together; None for 32 MiB. A few times
+            as much is in memory.
+    """
+
+    columns: tuple[str, ...] | None = None
+    filter: BoundFilter | None = None
+    limit: int | None = None
+    offset: int = 0
+    batch_size: int | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    fragment_ids: tuple[int, ...] | None = None
+    row_range: tuple[int, int] | None = None
+    with_payloads: bool = False
+    window_bytes: int | None = None
+
+
+def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
+    """Schema of the batches of a scan.
+
+    Raises:
+        ColumnNotFoundError: If a column does not exist.
+    """
+    schema = materialized(snapshot.schema) if options.with_payloads else snapshot.described
+    return _arrow(snapshot, scan_columns(schema, _names(snapshot, options)))
+
+
+def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
+    """Reads batches in row order.
+
+    Args:
+        snapshot: The version.
+        options: What to read.
+
+    Yields:
+        Batches of `scan_schema`, never empty, of `batch_size` rows; fewer at the end of a fragment,
+        behind a filter, and where rows are deleted.
+
+    Raises:
+        ColumnNotFoundError: If a column does not exist.
+        CorruptFileError: If a file is damaged.
+        FilterError: If the filter fails on a value.
+    """
+    if not _names(snapshot, options):
+        yield from (batch.select([]) for batch in scan(snapshot, _addresses(options)))
+        return
+    yield from batches(scan_tables(snapshot, options), options.batch_size or _BATCH_ROWS)
+
+
+def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
+    """Reads all that a scan gives, without cutting it into batches.
+
+    Raises:
+        As `scan`.
+    """
+    if not _names(snapshot, options):
+        return scan_table(snapshot, _addresses(options)).select([])
+    tables = list(scan_tables(snapshot, options))
+    return pa.concat_tables(tables) if tables else scan_schema(snapshot, options).empty_table()
+
+
+def count_rows(snapshot: Snapshot, filter: BoundFilter | None = None) -> int:
+    """Counts rows; without a filter from the manifest alone.
+
+    Raises:
+        As `scan`.
+    """
+    if filter is None:
+        return snapshot.num_rows
+    tested = scan_columns(snapshot.described, filter.columns or (ROW_ID,))
+    windows = _windows(snapshot, ScanOptions(filter=filter), tested)
+    found = matching_windows(windows, tested, _arrow(snapshot, tested), filter)
+    return sum(int(mask.true_count) for _, _, mask in found)
+
+
+def _addresses(options: ScanOptions) -> ScanOptions:
+    """The same rows with their addresses alone; of tables without columns, Arrow loses the rows."""
+    return replace(options, columns=(), with_row_address=True, with_payloads=False)
+
+
+def _columns(snapshot: Snapshot, options: ScanOptions) -> list[ScanColumn]:
+    return scan_columns(snapshot.described, _names(snapshot, options))
+
+
+def _names(snapshot: Snapshot, options: ScanOptions) -> tuple[str, ...]:
+    names = tuple(snapshot.schema.names) if options.columns is None else options.columns
+    extra = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
+    added = (name for name, wanted in extra if wanted and name not in names)
+    return (*names, *added)
+
+
+def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
+    return pa.schema([column.arrow for column in columns], snapshot.schema.arrow.metadata)
+
+
+def scan_tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
+    """Reads a table per window, none of them empty; a fragment has one or some of them.
+
+    Of a scan without columns the tables have no rows; see `scan_table` and `scan`.
+
+    Raises:
+        As `scan`.
+    """
+    if not options.with_payloads or snapshot.described is snapshot.schema:
+        yield from (table for _, table in _given_rows(snapshot, options))
+        return
+    schema = scan_schema(snapshot, options)
+    columns = scan_columns(snapshot.schema, schema.names)
+    for fragment, table in _given_rows(snapshot, options):
+        assert isinstance(fragment, FragmentReader)
+        yield materialize(fragment, columns, table, schema)
+
+
+def _given_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowSource, pa.Table]]:
+    if options.filter is None:
+        yield from _all_rows(snapshot, options)
+        return
+    skip, left = options.offset, options.limit
+    for fragment, table in _matching_rows(snapshot, options, options.filter) if left != 0 else ():
+        wanted = table.slice(skip, left)
+        skip -= min(skip, table.num_rows)
+        if wanted.num_rows:
+            yield fragment, wanted
+        if left is not None:
+            left -= wanted.num_rows
+            if left == 0:
+                return
+
+
+def _all_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowSource, pa.Table]]:
+    columns = _columns(snapshot, options)
+    schema = _arrow(snapshot, columns)
+    for window, pending in read_ahead(_windows(snapshot, options, columns), columns):
+        yield window.source, pending.table(schema)
+
+
+def _matching_rows(
+    snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
+) -> Iterator[tuple[RowSource, pa.Table]]:
+    columns = _columns(snapshot, options)
+    tested = scan_columns(snapshot.described, filter.columns or (ROW_ID,))
+    schema, tested_schema = _arrow(snapshot, columns), _arrow(snapshot, tested)
+    at_hand = {column.name for column in tested}
+    others = [column for column in columns if column.name not in at_hand]
+    others_schema = _arrow(snapshot, others)
+    windows = _windows(snapshot, options, [*tested, *others])
+    for window, full, mask in matching_windows(windows, tested, tested_schema, filter):
+        table = rows_where(full, mask)
+        if others:
+            rest = Pending(window.matching(mask), others)
+            table = _side_by_side(table, rest.table(others_schema))
+        found = pa.Table.from_arrays(table.select(schema.names).columns, schema=schema)
+        yield window.source, found
+
+
+def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
+    for field, column in zip(right.schema, right.columns, strict=True):
+        left = left.append_column(field, column)
+    return left
+
+
+def _windows(
+    snapshot: Snapshot, options: ScanOptions, columns: list[ScanColumn]
+) -> Iterator[Window]:
+    size = options.batch_size or _BATCH_ROWS
+    meta = MetaColumns(snapshot)
+    read = [column.field for column in columns if column.field]
+    for fragment, wanted in _wanted_rows(snapshot, options, read):
+        fields = fragment.fields(read)
+        start = int(wanted.starts[0])
+        if int(wanted.stops[-1]) - start <= size:
+            window = _window(fragment, wanted, meta)
+            if window.num_rows:
+                yield window
+            continue
+        # The size of payloads is not known before they are read.
+        full = size if options.with_payloads else rows_of_window(fields, size, options.window_bytes)
+        # A limit behind a filter may be reached soon; so begin with little and double it.
+        impatient = options.filter is not None and options.limit is not None
+        rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
+        while start < wanted.stops[-1]:
+            found = wanted.within(start, start + rows)
+            window = _window(fragment, RowRanges(found.bounds + start), meta)
+            if window.num_rows:
+                yield window
+            start += rows
+            rows = min(2 * rows, full)
+
+
+def _window(fragment: FragmentReader, rows: RowRanges, meta: MetaColumns) -> Window:
+    """Those of some rows that are not deleted."""
+    kept = None
+    if fragment.deletions is not None and len(rows.bounds):
+        kept = fragment.deletions.kept(rows)
+    return Window(fragment, rows, kept, meta.of(fragment)).lean()
+
+
+def _wanted_rows(
+    snapshot: Snapshot, options: ScanOptions, fields: list[Field]
+) -> Iterator[tuple[FragmentReader, RowRanges]]:
+    """Fragments with the rows that are looked at, if there are any."""
+    for fragment, start, stop in _row_ranges(snapshot, options, fields):
+        rows = RowRanges.one(start, stop)
+        if options.filter is not None:
+            from pilum.table.read.skip import rows_to_test
+
+            rows = rows_to_test(fragment, snapshot.described, options.filter, start, stop)
+        if len(rows.bounds):
+            yield fragment, rows
+
+
+def _row_ranges(
+    snapshot: Snapshot, options: ScanOptions, fields: list[Field]
+) -> Iterator[tuple[FragmentReader, int, int]]:
+    """Fragments with their wanted rows; a limit without a filter is known to end them."""
+    unfiltered = options.filter is None
+    skip = options.offset if unfiltered else 0
+    left = options.limit if unfiltered and options.limit is not None else snapshot.num_rows
+    for fragment in opened_ahead(_fragments(snapshot, options), fields):
+        start, stop = options.row_range or (0, fragment.num_rows)
+        if not 0 <= start <= stop <= fragment.num_rows:
+            raise InvalidInputError(
+                f"rows {start} to {stop} of fragment {fragment.fragment.id}, "
+                f"which has {fragment.num_rows}"
+            )
+        if options.row_range is None and skip and skip >= fragment.fragment.num_rows:
+            skip -= fragment.fragment.num_rows  # without looking for the deleted ones
+            continue
+        deleted = fragment.deletions
+        present = stop - start - (deleted.count(start, stop) if deleted else 0)
+        skipped = min(skip, present)
+        given = min(left, present - skipped)
+        skip -= skipped
+        left -= given
+        if given and deleted:
+            position = deleted.position(start) + skipped
+            first, last = deleted.physical(np.array([position, position + given - 1])).tolist()
+            yield fragment, first, last + 1
+        elif given:
+            yield fragment, start + skipped, start + skipped + given
+        if left == 0:
+            return
+
+
+def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentReader]:
+    if options.fragment_ids is None:
+        # One by one: there are old tables in which two fragments have one id.
+        for fragment in snapshot.manifest.fragments:
+            yield FragmentReader.of(snapshot.session, snapshot.store, fragment)
+        return
+    by_id = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
+    for number in options.fragment_ids:
+        if number not in by_id:
+            raise InvalidInputError(
+                f"no fragment {number} in version {snapshot.manifest.version}; "
+                f"there are {len(by_id)}"
+            )
+        yield FragmentReader.of(snapshot.session, snapshot.store, by_id[number])

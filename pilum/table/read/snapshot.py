@@ -1,0 +1,185 @@
+"""One version of a table, pinned: what all reading starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property, partial
+
+from pilum.errors import CorruptFileError, VersionNotFoundError
+from pilum.format.blobs import described
+from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
+from pilum.storage.ahead import in_turn
+from pilum.storage.base import Store
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.features import Feature, require_readable
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.missing import no_table
+from pilum.table.model.names import ManifestName
+from pilum.table.model.places import with_bases
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.legacy_row_counts import with_counted_rows
+from pilum.table.read.session import Session, default_session
+from pilum.table.versions.branch_root import Line
+from pilum.table.versions.history import (
+    latest_manifest,
+    list_manifests,
+    load_named,
+    load_version,
+    newest_sound,
+)
+
+__all__ = ["Snapshot"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A version of a table and the store that holds it. Never changes.
+
+    Attributes:
+        store: Where the table is; it knows the base paths of the version.
+        manifest: What the version consists of.
+        session: What keeps open files and what was learned of them.
+    """
+
+    store: Store
+    manifest: Manifest
+    session: Session = field(default_factory=default_session, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "store", with_bases(self.store, self.manifest.base_paths))
+
+    @classmethod
+    def latest(cls, store: Store, session: Session | None = None) -> Snapshot:
+        """Pins the newest version.
+
+        Raises:
+            DatasetNotFoundError: If there is no table.
+            UnsupportedFeatureError: If it needs a reader that knows more.
+            CorruptFileError: If its manifest contradicts the format.
+        """
+        name = latest_manifest(store)
+        if name is None:
+            raise no_table(store)
+        try:
+            manifest = load_named(store, name)
+        except CorruptFileError as error:
+            raise CorruptFileError(
+                f"{error.what}\n{_way_back(store, name.version)}", *error.where
+            ) from error
+        return cls._checked(store, manifest, session)
+
+    @classmethod
+    def at(cls, store: Store, version: int, session: Session | None = None) -> Snapshot:
+        """Pins the version of this number.
+
+        Raises:
+            VersionNotFoundError: If the table has no such version.
+            DatasetNotFoundError: If there is no table.
+            UnsupportedFeatureError: If it needs a reader that knows more.
+            CorruptFileError: If its manifest contradicts the format.
+        """
+        return cls._checked(store, load_version(store, version), session)
+
+    @classmethod
+    def as_of(cls, store: Store, when: datetime, session: Session | None = None) -> Snapshot:
+        """Pins the newest version that was committed at or before a moment.
+
+        Args:
+            store: Where the table is.
+            when: The moment; without a time zone it is local time.
+            session: What the snapshot reads with; None for the one of the process.
+
+        Raises:
+            VersionNotFoundError: If the table is younger.
+            DatasetNotFoundError: If there is no table.
+            UnsupportedFeatureError: If it needs a reader that knows more.
+            CorruptFileError: If a manifest contradicts the format.
+        """
+        names = list_manifests(store)
+        if not names:
+            raise no_table(store)
+        moment = when.astimezone()
+        tasks = (partial(_loaded_or_damage, store, name) for name in reversed(names))
+        damage: CorruptFileError | None = None
+        for manifest in in_turn(store, tasks):
+            if isinstance(manifest, CorruptFileError):
+                damage = damage or manifest
+            elif manifest.timestamp <= moment:
+                if damage:  # it may be the version of that moment
+                    raise damage
+                return cls._checked(store, manifest, session)
+            else:
+                damage = None  # it is younger still
+        raise VersionNotFoundError(f"{store.uri} has no version as old as {when.isoformat()}")
+
+    @cached_property
+    def line(self) -> Line:
+        """The line of history that the version is on."""
+        return Line.of(self.store, self.manifest.branch)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+        return self.manifest.schema
+
+    @cached_property
+    def described(self) -> Schema:
+        """The columns as scans give them: with descriptors for blobs.
+
+        Legacy files keep blobs as they are.
+        """
+        if self.manifest.data_version is FileVersion.LEGACY:
+            return self.manifest.schema
+        return described(self.manifest.schema)
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they move."""
+        return bool(self.manifest.reader_flags & Feature.STABLE_ROW_IDS)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that are not deleted."""
+        return self.manifest.num_rows
+
+    def deletions(self, fragment: Fragment) -> DeletionVector | None:
+        """The deleted rows of one of its fragments, None if there are none.
+
+        Raises:
+            NotFoundError: If the deletion file is missing.
+            CorruptFileError: If it is damaged.
+        """
+        return self.reader(fragment).deletions
+
+    def reader(self, fragment: Fragment) -> FragmentReader:
+        """The reader of one of its fragments."""
+        return FragmentReader.of(self.session, self.store, fragment)
+
+    @classmethod
+    def _checked(cls, store: Store, manifest: Manifest, session: Session | None) -> Snapshot:
+        require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
+        session = session or default_session()
+        store = with_bases(store, manifest.base_paths)
+        return cls(store, with_counted_rows(store, manifest, session), session)
+
+
+def _loaded_or_damage(store: Store, name: ManifestName) -> Manifest | CorruptFileError:
+    try:
+        return load_named(store, name)
+    except CorruptFileError as error:
+        return error
+
+
+def _way_back(store: Store, damaged: int) -> str:
+    """What to do about a table whose newest version cannot be opened."""
+    whole = newest_sound(store, damaged)
+    if whole is None:
+        return f"version {damaged} is the newest of {store.uri}, and no other can be read"
+    return (
+        f"version {damaged} is the newest of {store.uri}; version {whole.version} is whole: open "
+        f"it with version={whole.version}, and make it the newest by its restore() or by "
+        f"`pilum repair --restore {store.uri}`"
+    )

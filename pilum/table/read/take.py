@@ -1,0 +1,340 @@
+"""Random access: rows by position, id or address, in the order asked for, also repeated.
+
+positions ──▶ deleted rows stepped over ──▶ addresses ──▶ per fragment: sorted, distinct rows ──▶
+one round of requests for all columns ──▶ decode only these values ──▶ back into the wanted order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.arrays.dictionaries import has_dictionaries
+from pilum.arrays.joining import join_arrays
+from pilum.arrays.picking import taken
+from pilum.blocks import integers
+from pilum.container.segments import FieldReader, Segment, read_segments
+from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Schema
+from pilum.parallel import num_threads, submit
+from pilum.storage.ahead import at_once
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.columns import META_COLUMNS, ROW_ADDRESS, scan_columns
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.meta_columns import MetaColumns
+from pilum.table.read.row_id_index import row_id_index
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take_small import are_small, rows_of_small
+
+__all__ = [
+    "addresses_of",
+    "addresses_of_ids",
+    "physical_rows",
+    "take",
+    "take_addresses",
+    "take_row_ids",
+]
+
+_SHIFT = np.uint64(32)
+_ROW_MASK = np.uint64(0xFFFF_FFFF)
+_SEVERAL = 4
+"""From this number of small neighbours on, they are read together."""
+_MANY_VALUES = 4096
+"""From this number of rows x columns on, decoding is worth more than one thread."""
+
+
+_Part = tuple[FragmentReader, NDArray[np.int64]]
+_Find = Callable[[int], Fragment | None]
+
+
+def take(
+    snapshot: Snapshot, rows: NDArray[np.int64], columns: Iterable[str] | None = None
+) -> pa.Table:
+    """Reads rows by their position in scan order.
+
+    Args:
+        snapshot: The version.
+        rows: int64, shape (n,), any order, also repeated.
+        columns: Names or dotted paths (a struct keeps only its named members), or names of
+            `pilum.table.read.meta_columns`; None for all columns.
+
+    Returns:
+        n rows in the order of `rows`.
+
+    Raises:
+        InvalidInputError: If a position does not exist.
+        ColumnNotFoundError: If a column does not exist.
+        CorruptFileError: If a file is damaged.
+    """
+    number, physical = _located(snapshot, rows)
+    places = (number.astype(np.uint64) << _SHIFT) + physical.astype(np.uint64)
+    return _take(snapshot, places, columns, snapshot.manifest.places.__getitem__)
+
+
+def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Addresses of rows by their position in scan order.
+
+    Raises:
+        InvalidInputError: If a position does not exist.
+    """
+    number, physical = _located(snapshot, rows)
+    starts = snapshot.manifest.places.ids[number].astype(np.uint64) << _SHIFT
+    return np.asarray(starts + physical.astype(np.uint64), dtype=np.uint64)
+
+
+def _located(
+    snapshot: Snapshot, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each position in scan order, the place of its fragment and the physical row there."""
+    fragments = snapshot.manifest.places
+    bounds = fragments.bounds
+    rows = np.asarray(rows, dtype=np.int64)
+    wrong = (rows < 0) | (rows >= bounds[-1])
+    if wrong.any():
+        raise InvalidInputError(
+            f"row {int(rows[wrong.argmax()])} of a table with {int(bounds[-1])} rows"
+        )
+    if len(fragments) == 1:
+        return np.zeros_like(rows), physical_rows(snapshot, fragments[0], rows)
+    number = np.searchsorted(bounds, rows, side="right") - 1
+    physical = rows - bounds[number]
+    touched = [n for n in np.unique(number).tolist() if fragments[n].deletion_file]
+    found = _deletions(snapshot, [fragments[n] for n in touched])
+    for n, deleted in zip(touched, found, strict=True):
+        here = number == n
+        physical[here] = physical[here] if deleted is None else deleted.physical(physical[here])
+    return number, physical
+
+
+def physical_rows(
+    snapshot: Snapshot, fragment: Fragment, positions: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The physical rows at positions among those of a fragment that are not deleted."""
+    deleted = snapshot.deletions(fragment)
+    return positions if deleted is None else deleted.physical(positions)
+
+
+def take_addresses(
+    snapshot: Snapshot, addresses: NDArray[np.uint64], columns: Iterable[str] | None = None
+) -> pa.Table:
+    """Reads rows by their address; those that are deleted are left out.
+
+    Args:
+        snapshot: The version.
+        addresses: uint64, shape (n,), any order, also repeated.
+        columns: See `take`.
+
+    Returns:
+        The rows in the order of `addresses`.
+
+    Raises:
+        InvalidInputError: If there is no such fragment or row.
+        ColumnNotFoundError: If a column does not exist.
+        CorruptFileError: If a file is damaged.
+    """
+    places = np.asarray(addresses, dtype=np.uint64)
+    return _take(snapshot, places[_present(snapshot, places)], columns, _finder(snapshot))
+
+
+def take_row_ids(
+    snapshot: Snapshot, ids: NDArray[np.uint64], columns: Iterable[str] | None = None
+) -> pa.Table:
+    """Reads rows by their id, wherever they moved; ids that no row has are left out.
+
+    Args:
+        snapshot: The version.
+        ids: uint64, shape (n,), any order, also repeated. In tables without stable row ids they
+            are addresses.
+        columns: See `take`.
+
+    Returns:
+        The rows in the order of `ids`.
+
+    Raises:
+        As `take_addresses`; CorruptFileError also if row ids are damaged.
+    """
+    places, is_there = addresses_of_ids(snapshot, ids)
+    return _take(snapshot, places[is_there], columns, _finder(snapshot))
+
+
+def addresses_of_ids(
+    snapshot: Snapshot, ids: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """The address of the row with each of some ids, and whether there is one.
+
+    Raises:
+        CorruptFileError: If row ids are damaged.
+    """
+    wanted = np.asarray(ids, dtype=np.uint64)
+    if snapshot.has_stable_row_ids:
+        return row_id_index(snapshot).find(wanted)
+    return wanted, _present(snapshot, wanted)
+
+
+def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """For each address, whether its row is there and not deleted."""
+    present = np.ones(len(addresses), dtype=np.bool_)
+    places = snapshot.manifest.places
+    ids = addresses >> _SHIFT
+    known = filter(None, map(places.find, np.unique(ids).tolist()))
+    shrunken = [fragment for fragment in known if fragment.deletion_file]
+    for fragment, deleted in zip(shrunken, _deletions(snapshot, shrunken), strict=True):
+        here = ids == fragment.id
+        rows = (addresses[here] & _ROW_MASK).astype(np.int64)
+        present[here] = ~deleted.contains(rows) if deleted else True
+    return present
+
+
+def _deletions(snapshot: Snapshot, fragments: Sequence[Fragment]) -> list[DeletionVector | None]:
+    """Deleted rows of some fragments."""
+    return at_once(snapshot.store, [partial(snapshot.deletions, one) for one in fragments])
+
+
+def _finder(snapshot: Snapshot) -> _Find:
+    """The fragments by their ids, which are distinct but in some tables of release 0.16.
+
+    Raises:
+        CorruptFileError: If two fragments have one id.
+    """
+    places = snapshot.manifest.places
+    if not places.are_distinct:
+        raise CorruptFileError(
+            "two fragments have one id, so that rows have no address; read them by position, or "
+            "write the rows to a table of its own",
+            f"{snapshot.store.uri}, version {snapshot.manifest.version}",
+        )
+    return places.find
+
+
+def _take(
+    snapshot: Snapshot, places: NDArray[np.uint64], columns: Iterable[str] | None, find: _Find
+) -> pa.Table:
+    """Reads rows by a key of their fragment, in the upper half, and their physical number."""
+    names, schema = _projection(snapshot, columns)
+    if not names:  # of tables without columns, Arrow loses the rows
+        return _take(snapshot, places, [ROW_ADDRESS], find).select([])
+    in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
+    distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
+    arrow = _arrow(names, schema)
+    tables = _fragments_rows(snapshot, _by_fragment(snapshot, distinct, find), names, schema, arrow)
+    table = pa.concat_tables(tables) if tables else arrow.empty_table()
+    return table if back is None else _reordered(table, integers(back))
+
+
+def _reordered(table: pa.Table, order: pa.Array) -> pa.Table:
+    columns = [
+        taken(join_arrays(column.chunks, f"column {name!r}"), order)
+        if column.num_chunks > 1 and has_dictionaries(column.type)
+        else taken(column, order)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _projection(snapshot: Snapshot, columns: Iterable[str] | None) -> tuple[list[str], Schema]:
+    """Names of the columns of the result, and the fields to read for them."""
+    if columns is None:
+        return snapshot.described.names, snapshot.described
+    wanted = list(columns)
+    meta = set(META_COLUMNS).difference(snapshot.schema.names)
+    schema = snapshot.described.project([name for name in wanted if name not in meta])
+    tops = set(schema.names)
+    names = dict.fromkeys(
+        name if name in meta or name in tops else name.split(".")[0] for name in wanted
+    )
+    return list(names), schema
+
+
+def _arrow(names: list[str], schema: Schema) -> pa.Schema:
+    if names == schema.names:
+        return schema.arrow
+    stored = {field.name: field.arrow for field in schema.fields}
+    fields = [stored.get(name) or pa.field(name, pa.uint64()) for name in names]
+    return pa.schema(fields, schema.arrow.metadata)
+
+
+def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find) -> list[_Part]:
+    """Rows of each fragment, both ascending."""
+    ids = (addresses >> _SHIFT).astype(np.int64)
+    rows = (addresses & _ROW_MASK).astype(np.int64)
+    cuts = np.flatnonzero(np.diff(ids)) + 1
+    groups: list[_Part] = []
+    for part_ids, part in zip(np.split(ids, cuts), np.split(rows, cuts), strict=True):
+        if len(part) == 0:
+            continue
+        fragment = find(int(part_ids[0]))
+        if fragment is None or part[-1] >= fragment.physical_rows:
+            raise InvalidInputError(
+                f"no row {int(part[-1])} in fragment {int(part_ids[0])} of version "
+                f"{snapshot.manifest.version}"
+            )
+        groups.append((FragmentReader.of(snapshot.session, snapshot.store, fragment), part))
+    return groups
+
+
+def _fragments_rows(
+    snapshot: Snapshot, parts: list[_Part], names: list[str], schema: Schema, arrow: pa.Schema
+) -> list[pa.Table]:
+    """A table per fragment."""
+    meta = MetaColumns(snapshot)
+    tables: list[pa.Table] = []
+    for small, group in groupby(parts, lambda part: are_small(part[0])):
+        neighbours = list(group)
+        if small and len(neighbours) >= _SEVERAL:
+            columns = scan_columns(schema, names)
+            tables += rows_of_small(neighbours, columns, arrow, meta)
+        else:
+            tables += at_once(
+                snapshot.store,
+                [partial(_fragment_rows, *part, names, schema, meta) for part in neighbours],
+            )
+    return tables
+
+
+def _fragment_rows(
+    reader: FragmentReader,
+    rows: NDArray[np.int64],
+    names: list[str],
+    schema: Schema,
+    meta: MetaColumns,
+) -> pa.Table:
+    ranges = RowRanges.of_rows(rows)
+    fields = reader.fields(schema.fields)
+    by_name = dict(zip(schema.names, _read_fields(fields, ranges), strict=True))
+    arrow = _arrow(names, schema)
+    arrays = [
+        by_name[name] if name in by_name else meta.values(reader, name, rows) for name in names
+    ]
+    return pa.Table.from_arrays(arrays, schema=arrow)
+
+
+def _read_fields(fields: list[FieldReader], rows: RowRanges) -> list[pa.Array]:
+    """One array per field."""
+    segments = [list(field.segments(rows)) for field in fields]
+    if rows.num_rows * len(fields) < _MANY_VALUES:
+        arrays = iter(read_segments([segment for group in segments for segment in group]))
+        parts = [[next(arrays) for _ in group] for group in segments]
+    else:
+        parts = _read_in_threads(segments)
+    return [
+        join_arrays(arrays, f"column {field.field.name!r}") if arrays else field.empty()
+        for arrays, field in zip(parts, fields, strict=True)
+    ]
+
+
+def _read_in_threads(segments: list[list[Segment]]) -> list[list[pa.Array]]:
+    """Groups of fields, one per thread, each read with one round of requests."""
+    groups = [segments[i :: num_threads()] for i in range(min(num_threads(), len(segments)))]
+    flat = [[segment for field in group for segment in field] for group in groups]
+    futures = [submit(partial(read_segments, part)) for part in flat]
+    results = [iter(future.result()) for future in futures]
+    return [
+        [next(results[index % len(groups)]) for _ in group] for index, group in enumerate(segments)
+    ]

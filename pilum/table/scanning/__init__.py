@@ -1,1 +1,0 @@
-"""Reading: scans, rows by number or id, blobs; from fragments and their files to batches."""

@@ -1,1 +1,0 @@
-"""What the columns of a table hold: counts, bounds, how many values differ."""

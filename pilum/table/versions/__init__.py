@@ -1,0 +1,1 @@
+"""Which versions of a table exist, and who decides on the next one."""

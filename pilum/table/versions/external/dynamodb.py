@@ -1,0 +1,169 @@
+"""Entries in a DynamoDB table, as the reference keeps them: `s3+ddb://bucket/path?ddbTableName=T`.
+
+    base_uri   S  hash key     the location in its bucket: `path` of s3://bucket/path
+    version    N  range key
+    path       S               of the manifest, in the bucket
+    size       N               of the manifest, bytes; 0 if unknown
+    committer  S               "lancedb"
+
+All reads are consistent. The reference has entries for detached versions too, whose numbers are
+above all others: they are no candidates for the newest.
+
+Source: docs/format/table.md, "External manifest stores".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from pilum.errors import CorruptFileError, InvalidInputError, MissingDependencyError
+from pilum.table.model.names import DETACHED_BIT
+
+__all__ = ["DynamoEntries"]
+
+_LOCATION = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://[^/]*)?/*(.*?)/*")
+_ENDPOINT_VARIABLE = "DYNAMODB_ENDPOINT"
+_ARGUMENTS = {
+    "aws_access_key_id": "aws_access_key_id",
+    "access_key_id": "aws_access_key_id",
+    "aws_secret_access_key": "aws_secret_access_key",
+    "secret_access_key": "aws_secret_access_key",
+    "aws_session_token": "aws_session_token",
+    "aws_token": "aws_session_token",
+    "session_token": "aws_session_token",
+    "token": "aws_session_token",
+    "aws_region": "region_name",
+    "region": "region_name",
+    "aws_default_region": "region_name",
+    "dynamodb_endpoint": "endpoint_url",
+}
+"""Storage options, and what they are called by boto3."""
+
+
+@dataclass(frozen=True, slots=True)
+class DynamoEntries:
+    """Which manifest is which version, in a DynamoDB table.
+
+    Needs `boto3`: `pip install pilum[dynamodb]`.
+
+    Attributes:
+        table_name: Of the DynamoDB table.
+        arguments: Of the client of boto3, as pairs; what is not given, boto3 finds as it does.
+    """
+
+    table_name: str
+    arguments: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, table_name: str, storage_options: Mapping[str, str]) -> DynamoEntries:
+        """Entries that are reached with the credentials of the object store.
+
+        Args:
+            table_name: Of the DynamoDB table.
+            storage_options: Of the object store; `dynamodb_endpoint` is the server, if it is
+                not that of the region. The environment's `DYNAMODB_ENDPOINT` is the same.
+        """
+        found = {}
+        if endpoint := os.environ.get(_ENDPOINT_VARIABLE):
+            found["endpoint_url"] = endpoint
+        for key, value in storage_options.items():
+            if argument := _ARGUMENTS.get(key.lower()):
+                found[argument] = value
+        return cls(table_name, tuple(sorted(found.items())))
+
+    def get(self, table: str, version: int) -> str | None:
+        """The path of a version, None if there is no entry."""
+        key = {"base_uri": {"S": _base(table)}, "version": {"N": str(version)}}
+        item = self._call("get_item", Key=key, ConsistentRead=True).get("Item")
+        return self._path(table, item) if item else None
+
+    def get_latest(self, table: str) -> tuple[int, str] | None:
+        """The highest version of a table and its path, None without entries."""
+        items = self._call(
+            "query",
+            KeyConditionExpression="base_uri = :base AND version < :detached",
+            ExpressionAttributeValues={
+                ":base": {"S": _base(table)},
+                ":detached": {"N": str(DETACHED_BIT)},
+            },
+            ConsistentRead=True,
+            ScanIndexForward=False,
+            Limit=1,
+        )["Items"]
+        return (int(items[0]["version"]["N"]), self._path(table, items[0])) if items else None
+
+    def put_if_absent(self, table: str, version: int, path: str, size: int) -> bool:
+        """Creates the entry of a version unless there is one; exactly one caller wins."""
+        condition = "attribute_not_exists(base_uri) AND attribute_not_exists(version)"
+        return self._put(table, version, path, size, condition)
+
+    def put_if_exists(self, table: str, version: int, path: str, size: int) -> None:
+        """Replaces the entry of a version; nothing happens if there is none."""
+        condition = "attribute_exists(base_uri) AND attribute_exists(version)"
+        self._put(table, version, path, size, condition)
+
+    def _put(self, table: str, version: int, path: str, size: int, condition: str) -> bool:
+        base = _base(table)
+        item = {
+            "base_uri": {"S": base},
+            "version": {"N": str(version)},
+            "path": {"S": f"{base}/{path}"},
+            "size": {"N": str(size)},
+            "committer": {"S": "lancedb"},
+        }
+        return self._call("put_item", Item=item, ConditionExpression=condition) is not _REFUSED
+
+    def _path(self, table: str, item: Mapping[str, Any]) -> str:
+        path, base = item.get("path", {}).get("S", ""), _base(table)
+        if not path.startswith(f"{base}/"):
+            raise CorruptFileError(
+                f"an entry for the path {path!r}, which is not below {base!r}",
+                f"DynamoDB table {self.table_name}",
+            )
+        return str(path.removeprefix(f"{base}/"))
+
+    def _call(self, method: str, **arguments: Any) -> Mapping[str, Any]:
+        client, errors = _client(self.arguments)
+        try:
+            answer: Mapping[str, Any] = getattr(client, method)(
+                TableName=self.table_name, **arguments
+            )
+        except errors.ClientError as error:
+            code = error.response["Error"]["Code"]
+            if code == "ConditionalCheckFailedException":
+                return _REFUSED
+            if code in {"ResourceNotFoundException", "ValidationException"}:
+                raise InvalidInputError(
+                    f"DynamoDB table {self.table_name!r}: {error}; expected a table with hash key "
+                    "base_uri (S) and range key version (N)"
+                ) from error
+            raise OSError(f"DynamoDB table {self.table_name!r}: {error}") from error
+        except errors.BotoCoreError as error:
+            raise OSError(f"DynamoDB table {self.table_name!r}: {error}") from error
+        return answer
+
+
+_REFUSED: Mapping[str, Any] = {}
+
+
+@lru_cache(maxsize=16)
+def _client(arguments: tuple[tuple[str, str], ...]) -> tuple[Any, Any]:
+    try:
+        boto3, exceptions = import_module("boto3"), import_module("botocore.exceptions")
+    except ImportError as error:
+        raise MissingDependencyError(
+            "manifests in DynamoDB need boto3: pip install 'pilum[dynamodb]'"
+        ) from error
+    return boto3.session.Session().client("dynamodb", **dict(arguments)), exceptions
+
+
+def _base(table: str) -> str:
+    """The path of a location within its bucket."""
+    match = _LOCATION.fullmatch(table)
+    return match[1] if match else table

@@ -1,0 +1,278 @@
+"""The history of a table: which versions there are, and what each one says about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from pilum.errors import (
+    CorruptFileError,
+    NotFoundError,
+    UnsupportedFormatError,
+    VersionNotFoundError,
+)
+from pilum.format.pb import table_pb2
+from pilum.storage.ahead import at_once
+from pilum.storage.base import Store
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest_file import load_manifest, load_message
+from pilum.table.model.missing import no_table
+from pilum.table.model.names import (
+    ManifestName,
+    NamingScheme,
+    detached_manifest_path,
+    is_detached,
+)
+from pilum.table.model.timestamps import moment_of, nanoseconds_of
+from pilum.table.versions.commit_handler import handler_of
+
+__all__ = [
+    "VersionInfo",
+    "describe_version",
+    "latest_manifest",
+    "list_manifests",
+    "list_versions",
+    "load_named",
+    "load_version",
+    "manifest_place",
+    "manifest_size",
+    "newest_sound",
+    "sound",
+]
+
+_T = TypeVar("_T")
+
+_MAX_VERSION = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """One version in the history.
+
+    Attributes:
+        version: Its number.
+        timestamp: When it was committed, UTC, cut to microseconds.
+        metadata: Counts as decimal strings: `total_fragments`, `total_data_files`,
+            `total_files_size` (bytes of data files), `total_deletion_files`; and, where the
+            writer was recent enough to record rows, `total_data_file_rows`,
+            `total_deletion_file_rows` and `total_rows` (those that are not deleted). Of a version
+            whose manifest is damaged only `damaged`: what is wrong; its timestamp is when the
+            manifest was written, 1970 if the store does not know.
+    """
+
+    version: int
+    timestamp: datetime
+    metadata: dict[str, str]
+
+
+def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
+    """The manifests of all versions in history, oldest first; empty if there is no table.
+
+    Args:
+        store: Of the table.
+        since: Versions before this one may be left out.
+
+    Raises:
+        CorruptFileError: If two naming schemes are mixed.
+    """
+    return handler_of(store).names(store, since)
+
+
+def latest_manifest(store: Store) -> ManifestName | None:
+    """The manifest of the newest version, None if there is no table.
+
+    Raises:
+        CorruptFileError: If two naming schemes are mixed.
+    """
+    return handler_of(store).latest(store)
+
+
+def load_version(store: Store, version: int) -> Manifest:
+    """Reads the manifest of one version, attached or detached.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If the table has no such version.
+        CorruptFileError: If its bytes contradict the format.
+    """
+    return _found(store, version, lambda path: _load(store, path, version))
+
+
+def manifest_size(store: Store, version: int) -> int:
+    """Size of the manifest of one version, bytes.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If the table has no such version.
+    """
+    return manifest_place(store, version)[1]
+
+
+def manifest_place(store: Store, version: int) -> tuple[str, int]:
+    """Path and size in bytes of the manifest of one version, attached or detached.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If the table has no such version.
+    """
+
+    def place(path: str) -> tuple[str, int]:
+        source = store.source(path)
+        source.close()
+        return path, source.size
+
+    return _found(store, version, place)
+
+
+def describe_version(store: Store, version: int) -> VersionInfo:
+    """Describes one version, attached or detached.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If the table has no such version.
+        CorruptFileError: If its manifest contradicts the format.
+    """
+    return _describe(load_message(store, manifest_place(store, version)[0]))
+
+
+def load_named(store: Store, name: ManifestName) -> Manifest:
+    """Reads the manifest of a listed version.
+
+    Raises:
+        NotFoundError: If it was removed meanwhile.
+        CorruptFileError: If its bytes contradict the format.
+    """
+    return _load(store, name.path, name.version)
+
+
+def list_versions(store: Store) -> list[VersionInfo]:
+    """Describes all versions in history, oldest first; damaged ones say so.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+    """
+    names = list_manifests(store)
+    if not names:
+        raise no_table(store)
+    return at_once(store, [partial(_described, store, name) for name in names])
+
+
+def newest_sound(store: Store, before: int = _MAX_VERSION + 1) -> Manifest | None:
+    """The newest version before another one whose manifest is whole, with its fragments.
+
+    Returns:
+        None if there is none.
+
+    Raises:
+        OSError: If the store failed.
+    """
+    for name in reversed(list_manifests(store)):
+        if name.version < before:
+            with suppress(CorruptFileError, UnsupportedFormatError, NotFoundError):
+                return sound(load_named(store, name))
+    return None
+
+
+def sound(manifest: Manifest) -> Manifest:
+    """Returns a manifest all of which could be read.
+
+    Raises:
+        CorruptFileError: If a fragment contradicts the format, which is else noticed when it is
+            asked for.
+    """
+    _ = manifest.fragments
+    return manifest
+
+
+def _load(store: Store, path: str, version: int) -> Manifest:
+    manifest = load_manifest(store, path)
+    if manifest.version != version:
+        raise CorruptFileError(f"expected version {version}, found {manifest.version}", path)
+    return manifest
+
+
+def _found(store: Store, version: int, load: Callable[[str], _T]) -> _T:
+    """What `load` makes of the manifest of a version, under whichever name that stands."""
+    candidates = _candidates(version)
+    for path in candidates:
+        with suppress(NotFoundError):
+            return load(path)
+    if candidates and (settled := handler_of(store).settle(store, version)):
+        with suppress(NotFoundError):
+            return load(settled)
+    latest = latest_manifest(store)
+    if latest is not None and latest.version == version and latest.path not in candidates:
+        with suppress(NotFoundError):
+            return load(latest.path)
+    raise _no_version(store, version)
+
+
+def _no_version(store: Store, version: int) -> NotFoundError:
+    known = [name.version for name in list_manifests(store)]
+    if not known:
+        return no_table(store)
+    return VersionNotFoundError(
+        f"{store.uri} has no version {version}; it has {known[0]} to {known[-1]}"
+    )
+
+
+def _candidates(version: int) -> list[str]:
+    if not 0 < version <= _MAX_VERSION:
+        return []
+    if is_detached(version):
+        return [detached_manifest_path(version)]
+    return [scheme.manifest_path(version) for scheme in (NamingScheme.V2, NamingScheme.V1)]
+
+
+def _described(store: Store, name: ManifestName) -> VersionInfo:
+    try:
+        info = _describe(load_message(store, name.path))
+        if info.version == name.version:
+            return info
+        what = f"it says version {info.version}"
+    except CorruptFileError as error:
+        what = error.what
+    return VersionInfo(name.version, _written_at(store, name), {"damaged": what})
+
+
+def _written_at(store: Store, name: ManifestName) -> datetime:
+    folder, _, file_name = name.path.rpartition("/")
+    times = (entry.modified for entry in store.list(folder) if entry.name == file_name)
+    return moment_of(int((next(times, None) or 0) * 1e9))
+
+
+def _describe(message: table_pb2.Manifest) -> VersionInfo:
+    files = [file for fragment in message.fragments for file in fragment.files]
+    deletions = [
+        fragment.deletion_file
+        for fragment in message.fragments
+        if fragment.HasField("deletion_file")
+    ]
+    counts = {
+        "total_fragments": len(message.fragments),
+        "total_data_files": len(files),
+        "total_files_size": sum(file.file_size_bytes for file in files),
+        "total_deletion_files": len(deletions),
+    }
+    if _has_row_counts(message):
+        physical = sum(fragment.physical_rows for fragment in message.fragments)
+        deleted = sum(deletion.num_deleted_rows for deletion in deletions)
+        counts |= {
+            "total_data_file_rows": physical,
+            "total_deletion_file_rows": deleted,
+            "total_rows": physical - deleted,
+        }
+    metadata = {name: str(count) for name, count in sorted(counts.items())}
+    return VersionInfo(message.version, moment_of(nanoseconds_of(message.timestamp)), metadata)
+
+
+def _has_row_counts(message: table_pb2.Manifest) -> bool:
+    return message.HasField("writer_version") and all(
+        fragment.physical_rows
+        and (fragment.deletion_file.num_deleted_rows or not fragment.HasField("deletion_file"))
+        for fragment in message.fragments
+    )

@@ -1,0 +1,249 @@
+"""Making incoming data fit the table: which columns a file will hold, and each batch in their form.
+
+    table     a: int32   s: string   p: struct<x: int64, y: string>
+    incoming  p: struct<y: string>   a: int32
+    file      p: struct<y>  (field 4 below field 2)   a  (field 0)       s and p.x are null
+
+Columns come in any order, and nullable ones may be missing at any depth. Types must be the same, or
+another Arrow form of the same values (`pilum.table.write.forms`). What the format does not store
+may differ: the name of a list's item or of a map's key and value, whether a dictionary is ordered,
+and whether nulls are declared (that there are none where the table forbids them is checked in the
+values). Columns of an extension type take plain storage too, which is all that Spark has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pilum.arrays.retype import retyped
+from pilum.blocks import list_items
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
+from pilum.format.extension import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    restored_schema,
+    stored_metadata,
+)
+from pilum.format.logical_types import logical_type
+from pilum.format.schema import Field, Schema
+from pilum.table.model.primary_key import require_sound_keys
+from pilum.table.read.json_columns import with_binary_json
+from pilum.table.write.blob_inputs import blob_field
+from pilum.table.write.forms import converted, table_form, without_views
+
+__all__ = ["Alignment", "align", "new_schema", "require_unreserved"]
+
+_RESERVED = frozenset(
+    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """How incoming batches become what the files of a table hold.
+
+    Attributes:
+        schema: Fields of the table that the data has, in the order of the data.
+    """
+
+    schema: Schema
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the types of `schema.arrow`; only columns of another form are copied.
+
+        Raises:
+            SchemaMismatchError: If a value is null that must not be, or the columns are not those
+                that were announced.
+        """
+        if self.schema.takes(batch):
+            return batch
+        fields = self.schema.fields
+        if batch.schema.names != self.schema.names:
+            raise SchemaMismatchError(
+                f"expected a batch with the columns {self.schema.names}, found {batch.schema.names}"
+            )
+        columns = [
+            column if field.takes(column) else _conform(column, given, field)
+            for column, given, field in zip(batch.columns, batch.schema, fields, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+
+
+def new_schema(incoming: pa.Schema, first_id: int = 0) -> Schema:
+    """The schema of a new table, with fresh field ids from `first_id` on.
+
+    Raises:
+        InvalidInputError: For names that are reserved, repeated or contain a dot, no columns, or a
+            primary key that may be null.
+        UnsupportedTypeError: For a type that the format has no name for.
+    """
+    require_unreserved(incoming.names)
+    if not incoming.names:
+        raise InvalidInputError("a table needs at least one column")
+    schema = Schema.from_arrow(incoming, first_id)
+    require_sound_keys(schema)
+    return schema
+
+
+def require_unreserved(names: Iterable[str]) -> None:
+    """Checks names of top-level columns.
+
+    Raises:
+        InvalidInputError: If the format keeps one for itself.
+    """
+    if reserved := sorted(_RESERVED.intersection(names)):
+        raise InvalidInputError(f"column names are reserved: {', '.join(reserved)}")
+
+
+def align(incoming: pa.Schema, table: Schema) -> Alignment:
+    """Fits the schema of incoming data to that of the table.
+
+    Raises:
+        SchemaMismatchError: If a column is unknown, has another type, or is missing though it
+            must not be null.
+        InvalidInputError: If a column comes twice.
+    """
+    fields = _matched(list(incoming), table.fields, "")
+    if not fields:
+        raise SchemaMismatchError(f"the data has no columns; the table has {table.names}")
+    return Alignment(Schema(fields, table.metadata))
+
+
+def _matched(incoming: list[pa.Field], fields: tuple[Field, ...], prefix: str) -> tuple[Field, ...]:
+    by_name = {field.name: field for field in fields}
+    names = [field.name for field in incoming]
+    present = set(names)
+    for name in names:
+        if name not in by_name:
+            raise SchemaMismatchError(
+                f"the table has no column {prefix + name!r}; it has {[*by_name]}"
+            )
+    if len(present) != len(names):
+        raise InvalidInputError(f"columns come twice: {[prefix + name for name in names]}")
+    for field in fields:
+        if not field.nullable and field.name not in present:
+            raise SchemaMismatchError(
+                f"column {prefix + field.name!r} is missing, and it must not be null"
+            )
+    return tuple(_matched_field(item, by_name[item.name], prefix) for item in incoming)
+
+
+def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
+    if field.is_plain and not incoming.metadata and incoming.type == field.arrow_type:
+        return field  # nearly all; tables may have thousands
+    path = prefix + field.name
+    arrow = _storage(incoming.type)
+    if field.is_json and _may_be_json(incoming, arrow):
+        return field
+    arrow = _form(arrow, field)
+    _require_type(arrow, field, path)
+    _require_extension(incoming, field, path)
+    if field.blob_version == 2:
+        return blob_field(arrow, field, path)
+    if field.is_struct:
+        members = [arrow.field(index) for index in range(arrow.num_fields)]
+        return replace(field, children=_matched(members, field.children, f"{path}."))
+    if field.is_map:
+        pairs = zip((arrow.key_field, arrow.item_field), field.item.children, strict=True)
+        matched = tuple(_matched_field(item, child, f"{path}.") for item, child in pairs)
+        return replace(field, children=(replace(field.item, children=matched),))
+    if field.is_list or field.list_size is not None:
+        item = _matched_field(arrow.value_field, field.item, f"{path}.")
+        return replace(field, children=(item,))
+    return field
+
+
+def _form(arrow: pa.DataType, field: Field) -> pa.DataType:
+    """Return the type in the form of the table; blobs and JSON are no other forms of bytes."""
+    if arrow == field.arrow_type:
+        return arrow
+    if any(inner.is_json or inner.blob_version for inner in field.walk()):
+        return without_views(arrow)
+    return table_form(arrow, field.arrow_type)
+
+
+def _may_be_json(incoming: pa.Field, arrow: pa.DataType) -> bool:
+    """Text, of arrow.json or of no extension type, or what is marked as binary JSON."""
+    name = stored_metadata(incoming).get(EXTENSION_NAME)
+    if pt.is_large_binary(arrow):
+        return name == "lance.json"
+    return name in {None, "arrow.json"} and (pt.is_string(arrow) or pt.is_large_string(arrow))
+
+
+def _require_type(arrow: pa.DataType, field: Field, path: str) -> None:
+    try:
+        found = logical_type(arrow)
+    except UnsupportedTypeError:
+        found = str(arrow)
+    if found != field.logical_type:
+        raise SchemaMismatchError(
+            f"column {path!r} of the table has the type {field.logical_type}, the data has {found}"
+        )
+
+
+def _require_extension(incoming: pa.Field, field: Field, path: str) -> None:
+    """Storage may be added to a column of an extension type, but no values of another type."""
+    found, known = _extension(incoming), _extension(field.arrow)
+    if not found or found == known or field.blob_version == 2:
+        return
+    # Whoever made the table may have written the parameters down in another way.
+    if found != _extension(restored_schema(pa.schema([field.arrow])).field(0)):
+        raise SchemaMismatchError(
+            f"column {path!r} of the table has {known or 'no extension type'}, the data has "
+            f"{found}; add its storage if the values mean the same"
+        )
+
+
+def _extension(field: pa.Field) -> str:
+    metadata = stored_metadata(field)
+    if EXTENSION_NAME not in metadata:
+        return ""
+    return f"the extension type {metadata[EXTENSION_NAME]} {metadata.get(EXTENSION_METADATA, '')}"
+
+
+def _storage(arrow: pa.DataType) -> pa.DataType:
+    return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
+
+
+def _conform(column: pa.Array, given: pa.Field, field: Field) -> pa.Array:
+    _require_announced(given, field)
+    column = with_binary_json(field, column)
+    if column.type != field.arrow_type:
+        form = _form(column.type, field)
+        if form != column.type:
+            column = converted(column, form, field.name)
+        column = retyped(column, field.arrow_type)
+    for path, num_nulls in _forbidden_nulls(column, field, 0, field.name):
+        raise SchemaMismatchError(f"column {path!r} must not be null, but {num_nulls} values are")
+    return column
+
+
+def _require_announced(given: pa.Field, field: Field) -> None:
+    """Checks a column that was not checked with the schema: its buffers are taken as they are."""
+    if field.is_json and pt.is_large_binary(given.type):
+        return  # stored values
+    if any(inner.blob_version == 2 for inner in field.walk()):
+        return  # brought to its form before, see `with_blobs_v2`
+    if _matched_field(given, field, "") != field:
+        raise SchemaMismatchError(
+            f"column {field.name!r}: expected a batch with {field.arrow_type}, found {given.type}"
+        )
+
+
+def _forbidden_nulls(
+    column: pa.Array, field: Field, inherited: int, path: str
+) -> Iterator[tuple[str, int]]:
+    """Paths and numbers of nulls that are neither allowed nor those of a struct above."""
+    if not field.nullable and column.null_count > inherited:
+        yield path, column.null_count - inherited
+    if not field.children or all(inner.nullable for inner in field.walk()):
+        return
+    if field.is_struct:
+        for member, child in zip(column.flatten(), field.children, strict=True):
+            yield from _forbidden_nulls(member, child, column.null_count, f"{path}.{child.name}")
+    elif field.is_list or field.list_size is not None:
+        yield from _forbidden_nulls(list_items(column), field.item, 0, f"{path}.{field.item.name}")

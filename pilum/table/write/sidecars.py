@@ -1,0 +1,143 @@
+"""Files beside a data file, for payloads of blobs that are too large to stand in it.
+
+    data/{stem}.lance
+    data/{stem}/1000….blob    id 1: packed, payloads one behind the other
+    data/{stem}/0100….blob    id 2: dedicated, one payload
+
+They have no framing; descriptors in the data file say what stands where. Source:
+docs/format/blobs.md, "Where payloads stand".
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.errors import InvalidInputError
+from pilum.storage.base import Sink, Store, finish_new
+from pilum.table.model.names import DATA_FOLDER, data_path, sidecar_beside
+
+__all__ = ["SidecarFiles", "delete_data_file", "delete_with_sidecars", "discard_file"]
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
+
+
+class SidecarFiles:
+    """The sidecars of one new data file.
+
+    Args:
+        store: Where the data file is.
+        path: Of the data file.
+        pack_bytes: Size that packed files do not exceed, but with their first payload.
+        allow_uris: Whether blobs may refer to places outside of the table.
+    """
+
+    def __init__(self, store: Store, path: str, pack_bytes: int, allow_uris: bool) -> None:
+        self._store = store
+        self._path = path
+        self._pack_bytes = pack_bytes
+        self._allow_uris = allow_uris
+        self._last_id = 0
+        self._pack: tuple[int, Sink] | None = None
+
+    def pack(
+        self, data: memoryview, sizes: NDArray[np.int64], max_bytes: int | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Appends payloads, one behind the other; returns file and position of each.
+
+        Args:
+            data: All payloads.
+            sizes: int64, bytes of each.
+            max_bytes: A file grows beyond it only with its first payload; None for the default.
+        """
+        limit = max_bytes or self._pack_bytes
+        ends = np.cumsum(sizes)
+        numbers, positions = np.empty_like(ends), np.empty_like(ends)
+        first = done = 0
+        while first < len(sizes):
+            number, sink = self._pack = self._pack or self._new()
+            room = limit - sink.position
+            behind = int(np.searchsorted(ends, done + room, side="right"))
+            if behind <= first and sink.position:
+                self.finish()
+                continue
+            behind = max(behind, first + 1)
+            part = slice(first, behind)
+            numbers[part] = number
+            positions[part] = sink.position + ends[part] - sizes[part] - done
+            sink.write(data[done : int(ends[behind - 1])])
+            first, done = behind, int(ends[behind - 1])
+        return numbers, positions
+
+    def dedicate(self, data: Any) -> int:
+        """Writes one payload to a file of its own; returns its id."""
+        number, sink = self._new()
+        try:
+            sink.write(data)
+            finish_new(sink)
+        except BaseException:
+            sink.abort()
+            raise
+        return number
+
+    def check_uri(self, uri: str, path: str) -> None:
+        """Refuses a URI that must not be referred to.
+
+        Raises:
+            InvalidInputError: If it is not absolute, or references are not allowed.
+        """
+        if not _URI.fullmatch(uri):
+            raise InvalidInputError(f"column {path!r}: {uri!r} is not an absolute URI")
+        if not self._allow_uris:
+            raise InvalidInputError(
+                f"column {path!r}: {uri!r} is outside of the table; to store a reference to it, "
+                "pass allow_external_blob_outside_bases=True"
+            )
+
+    def finish(self) -> None:
+        """Finishes the packed file that is open, if one is."""
+        if self._pack:
+            finish_new(self._pack[1])
+            self._pack = None
+
+    def abort(self) -> None:
+        """Drops the packed file that is open; what is finished `delete_data_file` removes."""
+        if self._pack:
+            self._pack[1].abort()
+            self._pack = None
+
+    def _new(self) -> tuple[int, Sink]:
+        self._last_id += 1
+        return self._last_id, self._store.sink(sidecar_beside(self._path, self._last_id))
+
+
+def discard_file(store: Store, path: str) -> None:
+    """Removes a file that nothing refers to, by its path below the root of the table.
+
+    As far as the store lets it; with the sidecars, if it is a data file.
+    """
+    folder, _, file_path = path.partition("/")
+    if folder == DATA_FOLDER:
+        delete_data_file(store, file_path)
+        return
+    with suppress(OSError):
+        store.delete(path)
+
+
+def delete_data_file(store: Store, file_path: str) -> None:
+    """Removes a data file of the table and its sidecars as far as the store lets it."""
+    delete_with_sidecars(store, data_path(file_path))
+
+
+def delete_with_sidecars(store: Store, path: str) -> None:
+    """Removes a data file, wherever it is, and its sidecars as far as the store lets it."""
+    with suppress(OSError):
+        store.delete(path)
+    folder = path.removesuffix(".lance")
+    with suppress(OSError):
+        for entry in list(store.list(folder)):
+            store.delete(f"{folder}/{entry.name}")

@@ -1,0 +1,205 @@
+"""Batches in, fragments out: new data files, not yet part of any version.
+
+    batches  |  0  |  1  |  2  |  3  |
+    files    |   max_rows   |   max_rows   |…     a file ends at the exact row
+                                                  or after the batch that makes it too large
+
+If anything fails on the way, an interrupt included, the files are removed again; nothing refers to
+them yet. Source: docs/format/table.md, "Writing".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import cycle
+
+import pyarrow as pa
+
+from pilum.container.open import new_file, require_storable
+from pilum.container.options import FileOptions
+from pilum.container.writer import DataFileWriter
+from pilum.errors import InvalidInputError
+from pilum.format.blobs import has_blobs
+from pilum.format.schema import Schema
+from pilum.format.version import DEFAULT_VERSION, FileVersion
+from pilum.storage.base import Store
+from pilum.storage.finishing import MOST_BYTES, Finishing
+from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.model.names import new_data_file_name
+from pilum.table.write.sidecars import SidecarFiles, delete_with_sidecars
+from pilum.table.write.targets import Target
+
+__all__ = ["WriteOptions", "write_fragments"]
+
+_LAYOUT = FileOptions()
+_PREFIX = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How data files are cut and named.
+
+    Attributes:
+        max_rows_per_file: A file never has more rows.
+        max_bytes_per_file: A file that has grown to this size gets no further batch.
+        version: File version to write.
+        layout: Sizes and encodings within the files.
+        file_name_prefix: Put in front of the names of the files, to tell whose they are.
+        pack_bytes: A file beside the data file, in which blobs are packed, gets no further ones
+            when it has grown to this size.
+        allow_uris: Whether blobs may refer to places outside of the table.
+        targets: Where the files go, in turn; the table's own folder if there are none.
+        unfinished_bytes: What full files may still have in memory, on the way to an object store.
+    """
+
+    max_rows_per_file: int = 1024 * 1024
+    max_bytes_per_file: int = 90 << 30
+    version: FileVersion = DEFAULT_VERSION
+    layout: FileOptions = _LAYOUT
+    file_name_prefix: str | None = None
+    pack_bytes: int = 1 << 30
+    allow_uris: bool = False
+    targets: tuple[Target, ...] = ()
+    unfinished_bytes: int = MOST_BYTES
+
+    def __post_init__(self) -> None:
+        for name in ("max_rows_per_file", "max_bytes_per_file", "pack_bytes"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name}: expected at least 1, found {getattr(self, name)}")
+        if self.file_name_prefix is not None and not _PREFIX.fullmatch(self.file_name_prefix):
+            raise InvalidInputError(
+                f"file_name_prefix: expected letters, digits, - and _, found "
+                f"{self.file_name_prefix!r}"
+            )
+
+
+def write_fragments(
+    store: Store,
+    schema: Schema,
+    batches: Iterable[pa.RecordBatch],
+    options: WriteOptions | None = None,
+) -> tuple[Fragment, ...]:
+    """Writes batches to new data files, one fragment each.
+
+    Args:
+        store: Where the table is, or will be.
+        schema: What the files hold; its field ids are those of the table.
+        batches: Their columns are those of `schema.arrow`, in that order.
+        options: Defaults if None.
+
+    Returns:
+        The fragments, with unassigned ids; none if there are no rows.
+
+    Raises:
+        SchemaMismatchError: If a batch does not have the schema.
+        UnsupportedTypeError: If files of the version cannot hold a field.
+        OSError: If the store failed. Whatever is raised, no file is left.
+    """
+    options = options or WriteOptions()
+    require_storable(schema, options.version, has_sidecars=True)
+    writer = _RollingWriter(store, schema, options)
+    try:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+class _RollingWriter:
+    """One file after the other."""
+
+    def __init__(self, store: Store, schema: Schema, options: WriteOptions) -> None:
+        self._schema = schema
+        self._options = options
+        self._targets = cycle(options.targets or (Target(store),))
+        self._finishing = Finishing(options.unfinished_bytes)
+        self._written: list[tuple[Target, str]] = []
+        self._fragments: list[Fragment] = []
+        self._file: DataFileWriter | None = None
+        self._sidecars: SidecarFiles | None = None
+        self._num_rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends a batch, cut where a file is full."""
+        start = 0
+        while start < batch.num_rows:
+            file = self._file or self._open()
+            part = batch.slice(start, self._options.max_rows_per_file - self._num_rows)
+            file.write_batch(part)
+            start += part.num_rows
+            self._num_rows += part.num_rows
+            if self._is_full(file):
+                self._close(file)
+
+    def finish(self) -> tuple[Fragment, ...]:
+        """Finishes the last file, and waits until all are durable."""
+        self._finishing.begin_last()
+        if self._file:
+            self._close(self._file)
+        self._finishing.wait()
+        return tuple(self._fragments)
+
+    def abort(self) -> None:
+        """Removes all files."""
+        self._finishing.settle()
+        with suppress(OSError):
+            if self._file:
+                self._file.abort()
+        with suppress(OSError):
+            if self._sidecars:
+                self._sidecars.abort()
+        for target, name in self._written:
+            delete_with_sidecars(target.store, target.path(name))
+
+    def _open(self) -> DataFileWriter:
+        name = new_data_file_name(self._options.file_name_prefix)
+        target = next(self._targets)
+        self._written.append((target, name))
+        sink = self._finishing.sink(target.store.sink(target.path(name)))
+        try:
+            options = self._options
+            self._sidecars = self._new_sidecars(target, name)
+            self._file = new_file(
+                sink, self._schema, options.version, options.layout, self._sidecars
+            )
+        except BaseException:
+            sink.abort()
+            raise
+        self._num_rows = 0
+        return self._file
+
+    def _new_sidecars(self, target: Target, name: str) -> SidecarFiles | None:
+        if not any(map(has_blobs, self._schema.fields)):
+            return None
+        options, path = self._options, target.path(name)
+        return SidecarFiles(target.store, path, options.pack_bytes, options.allow_uris)
+
+    def _is_full(self, file: DataFileWriter) -> bool:
+        return (
+            self._num_rows >= self._options.max_rows_per_file
+            or file.bytes_written() >= self._options.max_bytes_per_file
+        )
+
+    def _close(self, file: DataFileWriter) -> None:
+        if self._sidecars:
+            self._sidecars.finish()
+        written = file.finish()
+        self._schema = written.schema or self._schema
+        self._file = None
+        self._num_rows = 0
+        target, name = self._written[-1]
+        data_file = DataFile(
+            name,
+            written.field_ids,
+            written.column_indices,
+            written.version.major,
+            written.version.minor,
+            written.size_bytes,
+            target.base_id,
+        )
+        self._fragments.append(Fragment(FragmentId(0), (data_file,), written.num_rows))
