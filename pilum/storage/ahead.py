@@ -1,4 +1,4 @@
-"""Tasks that wait for a store: side by side if it is far away, in turn if it is near."""
+"""Run tasks that wait for a store: concurrently if the store is remote, in turn if it is local."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST_AHEAD = 32
 
 
 def at_once(store: Store, tasks: Iterable[Callable[[], T]]) -> list[T]:
-    """Results of tasks, in order."""
+    """Run all tasks and return their results in order."""
     return list(in_turn(store, tasks))
 
 
 def in_turn(store: Store, tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """Results of tasks, in order; at most 32 are begun before they are asked for."""
+    """Yield the results of tasks in order; at most 32 tasks are started ahead of their use."""
     if not store.is_remote:
         yield from (task() for task in tasks)
         return

@@ -1,4 +1,4 @@
-"""A store around another one, for what is to be told apart by its store."""
+"""A store that wraps another one, for data that is told apart by its store object."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["StoreAround"]
 
 @dataclass(frozen=True)
 class StoreAround:
-    """Does what the store in it does; see `pilum.storage.base.Store`.
+    """A store that passes every call to the store it wraps; see `pilum.storage.base.Store`.
 
     Attributes:
-        own: Where the bytes are.
+        own: The wrapped store, which holds the bytes.
     """
 
     own: Store
 
     @property
     def uri(self) -> str:
-        """Where the root is, as users name it."""
+        """The location of the root, as users write it."""
         return self.own.uri
 
     @property
     def identity(self) -> str:
-        """Tells it apart in this process."""
+        """A string that identifies the store within this process."""
         return self.own.identity
 
     @property
@@ -38,51 +38,51 @@ class StoreAround:
 
     @property
     def options(self) -> dict[str, str]:
-        """What users gave it as storage options."""
+        """The storage options that users passed."""
         return self.own.options
 
     @property
     def is_remote(self) -> bool:
-        """Whether several requests at once are worth it."""
+        """Whether concurrent requests to the store are worthwhile."""
         return self.own.is_remote
 
     @property
     def io(self) -> IoCounter:
-        """Counts what all stores of this root read and write."""
+        """The counter of what all stores of this root read and write."""
         return self.own.io
 
     def source(self, path: str, size: int | None = None) -> Source:
-        """Opens an object for ranged reads."""
+        """Open an object for ranged reads."""
         return self.own.source(path, size)
 
     def read(self, path: str) -> bytes:
-        """Reads a whole object."""
+        """Read a whole object."""
         return self.own.read(path)
 
     def sink(self, path: str) -> Sink:
-        """Starts a new object."""
+        """Start a new object and return its sink."""
         return self.own.sink(path)
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes an object whole, replacing one of that name."""
+        """Write a whole object, replacing one of the same name."""
         self.own.put(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes an object whole unless one of that name exists."""
+        """Write a whole object unless one of the same name exists."""
         return self.own.put_if_absent(path, data)
 
     def list(self, folder: str) -> Iterator[Entry]:
-        """Lists the objects directly in a folder."""
+        """List the objects directly in a folder."""
         return self.own.list(folder)
 
     def names(self, folder: str) -> Iterator[str]:
-        """Names of the objects directly in a folder."""
+        """Return the names of the objects directly in a folder."""
         return self.own.names(folder)
 
     def folders(self, folder: str) -> Iterator[str]:
-        """Names of the folders directly in a folder."""
+        """Return the names of the folders directly in a folder."""
         return self.own.folders(folder)
 
     def delete(self, path: str) -> None:
-        """Removes an object."""
+        """Remove an object."""
         self.own.delete(path)

@@ -1,10 +1,10 @@
-"""Credentials of AWS in files: the profiles that its command line keeps.
+"""AWS credentials in files: the profiles that the AWS command line keeps.
 
     ~/.aws/credentials   [name]            aws_access_key_id, aws_secret_access_key, …
     ~/.aws/config        [profile name]    region, sso_session, role_arn, …
 
-Keys that stand there are read here. Profiles that get their keys elsewhere, by single sign-on, from
-a role or a process, boto3 knows how to follow.
+Keys that are in these files are read here. For profiles that get their keys elsewhere (from single
+sign-on, a role or a process), boto3 is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ELSEWHERE = (
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a profile says.
+    """The settings of one profile.
 
     Attributes:
         config: Settings of the client, by name without prefix.
@@ -47,11 +47,11 @@ class Profile:
 
 
 def find_profile() -> Profile | None:
-    """The profile that `AWS_PROFILE` names, or the default one; None if there is none.
+    """Return the profile that `AWS_PROFILE` names, or the default one; None if there is none.
 
     Raises:
-        InvalidInputError: If the named profile is not there, or a file is no such file.
-        MissingDependencyError: If its keys are elsewhere and boto3 is not installed.
+        InvalidInputError: If the named profile does not exist, or a file is not a valid AWS file.
+        MissingDependencyError: If the keys of the profile are elsewhere and boto3 is not installed.
     """
     named = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
     found = _section(named or _DEFAULT)
@@ -81,7 +81,7 @@ def _parsed(variable: str, default: str) -> dict[str, dict[str, str]]:
     try:
         parser.read(path, encoding="utf-8")
     except (Error, UnicodeDecodeError) as error:
-        # The text of the error may show a line, and a line may be a key.
+        # The error text may contain a line of the file, and a line may contain a key.
         raise InvalidInputError(f"{path}: {type(error).__name__}") from None
     return {section: dict(parser.items(section)) for section in parser.sections()}
 

@@ -1,12 +1,12 @@
-"""Bytes in and out: what the floors above ask of a store, and how a plan is run against it.
+"""The interface of a store, and how a read plan is run against it.
 
 Reading is sans-I/O. A reader is a generator (a *plan*) that yields the byte ranges which it needs
-and is sent the bytes; `run_plan` is the one place where they meet a file:
+and is sent the bytes. `run_plan` is the one place where plans meet a file:
 
     plan ──Ranges──▶ run_plan ──▶ Source.read ──Fetched──▶ plan
 
-`gather` makes one plan of many that take their steps together, so that the requests of all
-columns and pages of a step reach the source as one call, which sorts and coalesces them.
+`gather` merges many plans into one that takes their steps together. The requests of all columns and
+pages of a step then reach the source as one call, which sorts and coalesces them.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Ranges:
 
     @classmethod
     def of(cls, *ranges: tuple[int, int]) -> Ranges:
-        """Builds ranges from `(offset, size)` pairs."""
+        """Build ranges from `(offset, size)` pairs."""
         pairs = np.array(ranges, dtype=np.int64).reshape(-1, 2)
         return cls(pairs[:, 0], pairs[:, 1])
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The bytes of some ranges, in one buffer (neighbours are fetched together, with their gap).
+    """The bytes of some ranges in one buffer (adjacent ranges are fetched together, with their gap).
 
     Attributes:
         data: uint8, shape (n,), read-only or not; never written to by readers.
@@ -74,11 +74,11 @@ class Fetched:
         return len(self.starts)
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """The bytes of each range."""
+        """Yield the bytes of each range."""
         return (self[index] for index in range(len(self.starts)))
 
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
-        """The bytes of one range (a view)."""
+        """Return the bytes of one range (a view)."""
         start = int(self.starts[index])
         return self.data[start : start + int(self.sizes[index])]
 
@@ -91,16 +91,16 @@ class Source(Protocol):
 
     @property
     def path(self) -> str:
-        """For messages: where the bytes come from."""
+        """The origin of the bytes, for messages."""
         ...
 
     @property
     def size(self) -> int:
-        """Size of the object, bytes."""
+        """The size of the object in bytes."""
         ...
 
     def read(self, ranges: Ranges) -> Fetched:
-        """Reads all ranges.
+        """Read all ranges.
 
         Raises:
             CorruptFileError: If a range does not lie within the object.
@@ -109,7 +109,7 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Releases what the source holds; reading afterwards is an error."""
+        """Release the resources of the source; reading afterwards is an error."""
         ...
 
 
@@ -118,30 +118,33 @@ class Sink(Protocol):
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """The number of bytes written so far."""
         ...
 
     def write(self, data: Any) -> None:
-        """Appends one buffer (anything with the buffer protocol, contiguous)."""
+        """Append one buffer (any contiguous object with the buffer protocol)."""
         ...
 
     def expose(self) -> bool:
-        """Makes the object visible before it is durable, where a store can; `finish` must follow.
+        """Make the object visible before it is durable, if the store can; `finish` must follow.
 
-        Only for names that nobody looks for before they are told: after a loss of power there may
-        be half an object.
+        Only for names that no reader looks for before they are published: after a loss of power,
+        the object may be incomplete.
 
         Returns:
-            Whether it is visible now.
+            Whether the object is visible now.
         """
         ...
 
     def finish(self) -> None:
-        """Makes the object durable and visible."""
+        """Make the object durable and visible."""
         ...
 
     def abort(self) -> None:
-        """Drops what was written; nothing remains. Allowed at any time, also after a failure."""
+        """Drop what was written, so that nothing remains.
+
+        Allowed at any time, also after a failure.
+        """
         ...
 
 
@@ -150,10 +153,10 @@ class Entry:
     """One object in a listing.
 
     Attributes:
-        name: Within the listed folder.
-        size: Bytes.
-        modified: When it was written last, seconds since 1970 (UTC); None if the store does not
-            tell, so that nobody takes it for old.
+        name: The name within the listed folder.
+        size: The size in bytes.
+        modified: The time of the last write, seconds since 1970 (UTC); None if the store does not
+            report it, so that the object is not taken for old.
     """
 
     name: str
@@ -166,61 +169,64 @@ class Store(Protocol):
 
     @property
     def uri(self) -> str:
-        """Where the root is, as users name it."""
+        """The location of the root, as users write it."""
         ...
 
     @property
     def identity(self) -> str:
-        """Tells it apart in this process: the same location may be another one elsewhere."""
+        """A string that identifies the store within this process.
+
+        The same location may be a different store in another process.
+        """
         ...
 
     @property
     def lists_in_order(self) -> bool:
-        """Whether `list` gives names in lexical order, and early ones cost less than all."""
+        """Whether `list` gives names in lexical order, and the first ones cost less than all."""
         ...
 
     @property
     def options(self) -> dict[str, str]:
-        """What users gave it as storage options, to open other locations in the same way."""
+        """The storage options that users passed, to open other locations in the same way."""
         ...
 
     @property
     def is_remote(self) -> bool:
-        """Whether it answers after milliseconds, so that several requests at once are worth it."""
+        """Whether requests take milliseconds, so that concurrent requests are worthwhile."""
         ...
 
     @property
     def io(self) -> IoCounter:
-        """Counts what all stores of this root read and write."""
+        """The counter of what all stores of this root read and write."""
         ...
 
     def source(self, path: str, size: int | None = None) -> Source:
-        """Opens an object for ranged reads; `size` saves a request where it is known.
+        """Open an object for ranged reads; passing a known `size` saves a request.
 
         Raises:
-            NotFoundError: If there is no such object; where the size was known, a store may say
-                so when it is read.
+            NotFoundError: If the object does not exist. If the size was passed, a store may raise
+                this only when the object is read.
         """
         ...
 
     def read(self, path: str) -> bytes:
-        """Reads a whole object.
+        """Read a whole object.
 
         Raises:
-            NotFoundError: If there is no such object.
+            NotFoundError: If the object does not exist.
         """
         ...
 
     def sink(self, path: str) -> Sink:
-        """Starts a new object."""
+        """Start a new object and return its sink."""
         ...
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes an object whole, replacing one of that name; readers see the old or the new."""
+        """Write a whole object, replacing one of the same name; readers see the old or the new."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes an object whole unless one of that name exists; exactly one caller wins.
+        """Write a whole object unless one of the same name exists; exactly one caller wins.
 
         Returns:
             Whether this call created the object.
@@ -228,30 +234,31 @@ class Store(Protocol):
         ...
 
     def list(self, folder: str) -> Iterator[Entry]:
-        """Lists the objects directly in a folder; nothing if there is no folder.
+        """List the objects directly in a folder; empty if the folder does not exist.
 
-        Read as far as it is wanted; in the order of `lists_in_order`.
+        The listing is lazy: it is read only as far as it is consumed. Its order is that of
+        `lists_in_order`.
         """
         ...
 
     def names(self, folder: str) -> Iterator[str]:
-        """Names of the objects directly in a folder, as `list` gives them, for less.
+        """Return the names of the objects directly in a folder, at a lower cost than `list`.
 
-        There may be folders among them in stores that do not tell without asking.
+        The names may include folders in stores that cannot tell them apart without a request.
         """
         ...
 
     def folders(self, folder: str) -> Iterator[str]:
-        """Names of the folders directly in a folder, in any order."""
+        """Return the names of the folders directly in a folder, in any order."""
         ...
 
     def delete(self, path: str) -> None:
-        """Removes an object; no error if there is none."""
+        """Remove an object; no error if it does not exist."""
         ...
 
 
 def write_object(store: Store, path: str, data: bytes) -> None:
-    """Writes an object that must be there when what refers to it is: whole, or not at all."""
+    """Write an object that other objects refer to: it is either complete, or does not exist."""
     sink = store.sink(path)
     try:
         sink.write(data)
@@ -262,13 +269,13 @@ def write_object(store: Store, path: str, data: bytes) -> None:
 
 
 def finish_new(sink: Sink) -> None:
-    """Finishes an object that nobody looks for yet: the device is waited for once, not twice."""
+    """Finish an object that no reader looks for yet, so that the device is waited for only once."""
     sink.expose()
     sink.finish()
 
 
 def run_plan(plan: Plan[T], source: Source) -> T:
-    """Runs a plan against a source and returns its result."""
+    """Run a plan against a source and return its result."""
     try:
         ranges = next(plan)
         while True:
@@ -279,7 +286,7 @@ def run_plan(plan: Plan[T], source: Source) -> T:
 
 
 def gather(plans: Sequence[Plan[T]]) -> Plan[list[T]]:
-    """One plan of several that take their steps together: each round is one request.
+    """Merge several plans into one that takes their steps together: each round is one request.
 
     Args:
         plans: Fresh generators that read the same source.
@@ -320,7 +327,7 @@ def _joined(wanted: list[Ranges]) -> Ranges:
 
 def _split(fetched: Fetched, wanted: list[Ranges]) -> list[Fetched]:
     if all(len(ranges.offsets) == 1 for ranges in wanted):
-        # Rows of arrays are made much faster than as many slices.
+        # NumPy makes rows of arrays much faster than as many slices.
         starts, sizes = fetched.starts.reshape(-1, 1), fetched.sizes.reshape(-1, 1)
         return [Fetched(fetched.data, *own) for own in zip(starts, sizes, strict=True)]
     answers: list[Fetched] = []

@@ -1,12 +1,12 @@
-"""Object stores: S3 and what speaks its protocol, Google Cloud Storage, Azure, and memory.
+"""Object stores: S3 and compatible services, Google Cloud Storage, Azure, and memory.
 
-The client is obstore's, the extra `cloud`. What this floor adds is what tables need: ranges that
-are neighbours are read together and the others at once, large objects are written part by part,
-and every failure says what and where.
+The client is obstore, which the extra `cloud` installs. This module adds what tables need: adjacent
+ranges are coalesced and the others are read concurrently, large objects are written in parts, and
+every error names the operation and the object.
 
 A put that does not overwrite (`put_if_absent`) is a conditional request, so exactly one of several
-writers wins. If its answer gets lost, the client may repeat it and lose against itself: whoever
-loses has to look whose object is there, as commits do.
+writers wins. If the response is lost, the client may repeat the request and lose against itself. A
+writer that loses must therefore check whose object it is, as commits do.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ from pilum.storage.io_stats import IoCounter
 __all__ = ["Bucket", "CloudSource", "CloudStore"]
 
 _GAP_BYTES = 64 * 1024
-"""A request takes about 30 ms; of 64 at once, half of one, in which a connection brings this."""
+"""A request takes about 30 ms. With 64 at once, it costs half a millisecond, in which a connection
+transfers this many bytes.
+"""
 
 _PIECE_BYTES = 8 * 1024 * 1024
-"""One connection brings less than the network can: larger regions are read in pieces at once."""
+"""One connection is slower than the network: larger regions are read concurrently, in pieces."""
 
 _TAIL_BYTES = 64 * 1024
 _LIST_CHUNK = 1000
@@ -48,15 +50,15 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A client for one bucket or container, and what its service can do.
+    """A client for one bucket or container, and the capabilities of its service.
 
     Attributes:
-        client: Of obstore.
-        secrets: What no message may show.
+        client: The client of obstore.
+        secrets: Values that no message may contain.
         has_suffix_ranges: Whether the end of an object can be read without knowing its size.
         lists_in_order: Whether listings are sorted.
-        process: The one that may use the client; None if all may.
-        number: No other bucket of this process has it.
+        process: The process that may use the client; None if all may.
+        number: A number that no other bucket of this process has.
     """
 
     client: Any
@@ -67,11 +69,11 @@ class Bucket:
     number: int = field(default_factory=_numbers.__next__, compare=False)
 
     def telling(self, where: str) -> AbstractContextManager[None]:
-        """Raises errors of the client as errors that say where.
+        """Translate errors of the client into errors that name the object.
 
         Raises:
-            InvalidInputError: In a process that was forked off, whose copy of the client waits
-                for threads that it does not have.
+            InvalidInputError: In a forked process, whose copy of the client waits for threads that
+                do not exist there.
         """
         if self.process is not None and self.process != os.getpid():
             raise InvalidInputError(
@@ -83,13 +85,13 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class CloudStore:
-    """Objects below one prefix of a bucket.
+    """A store of the objects below one prefix of a bucket.
 
     Attributes:
-        uri: Where the root is, as users name it.
+        uri: The location of the root, as users write it.
         root: Key of the root, "" for the whole bucket.
-        bucket: What requests go to.
-        reopen: Makes the same store again, in another process.
+        bucket: The bucket that requests go to.
+        reopen: Opens the same store again, in another process.
         io: Counts what all stores of this root read and write.
     """
 
@@ -107,40 +109,40 @@ class CloudStore:
 
     @property
     def identity(self) -> str:
-        """The location, and with which endpoint and credentials."""
+        """The location together with its endpoint and credentials."""
         return f"{self.uri}#{self.bucket.number}"
 
     @property
     def lists_in_order(self) -> bool:
-        """True but for directory buckets of S3 Express."""
+        """True except for directory buckets of S3 Express."""
         return self.bucket.lists_in_order
 
     @property
     def is_remote(self) -> bool:
-        """True but for memory."""
+        """True except for memory."""
         return self.bucket.process is not None
 
     @property
     def options(self) -> dict[str, str]:
-        """What users gave as storage options, to open other locations in the same way."""
+        """The storage options that users passed, to open other locations in the same way."""
         return dict(self.reopen.args[1])
 
     def source(self, path: str, size: int | None = None) -> CloudSource:
-        """Opens an object for ranged reads.
+        """Open an object for ranged reads.
 
-        Where the size is not known, one request brings it together with the end of the object.
+        If the size is not known, one request fetches it together with the end of the object.
 
         Raises:
-            NotFoundError: If there is no such object and its size was not known.
+            NotFoundError: If the object does not exist and its size was not known.
             OSError: If the store fails.
         """
         return CloudSource(self.bucket, self._key(path), self._where(path), size, self.io)
 
     def read(self, path: str) -> bytes:
-        """Reads a whole object.
+        """Read a whole object.
 
         Raises:
-            NotFoundError: If there is no such object.
+            NotFoundError: If the object does not exist.
             OSError: If the store fails.
         """
         with self._telling(path):
@@ -149,13 +151,13 @@ class CloudStore:
         return data
 
     def sink(self, path: str) -> CloudSink:
-        """Starts a new object; up to 10 MiB are one request, more of them an upload of parts."""
+        """Start a new object: up to 10 MiB are one request, larger objects a multipart upload."""
         key = self._key(path)
         put = partial(self._put, path, key)
         return CloudSink(self._where(path), put, partial(self._put_parts, path, key), self.io)
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes an object whole, replacing one of that name.
+        """Write a whole object, replacing one of the same name.
 
         Raises:
             OSError: If the store fails.
@@ -164,10 +166,10 @@ class CloudStore:
         self.io.count_write(len(data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes an object whole unless one of that name exists; exactly one caller wins.
+        """Write a whole object unless one of the same name exists; exactly one caller wins.
 
         Returns:
-            Whether this call created the object, as far as the store says: see the module.
+            Whether this call created the object, as far as the store reports: see the module.
 
         Raises:
             OSError: If the store fails; the object may have been created.
@@ -184,7 +186,7 @@ class CloudStore:
         return True
 
     def list(self, folder: str) -> Iterator[Entry]:
-        """Lists the objects directly in a folder, page by page as they are wanted."""
+        """List the objects directly in a folder; pages are requested as they are consumed."""
         prefix = self._key(folder)
         with self._telling(folder):
             for chunk in self.bucket.client.list(prefix or None, chunk_size=_LIST_CHUNK):
@@ -194,18 +196,18 @@ class CloudStore:
                         yield Entry(name, found["size"], found["last_modified"].timestamp())
 
     def names(self, folder: str) -> Iterator[str]:
-        """Names of the objects directly in a folder, in the order of `list`."""
+        """Return the names of the objects directly in a folder, in the order of `list`."""
         yield from (entry.name for entry in self.list(folder))
 
     def folders(self, folder: str) -> Iterator[str]:
-        """Names of the folders directly in a folder, in lexical order."""
+        """Return the names of the folders directly in a folder, in lexical order."""
         with self._telling(folder):
             found = self.bucket.client.list_with_delimiter(self._key(folder) or None)
         for prefix in found["common_prefixes"]:
             yield prefix.rpartition("/")[2]
 
     def delete(self, path: str) -> None:
-        """Removes an object; no error if there is none.
+        """Remove an object; no error if it does not exist.
 
         Raises:
             OSError: If the store fails.
@@ -234,7 +236,7 @@ class CloudStore:
         return f"{self.uri}/{path}"
 
     def _key(self, path: str) -> str:
-        # Paths come out of manifests, which strangers may have written.
+        # Paths come from manifests, which untrusted parties may have written.
         if ".." in path and ".." in path.split("/"):
             raise InvalidInputError(f"path {path!r} leaves the table at {self.uri}")
         return f"{self.root}/{path}".strip("/")
@@ -260,11 +262,11 @@ class CloudSource:
         self.size = self._find_size() if size is None else size
 
     def read(self, ranges: Ranges) -> Fetched:
-        """Reads all ranges; what is far apart, or large, with several requests at once.
+        """Read all ranges; distant or large ranges are read with several concurrent requests.
 
         Raises:
-            CorruptFileError: If a range does not lie within the object, or that has shrunk.
-            NotFoundError: If the object is not there.
+            CorruptFileError: If a range does not lie within the object, or the object has shrunk.
+            NotFoundError: If the object does not exist.
             InvalidInputError: If the source is closed.
             OSError: If the store fails.
         """
@@ -283,7 +285,7 @@ class CloudSource:
         return Fetched(buffer, layout.starts, ranges.sizes)
 
     def close(self) -> None:
-        """Nothing is open; reading afterwards is an error."""
+        """Mark the source as closed; reading afterwards is an error."""
         self._is_closed = True
 
     def __repr__(self) -> str:
@@ -328,7 +330,7 @@ class CloudSource:
                 except FileNotFoundError:
                     raise
                 except Exception as error:
-                    # The end of an empty object is no range, or not a part.
+                    # A suffix range of an empty object is refused, or is not a partial response.
                     if not is_out_of_range(error) and _NOT_PARTIAL not in str(error):
                         raise
                 else:

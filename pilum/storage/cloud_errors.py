@@ -1,4 +1,4 @@
-"""What went wrong at an object store, as errors of this package: what, where, and no secrets."""
+"""Errors of an object store as errors of this package, with a location and without secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["is_out_of_range", "telling"]
 
 _MAX_TEXT = 800
 _SHORTEST_SECRET = 4
-"""Less would black out words of the message."""
+"""Replacing shorter secrets would black out ordinary words of the message."""
 
 _DETAILS = "\n\nDebug source"
 _SIGNATURE = re.compile(r"(?i)\b(sig|signature|token|x-amz-[a-z-]+|x-goog-[a-z-]+)=[^&\s\"'<>]+")
@@ -21,23 +21,23 @@ _CODE = re.compile(r"<Code>(.*?)</Code>", re.DOTALL)
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _OUT_OF_RANGE = re.compile(r"InvalidRange|Invalid range|416 Range Not Satisfiable")
 _METADATA_SERVICE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
-_FORBIDDEN = re.compile(r"status code: 40[13]\b")  # listings do not tell it by their class
+_FORBIDDEN = re.compile(r"status code: 40[13]\b")  # errors of listings have no class of their own
 _WRONG_REGION = re.compile(r"incorrectly configured region|AuthorizationHeaderMalformed")
 _NO_CONTAINER = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 
 
 @contextmanager
 def telling(where: str, secrets: Collection[str] = ()) -> Iterator[None]:
-    """Raises what the client raises as errors that say where.
+    """Translate errors of the client into errors that name the object.
 
     Args:
         where: The object or folder.
-        secrets: What no message may show.
+        secrets: Values that no message may contain.
 
     Raises:
-        NotFoundError: If the object, or the bucket, is not there.
-        PermissionError: If the credentials do not allow it.
-        InvalidInputError: If the path is not one that object stores have.
+        NotFoundError: If the object or the bucket does not exist.
+        PermissionError: If the credentials do not allow the request.
+        InvalidInputError: If the path is not valid in object stores.
         OSError: If the store fails.
     """
     try:
@@ -49,7 +49,7 @@ def telling(where: str, secrets: Collection[str] = ()) -> Iterator[None]:
 
 
 def is_out_of_range(error: Exception) -> bool:
-    """Whether a store says that an object ends before what was asked for."""
+    """Return whether an error means that the object ends before the requested range."""
     return bool(_OUT_OF_RANGE.search(str(error)))
 
 
@@ -57,7 +57,7 @@ def _translated(error: Exception, where: str, secrets: Collection[str]) -> Excep
     text = _readable(str(error), secrets)
     kind = type(error).__name__
     if _METADATA_SERVICE.search(text):
-        # Where the client turns to if it was told no credentials.
+        # The client asks this address for credentials if none were passed.
         return PermissionError(
             f"{where}: no credentials in storage_options or the environment, nor from the machine: "
             + text
@@ -78,7 +78,7 @@ def _translated(error: Exception, where: str, secrets: Collection[str]) -> Excep
 
 
 def _readable(text: str, secrets: Collection[str]) -> str:
-    """The first paragraph, with the code and message of the answer instead of its XML."""
+    """Return the first paragraph, with the code and message of the response instead of its XML."""
     text = text.partition(_DETAILS)[0]
     if answer := _XML.search(text):
         found = [match[1] for match in (_CODE.search(text), _MESSAGE.search(text)) if match]

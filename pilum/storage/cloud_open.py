@@ -1,12 +1,12 @@
-"""Locations of object stores: which service, which bucket, which prefix.
+"""Open a location of an object store: find its service, bucket and prefix.
 
-    s3://bucket/path   s3a://…                     S3, and what speaks its protocol
+    s3://bucket/path   s3a://…                     S3 and compatible services
     gs://bucket/path                               Google Cloud Storage
     az://container/path   azure://…                Azure; the account is a storage option
-    abfss://container@account.dfs.core.windows.net/path   …; or stands in the location
-    memory://any/path                              this process; gone when it ends
+    abfss://container@account.dfs.core.windows.net/path   …; or is part of the location
+    memory://any/path                              memory of this process, lost when it ends
 
-One client serves all tables of a bucket that are opened with the same options.
+All tables of a bucket that are opened with the same options share one client.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ _S3_CREDENTIALS = frozenset(
         "web_identity_token_file",
     }
 )
-"""Whoever has one of these needs no profile."""
+"""With any of these settings, no profile is needed."""
 
 
 def open_cloud(uri: str, options: Mapping[str, Any] | None = None) -> CloudStore:
-    """Opens the store at a location. Nothing is read or written yet.
+    """Open the store at a location. Nothing is read or written yet.
 
     Args:
-        uri: With a scheme of `SERVICES` or `MEMORY_SCHEMES`.
+        uri: A location with a scheme of `SERVICES` or `MEMORY_SCHEMES`.
         options: Storage options, see `pilum.storage.cloud_options`.
 
     Raises:
-        InvalidInputError: If the location or an option makes no sense.
+        InvalidInputError: If the location or an option is invalid.
         MissingDependencyError: If obstore is not installed.
     """
     scheme, _, rest = uri.partition("://")
@@ -79,7 +79,7 @@ def open_cloud(uri: str, options: Mapping[str, Any] | None = None) -> CloudStore
         root, bucket = f"{authority}/{root}".strip("/"), _memory(_obstore())
     else:
         bucket = _bucket(uri, SERVICES[scheme], authority, given)
-    # Who opens the store by its `uri` again finds the same place.
+    # Opening the store by its `uri` again must find the same place.
     plain = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", unquote(path))
     uri = f"{scheme}://{authority}/{plain}".rstrip("/")
     return CloudStore(uri, root, bucket, partial(open_cloud, uri, given))
@@ -132,14 +132,14 @@ def _client(
 
 @cache
 def _memory(obstore: ModuleType) -> Bucket:
-    """The memory of the process; who knows a location finds what others wrote there."""
+    """Return the memory of the process; opening a location again finds what was written there."""
     _home_process()
     return Bucket(obstore.MemoryStore())
 
 
 @cache
 def _home_process() -> int:
-    """The first process that used the client; copies forked off it have none of its threads."""
+    """Return the first process that used the client; forked copies lack the client's threads."""
     return os.getpid()
 
 

@@ -1,12 +1,12 @@
-"""`storage_options` of object stores: names as users write them, to settings of a client.
+"""The `storage_options` of object stores: translate the names that users write to client settings.
 
     {"AWS_REGION": "eu-west-1"}     case does not matter
     {"region": "eu-west-1"}         nor does the prefix of the service
-    AWS_REGION=eu-west-1            environment variables do for what no option says
+    AWS_REGION=eu-west-1            environment variables apply where no option is given
     {"timeout": "60s"}              settings of the client are the same for every service
 
-Names of other services are passed over, so that one dictionary may serve several stores; a name
-that nobody knows is warned about. Source: docs/guide/object-stores.md, "Options".
+Names that belong to other services are ignored, so that one dictionary can serve several stores. An
+unknown name causes a warning. Source: docs/guide/object-stores.md, "Options".
 """
 
 from __future__ import annotations
@@ -68,19 +68,21 @@ _WITHOUT_EFFECT = frozenset(
         "use_opendal",
     }
 )
-"""Of other stores, told by the location, or about how the reference does it."""
+"""Known options that are ignored: of other stores, given by the location, or about the internals of
+the reference.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """How the settings of one kind of object store are called.
+    """The names of the settings of one kind of object store.
 
     Attributes:
-        name: For messages.
-        prefixes: Each may stand before a name; the first that fits is taken off.
+        name: The name of the service, for messages.
+        prefixes: Optional prefixes of a name; the first that matches is removed.
         names: Settings of the service, without prefix.
         aliases: Other names for some of them.
-        secrets: Those of them that nobody may read in a message.
+        secrets: Settings whose values no message may contain.
     """
 
     name: str
@@ -90,7 +92,7 @@ class Service:
     secrets: frozenset[str]
 
     def find(self, key: str) -> str | None:
-        """The setting that a key means, None if it is none of this service."""
+        """Return the setting that a key means; None if the key is not a setting of this service."""
         name = key.lower()
         for prefix in self.prefixes:
             if name.startswith(prefix):
@@ -100,7 +102,7 @@ class Service:
         return name if name in self.names or name in _CLIENT_NAMES else None
 
     def all_keys(self) -> Iterable[str]:
-        """The names as users would write them."""
+        """Return the names as users would write them."""
         names = sorted(self.names | set(self.aliases))
         return (key for name in names for key in (name, self.prefixes[0] + name))
 
@@ -223,14 +225,14 @@ _SERVICES = (S3, GCS, AZURE)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Settings:
-    """What a client is made of; hashable, so that equal stores share one.
+    """The settings of a client; hashable, so that equal stores share one client.
 
     Attributes:
         config: Settings of the service, by name without prefix.
         client: Settings of the HTTP client.
-        max_retries: So often a request is repeated.
-        retry_seconds: No repetition begins later.
-        secrets: Values that no message may show.
+        max_retries: How often a request is repeated at most.
+        retry_seconds: No retry starts later than this.
+        secrets: Values that no message may contain.
     """
 
     config: tuple[tuple[str, str], ...]
@@ -240,11 +242,11 @@ class Settings:
     secrets: frozenset[str]
 
     def has_any(self, names: Collection[str]) -> bool:
-        """Whether it says one of these."""
+        """Return whether any of these settings is given."""
         return any(name in names for name, _ in self.config)
 
     def completed(self, service: Service, more: Mapping[str, str]) -> Settings:
-        """The same with settings of the service that it does not say yet."""
+        """Return a copy with further settings of the service; those already given are kept."""
         config = {**more, **dict(self.config)}
         secrets = self.secrets | {config[name] for name in service.secrets & config.keys()}
         return replace(self, config=tuple(sorted(config.items())), secrets=secrets)
@@ -254,14 +256,14 @@ class Settings:
 
 
 def settings_of(service: Service, options: Mapping[str, Any]) -> Settings:
-    """Reads storage options and, for what they do not say, environment variables.
+    """Read storage options and, for settings that they do not give, environment variables.
 
     Raises:
-        InvalidInputError: If a value makes no sense.
+        InvalidInputError: If a value is invalid.
     """
     found = _from_options(service, options)
     if service is S3 and "endpoint" in found:
-        # This variable of the environment would win over the option.
+        # This environment variable would otherwise override the option.
         found.setdefault("endpoint_url_s3", found["endpoint"])
     for name, value in _from_environment(service).items():
         found.setdefault(name, value)
@@ -279,7 +281,7 @@ def settings_of(service: Service, options: Mapping[str, Any]) -> Settings:
 
 def _from_options(service: Service, options: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
-    # Where two keys mean one setting, the one with the prefix of the service counts.
+    # If two keys mean one setting, the one with the prefix of the service applies.
     for key in sorted(options, key=lambda key: key.lower().startswith(service.prefixes)):
         name = service.find(key)
         if name is not None:
@@ -310,7 +312,7 @@ def _is_known(key: str) -> bool:
 
 
 def warn_about_unknown(options: Mapping[str, Any], place: str, own: Iterable[str]) -> None:
-    """Warn about the options that no store knows, of a place that has only a few of its own."""
+    """Warn about options that no store knows, for a location that has only a few of its own."""
     for key in options:
         if key not in own and not _is_known(key):
             _warn_about(place, own, key)

@@ -1,9 +1,9 @@
-"""New objects of an object store: small ones in one request, large ones part by part.
+"""New objects of an object store: small ones in one request, large ones as a multipart upload.
 
     write ──▶ a part of 10 MiB ──▶ queue ──▶ thread that uploads, several parts at once
 
-Nobody sees the object before it is whole. A writer that dies leaves an upload without an end,
-which takes space, under no name, until the bucket's rule for such uploads removes it.
+The object is not visible before it is complete. A writer that dies leaves an unfinished upload,
+which takes space, without a name, until the bucket's rule for such uploads removes it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pilum.storage.io_stats import IoCounter
 __all__ = ["PARTS_AT_ONCE", "PART_BYTES", "CloudSink"]
 
 PART_BYTES = 10 * 1024 * 1024
-"""S3 takes 10,000 parts, so objects may have 97 GiB."""
+"""S3 accepts 10,000 parts, so objects may have up to 97 GiB."""
 
 PARTS_AT_ONCE = 4
-"""So many parts are on their way at once."""
+"""The number of parts that are uploaded concurrently."""
 
 _PARTS_WAITING = 2
 
@@ -30,14 +30,14 @@ _Part = bytearray | None
 
 
 class _AbortedError(Exception):
-    """Makes the client drop an upload."""
+    """Raised to make the client drop an upload."""
 
 
 class CloudSink:
     """One new object.
 
     Args:
-        where: For messages.
+        where: The name of the object, for messages.
         put: Writes an object that fits into one request.
         put_parts: Writes an object of parts, all of `PART_BYTES` but the last; drops it if the
             iterator raises.
@@ -72,11 +72,11 @@ class CloudSink:
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """The number of bytes written so far."""
         return self._position
 
     def write(self, data: Any) -> None:
-        """Appends one buffer (anything with the buffer protocol, contiguous).
+        """Append one buffer (any contiguous object with the buffer protocol).
 
         Raises:
             OSError: If the store failed, with this part or an earlier one.
@@ -96,11 +96,11 @@ class CloudSink:
             view = view[room:]
 
     def expose(self) -> bool:
-        """Cannot: objects become visible and durable at once."""
+        """Return False: objects become visible and durable at the same time."""
         return False
 
     def finish(self) -> None:
-        """Makes the object visible under its name.
+        """Make the object visible under its name.
 
         Raises:
             OSError: If the store failed.
@@ -116,7 +116,7 @@ class CloudSink:
         self._upload.finish()
 
     def abort(self) -> None:
-        """Drops what was written; after `finish`, nothing."""
+        """Drop what was written; does nothing after `finish`."""
         self._part = None
         upload, self._upload = self._upload, None
         if upload is not None:
@@ -138,7 +138,7 @@ class CloudSink:
 
 
 class _Upload:
-    """A thread that hands parts to the client, and what became of it."""
+    """A thread that hands parts to the client, and the outcome of the upload."""
 
     def __init__(self, put_parts: Callable[[Iterator[bytearray]], None]) -> None:
         self._put_parts = put_parts
@@ -149,19 +149,19 @@ class _Upload:
         self._thread.start()
 
     def send(self, part: bytearray) -> None:
-        """Waits until there is room for a part."""
+        """Queue a part, and wait until there is room for it."""
         self._parts.put(part)
         if self._error is not None:
             raise self._error
 
     def finish(self) -> None:
-        """Waits until the object is there."""
+        """Wait until the upload is complete."""
         self._end()
         if self._error is not None:
             raise self._error
 
     def abort(self) -> None:
-        """Drops the upload, unless it is finished."""
+        """Drop the upload, unless it is finished."""
         if self._thread.is_alive():
             self._is_aborted = True
             self._end()
@@ -173,10 +173,10 @@ class _Upload:
     def _run(self) -> None:
         try:
             self._put_parts(self._given())
-        except BaseException as error:  # whatever it is, the one who writes must hear of it
+        except BaseException as error:  # any error must reach the writer
             self._error = error
             for _ in self._all():
-                pass  # so that nobody waits for room
+                pass  # drain the queue, so that no writer waits for room
 
     def _given(self) -> Iterator[bytearray]:
         for part in self._all():

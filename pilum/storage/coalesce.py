@@ -1,8 +1,8 @@
-"""Few reads for many ranges: which parts of a file to read, and where they go in one buffer.
+"""Coalesce many ranges into few reads: which parts of a file to read, and their places in a buffer.
 
-Ranges are sorted, and neighbours whose gap costs less than another read are joined. Every joined
-region stands at the same offset modulo 64 as in the file: what the format aligns stays aligned in
-memory.
+Ranges are sorted, and adjacent ones are joined if reading their gap costs less than another read.
+Every joined region has the same offset modulo 64 as in the file, so that data which the format
+aligns is also aligned in memory.
 
     wanted     |aa|   |bb| ....... 1 MB ....... |cc|
     regions    |aa----bb|                       |cc|        two reads into one buffer
@@ -21,8 +21,9 @@ __all__ = ["ALIGNMENT_BYTES", "GAP_BYTES", "Layout", "lay_out"]
 ALIGNMENT_BYTES = 64
 
 GAP_BYTES = 16 * 1024
-"""Copying this much more out of the page cache takes about as long as one more `pread`; other
-stores have a gap of their own."""
+"""Copying this many more bytes out of the page cache takes about as long as one more `pread`; other
+stores have a gap of their own.
+"""
 
 _FEW_RANGES = 32
 
@@ -30,7 +31,7 @@ _Number = TypeVar("_Number", int, NDArray[np.int64])
 
 
 class Layout(NamedTuple):
-    """Disjoint parts of a file that cover some ranges, and where they go in one buffer.
+    """Disjoint parts of a file that cover some ranges, and their places in one buffer.
 
     Attributes:
         regions: Offset in the file, size, and place in the buffer of each part.
@@ -49,13 +50,13 @@ def lay_out(
     file_size: int,
     gap_bytes: int = GAP_BYTES,
 ) -> Layout | int:
-    """Plans the reads of some ranges.
+    """Plan the reads of some ranges.
 
     Args:
         offsets: int64, shape (n,), positions in the file.
         sizes: int64, shape (n,), bytes.
-        file_size: Bytes.
-        gap_bytes: Ranges that are no further apart are read together.
+        file_size: Size of the file in bytes.
+        gap_bytes: Ranges that are no further apart than this are read together.
 
     Returns:
         The layout, or the index of the first range that does not lie within the file.
@@ -71,7 +72,7 @@ def lay_out(
 
 
 def _lay_out_few(ranges: list[tuple[int, int]], gap_bytes: int) -> Layout:
-    """The layout of a handful of ranges, for which NumPy's cost per call is the larger one."""
+    """Return the layout of a few ranges, for which the cost of NumPy's calls would dominate."""
     starts = [0] * len(ranges)
     regions: list[tuple[int, int, int]] = []
     opened = reached = place = 0
@@ -88,7 +89,7 @@ def _lay_out_few(ranges: list[tuple[int, int]], gap_bytes: int) -> Layout:
 
 
 def _lay_out_many(offsets: NDArray[np.int64], sizes: NDArray[np.int64], gap_bytes: int) -> Layout:
-    """The same layout without a Python step for each range."""
+    """Return the same layout without a Python step for each range."""
     order = offsets.argsort()
     begins = offsets[order]
     reached = np.maximum.accumulate((offsets + sizes)[order])

@@ -1,7 +1,7 @@
-"""The files that are open for reading: a bounded number of them, however many sources there are.
+"""A limit on the number of files that are open for reading, however many sources there are.
 
-A descriptor is closed when the last one who holds it lets go. A read holds it while it lasts, so
-taking it away from a source never closes a file under a read in another thread.
+A descriptor is closed when its last reference is dropped. A read holds a reference while it runs,
+so taking the descriptor away from a source never closes a file during a read in another thread.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from weakref import ref
 __all__ = ["MAX_OPEN", "Descriptor", "keep_open"]
 
 MAX_OPEN = 256
-"""Far below what systems allow a process by default, which is 1,024 on Linux."""
+"""Far below the default limit of a process, which is 1,024 on Linux."""
 
 
 class Descriptor:
-    """The number of an open file; closed with the object."""
+    """The descriptor of an open file, which is closed with the object."""
 
     __slots__ = ("number",)
 
@@ -37,7 +37,7 @@ _open: deque[ref[_Source]] = deque()
 
 
 def keep_open(source: _Source) -> None:
-    """Notes that a source has opened its file, and has the one release its file that is oldest."""
+    """Record that a source has opened its file; beyond the limit, release the oldest source."""
     _open.append(ref(source))
     while len(_open) > MAX_OPEN:
         oldest = _open.popleft()()

@@ -1,6 +1,6 @@
-"""Objects that become durable while the next ones are written, and while their commit is prepared.
+"""Make objects durable in threads while the next ones are written and the commit is prepared.
 
-Waiting for a device is most of the time of a small object, and devices (and object stores) make
+Waiting for the device takes most of the time of a small object. Devices (and object stores) make
 many objects durable in about the time of one: a hundred small files one after the other take
 twenty times as long.
 
@@ -11,9 +11,9 @@ twenty times as long.
         finish_left()                                       ▼  ◀────── all durable ┘
         the manifest takes its name
 
-Outside of such a block `Finishing.wait` waits itself. Stores call `finish_left` before an object
-takes a name by which others look for it, so nothing that is found refers to what is not durable.
-Threads that are started within a block do not know of it and wait themselves.
+Outside of such a block, `Finishing.wait` itself waits. Stores call `finish_left` before an object
+takes a name by which others look for it, so a published object never refers to one that is not
+durable. Threads that are started within a block are not part of it and wait themselves.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from pilum.storage.base import Sink
 __all__ = ["MOST_BYTES", "Finishing", "finish_left", "left_to_commit"]
 
 _MOST_RUNNING = 16
-"""More at once make nothing faster, and each holds an open file or a piece in memory."""
+"""More threads make nothing faster, and each holds an open file or a piece in memory."""
 
 MOST_BYTES = 256 * 1024 * 1024
-"""What all of them may have in memory, unless something else is said."""
+"""The default limit of what all of them may hold in memory."""
 _MOST_BYTES_OF_ONE = 80 * 1024 * 1024
-"""What a large object may still have in memory: its parts on the way to an object store."""
+"""The most that a large object may still hold in memory: the parts on their way to a store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class _Running:
 
 
 class Finishing:
-    """Finishes sinks in threads; `wait` says when all are durable and visible.
+    """Finishes sinks in threads; `wait` returns when all are durable and visible.
 
-    Their names must be such that nobody looks for them before `wait` has returned.
+    No reader may look for their names before `wait` has returned.
 
     Args:
-        max_bytes: What those under way may have in memory; beyond that, the oldest is waited for.
+        max_bytes: The memory that unfinished sinks may hold; beyond it, the oldest is waited for.
     """
 
     def __init__(self, max_bytes: int = MOST_BYTES) -> None:
@@ -64,14 +64,14 @@ class Finishing:
         self._is_last = False
 
     def sink(self, sink: Sink) -> Sink:
-        """The same sink, whose `finish` returns at once. Its failures are raised by `wait`."""
+        """Return the sink with a `finish` that returns at once; `wait` raises its failures."""
         return _LateSink(sink, self)
 
     def start(self, sink: Sink) -> None:
-        """Finishes a sink; waits only if very many are under way.
+        """Finish a sink in a thread; blocks only if very many are in progress.
 
         Raises:
-            OSError: If the store failed at one of the sinks before, or at making this visible.
+            OSError: If the store failed at an earlier sink, or at making this one visible.
         """
         held_bytes = min(sink.position, _MOST_BYTES_OF_ONE)
         is_visible = _expose(sink)
@@ -81,13 +81,13 @@ class Finishing:
         self._add(_Running(submit_request(partial(_finish, sink)), held_bytes, is_visible))
 
     def begin_last(self) -> None:
-        """Says that one sink is left: its `finish` is waited for, so no thread need be woken."""
+        """Announce the last sink: its `finish` is waited for, so no thread has to be woken."""
         self._is_last = True
 
     def wait(self) -> None:
-        """Waits until all sinks are finished.
+        """Wait until all sinks are finished.
 
-        Within `left_to_commit` they may not be durable yet, but are visible.
+        Within `left_to_commit` they may not be durable yet, but they are visible.
 
         Raises:
             OSError: If the store failed.
@@ -100,7 +100,7 @@ class Finishing:
                 left._add(self._pop())
 
     def settle(self) -> None:
-        """Waits until no thread is at work any more, whatever came of it."""
+        """Wait until no thread is at work any more, and ignore the outcome."""
         wait([running.future for running in self._running])
         self._running.clear()
         self._held_bytes = 0
@@ -125,10 +125,10 @@ _left: ContextVar[Finishing | None] = ContextVar("left", default=None)
 
 @contextmanager
 def left_to_commit() -> Iterator[None]:
-    """A block that writes files and publishes them, after which everything is durable.
+    """Open a block that writes files and publishes them; when it ends, everything is durable.
 
     Raises:
-        OSError: If the store failed at something that nothing was published with.
+        OSError: If the store failed at an object that was not published.
     """
     left = Finishing()
     token = _left.set(left)
@@ -141,7 +141,7 @@ def left_to_commit() -> Iterator[None]:
 
 
 def finish_left() -> None:
-    """Waits for what was left to this moment within `left_to_commit`; nothing outside of it.
+    """Wait for what `left_to_commit` has postponed so far; does nothing outside of such a block.
 
     Raises:
         CommitError: If the store failed; nothing may be published then.

@@ -1,4 +1,4 @@
-"""A small file that was read as a whole: a source whose reads are slices of memory."""
+"""A source for a small file that was read as a whole: its reads are slices of memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class HeldSource:
     """All bytes of a file.
 
     Attributes:
-        path: Where they come from.
+        path: The origin of the bytes.
         data: uint8, shape (size,).
     """
 
@@ -27,11 +27,11 @@ class HeldSource:
 
     @property
     def size(self) -> int:
-        """Size of the file, bytes."""
+        """The size of the file in bytes."""
         return len(self.data)
 
     def read(self, ranges: Ranges) -> Fetched:
-        """Finds all ranges; nothing is copied.
+        """Return all ranges without copying.
 
         Raises:
             CorruptFileError: If a range does not lie within the file.
@@ -45,4 +45,4 @@ class HeldSource:
         return Fetched(self.data, ranges.offsets, ranges.sizes)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""

@@ -1,6 +1,6 @@
-"""How many requests went to a store, and how many bytes they moved.
+"""Counters of the requests that went to a store, and of the bytes that they moved.
 
-A request is one call to the store that moves the bytes of one object: a ranged read (neighbours
+A request is one call to the store that moves bytes of one object: a ranged read (adjacent ranges
 that were joined count as one), a whole read, a put, or one piece of an object that is written in
 pieces. Listing, deleting and asking for a size move no bytes and are not counted.
 """
@@ -19,13 +19,13 @@ __all__ = ["IOStats", "IoCounter"]
 
 @dataclass(frozen=True, slots=True)
 class IOStats:
-    """Requests and bytes between two moments.
+    """Requests and bytes between two points in time.
 
     Attributes:
-        read_iops: Requests that read.
-        read_bytes: Bytes that they read.
-        write_iops: Requests that wrote.
-        written_bytes: Bytes that they wrote.
+        read_iops: The number of read requests.
+        read_bytes: The bytes that were read.
+        write_iops: The number of write requests.
+        written_bytes: The bytes that were written.
     """
 
     read_iops: int = 0
@@ -35,12 +35,12 @@ class IOStats:
 
 
 class IoCounter:
-    """Counts for the stores of one location. Safe to use from several threads.
+    """Counts the requests of all stores of one location. Safe to use from several threads.
 
     A child process counts from zero.
 
     Args:
-        location: Where the stores are.
+        location: The location of the stores.
     """
 
     __slots__ = (
@@ -60,11 +60,11 @@ class IoCounter:
 
     @classmethod
     def of(cls, location: str) -> IoCounter:
-        """The counter of a location: files that are kept open serve every store there."""
+        """Return the counter of a location: files that are kept open serve every store there."""
         return _counters.setdefault(location, cls(location))
 
     def renew(self) -> None:
-        """Counts from zero, with a lock that nobody holds."""
+        """Count from zero, with a fresh lock."""
         self._lock = threading.Lock()
         self._reset()
 
@@ -72,24 +72,24 @@ class IoCounter:
         return IoCounter.of, (self._location,)
 
     def count_read(self, num_bytes: int) -> None:
-        """Adds one request that read."""
+        """Count one read request."""
         with self._lock:
             self._read_iops += 1
             self._read_bytes += num_bytes
 
     def count_write(self, num_bytes: int) -> None:
-        """Adds one request that wrote."""
+        """Count one write request."""
         with self._lock:
             self._write_iops += 1
             self._written_bytes += num_bytes
 
     def snapshot(self) -> IOStats:
-        """What was counted since the last `take`."""
+        """Return the counts since the last `take`."""
         with self._lock:
             return self._counted()
 
     def take(self) -> IOStats:
-        """What was counted since the last `take`; starts again from zero."""
+        """Return the counts since the last `take`, and start again from zero."""
         with self._lock:
             counted = self._counted()
             self._reset()

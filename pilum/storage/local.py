@@ -1,21 +1,22 @@
-"""Local files as a store.
+"""A folder of the local file system as a store.
 
-Reading is `pread`, so that threads share one descriptor and no position; which bytes go where,
-`pilum.storage.coalesce` decides.
+Reading uses `pread`, so that threads share one descriptor without a position.
+`pilum.storage.coalesce` decides which bytes are read together, and where they go.
 
-Writing never shows half an object: bytes go to `.tmp{random}` in the target folder, which takes
-its name at the end, by `rename` (a sink, `put`) or by `link` (`put_if_absent`, where the kernel
-lets exactly one of several writers create the name).
+Writing never shows an incomplete object: bytes go to `.tmp{random}` in the target folder. At the
+end the file takes its name by `rename` (a sink, `put`) or by `link` (`put_if_absent`, where the
+kernel lets exactly one of several writers create the name).
 
 Durability: a sink is finished when `fsync` has returned for the file, for its folder and for the
-folders that were created on the way, so that a commit never outlives the data that it points to
-when the machine loses power. A file is durable before it takes its name, unless that is new and
-nobody looks for it yet (`expose`): `pilum.storage.finishing` has such files durable when they are
-told. The device begins with a large file while it is still being written (`write_back`), so that
-little is left to wait for. Devices wait once for what is asked of them together: folders are synced
-in threads, new ones while the file is being written, its own one with the file. Two exceptions:
-`put`, for small notes that can be told again, and `LocalStore(root, sync=False)`, for tables that
-can be made again. A crash of the process alone loses nothing either way.
+folders that were created on the way. So a commit never outlives the data that it points to when the
+machine loses power. A file is durable before it takes its name, unless the name is new and no
+reader looks for it yet (`expose`): `pilum.storage.finishing` makes such files durable before they
+are published. The device starts to write a large file while it is still being written
+(`write_back`), so that little is left to wait for. Devices handle several requests that are made
+together in one wait. Folders are therefore synced in threads: new ones while the file is being
+written, the folder of the file together with the file. Two exceptions: `put`, for small notes that
+can be written again, and `LocalStore(root, sync=False)`, for tables that can be made again. A crash
+of the process alone loses nothing either way.
 """
 
 from __future__ import annotations
@@ -48,20 +49,20 @@ from pilum.storage.write_back import begin_write_back
 __all__ = ["LocalSink", "LocalSource", "LocalStore"]
 
 _SMALL_BYTES = 16 * 1024
-"""Up to here a fresh `bytes` object is cheaper than a buffer of Arrow's pool and a view of it."""
+"""Up to this size, a new `bytes` object is cheaper than a buffer of Arrow's pool with a view of it."""
 
 _WHOLE_BYTES = 64 * 1024
 """Files up to this size are read when they are opened: keeping them open costs more than that."""
 
 _GATHER_BYTES = 256 * 1024
-"""Buffers are copied together up to here, which costs less than a call of the system for each."""
+"""Up to this size, buffers are copied together, which costs less than a system call for each."""
 
 _PIECE_BYTES = 1024 * 1024
-"""The device begins with a file whenever so much of it has come together."""
+"""The device starts to write a file whenever this many bytes have accumulated."""
 
 _FIRST = np.zeros(1, dtype=np.int64)
 _FIRST.flags.writeable = False
-# How often a folder is made that others remove.
+# How often a folder that other processes remove is created again.
 _FOLDER_TRIES = 8
 
 
@@ -71,7 +72,7 @@ class LocalStore:
 
     Attributes:
         root: Absolute path of the folder.
-        sync: Whether writes wait until the device has them.
+        sync: Whether writes wait until the data is on the device.
         io: Counts what all stores of this folder read and write.
     """
 
@@ -94,24 +95,24 @@ class LocalStore:
 
     @property
     def lists_in_order(self) -> bool:
-        """No: folders are read whole, in any order."""
+        """False: folders are read whole, in any order."""
         return False
 
     @property
     def options(self) -> dict[str, str]:
-        """Whether it waits for the device, as users say it."""
+        """Whether writes wait for the device, as a storage option."""
         return {} if self.sync else {"sync": "false"}
 
     @property
     def is_remote(self) -> bool:
-        """No."""
+        """False: the files are local."""
         return False
 
     def source(self, path: str, size: int | None = None) -> LocalSource | HeldSource:
-        """Opens a file for ranged reads; a small one, whose size is told, is read at once.
+        """Open a file for ranged reads; a small one whose size is passed is read at once.
 
         Raises:
-            NotFoundError: If there is no such file.
+            NotFoundError: If the file does not exist.
             CorruptFileError: If the file is not `size` bytes long.
         """
         absolute = self._absolute(path)
@@ -122,10 +123,10 @@ class LocalStore:
         return HeldSource(absolute, np.frombuffer(data, np.uint8))
 
     def read(self, path: str) -> bytes:
-        """Reads a whole file.
+        """Read a whole file.
 
         Raises:
-            NotFoundError: If there is no such file.
+            NotFoundError: If the file does not exist.
         """
         absolute = self._absolute(path)
         try:
@@ -137,11 +138,11 @@ class LocalStore:
         return data
 
     def sink(self, path: str) -> LocalSink:
-        """Starts a new file; folders above it are created."""
+        """Start a new file and return its sink; missing folders above it are created."""
         return LocalSink(self._absolute(path), sync=self.sync, io=self.io)
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes a file whole, replacing one of that name; readers see the old or the new.
+        """Write a whole file, replacing one of the same name; readers see the old or the new one.
 
         Does not wait for the device: after a loss of power the file may be old, or missing.
         """
@@ -154,7 +155,7 @@ class LocalStore:
             raise
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes a file whole unless one of that name exists; exactly one caller wins.
+        """Write a whole file unless one of the same name exists; exactly one caller wins.
 
         Returns:
             Whether this call created the file.
@@ -167,7 +168,7 @@ class LocalStore:
             sink.abort()
 
     def list(self, folder: str) -> Iterator[Entry]:
-        """Lists the files directly in a folder, in any order; nothing if there is no folder."""
+        """List the files directly in a folder, in any order; empty if the folder does not exist."""
         try:
             entries = os.scandir(self._absolute(folder))
         except (FileNotFoundError, NotADirectoryError):
@@ -180,14 +181,14 @@ class LocalStore:
                         yield Entry(entry.name, found.st_size, found.st_mtime)
 
     def names(self, folder: str) -> Iterator[str]:
-        """Names of what is directly in a folder, in any order, without looking at any of it."""
+        """Return the names of all entries of a folder, in any order, without a `stat` of each."""
         try:
             return iter(os.listdir(self._absolute(folder)))
         except (FileNotFoundError, NotADirectoryError):
             return iter(())
 
     def folders(self, folder: str) -> Iterator[str]:
-        """Names of the folders directly in a folder, in any order."""
+        """Return the names of the folders directly in a folder, in any order."""
         try:
             entries = os.scandir(self._absolute(folder))
         except (FileNotFoundError, NotADirectoryError):
@@ -196,9 +197,9 @@ class LocalStore:
             yield from (entry.name for entry in entries if entry.is_dir())
 
     def delete(self, path: str) -> None:
-        """Removes a file, and the folder of its own that it leaves empty; no error if it is gone.
+        """Remove a file, and its folder if that is then empty; no error if the file is gone.
 
-        Other stores have no folders without files. Those directly below the root stay, as writers
+        Object stores have no empty folders. Folders directly below the root are kept, as writers
         of other libraries may be about to use them.
         """
         absolute = self._absolute(path)
@@ -209,7 +210,7 @@ class LocalStore:
                 os.rmdir(os.path.dirname(absolute))
 
     def _absolute(self, path: str) -> str:
-        # Paths come out of manifests, which strangers may have written.
+        # Paths come from manifests, which untrusted parties may have written.
         if ".." in path and ".." in path.split("/"):
             raise InvalidInputError(f"path {path!r} leaves the table at {self.root}")
         return f"{self.root}/{path}"
@@ -218,7 +219,7 @@ class LocalStore:
 class LocalSource:
     """One local file, open for reading. Safe to use from several threads.
 
-    Of very many sources only some keep their file open; the others open it again when they read.
+    If there are very many sources, only some keep their file open; the others reopen it to read.
     """
 
     __slots__ = ("__weakref__", "_file", "_io", "_is_closed", "_version", "path", "size")
@@ -237,7 +238,7 @@ class LocalSource:
             raise CorruptFileError(f"expected {size} bytes, found {self.size}", path)
 
     def read(self, ranges: Ranges) -> Fetched:
-        """Reads all ranges.
+        """Read all ranges.
 
         Raises:
             CorruptFileError: If a range does not lie within the file, or the file has shrunk.
@@ -248,12 +249,12 @@ class LocalSource:
         return self._read_many(ranges.offsets, ranges.sizes)
 
     def close(self) -> None:
-        """Closes the file, once reads under way are through; reading afterwards is an error."""
+        """Close the file after the reads in progress; reading afterwards is an error."""
         self._is_closed = True
         self._file = None
 
     def release(self) -> None:
-        """Closes the file until it is read again."""
+        """Close the file until it is read again."""
         self._file = None
 
     def __repr__(self) -> str:
@@ -364,7 +365,7 @@ class LocalSink:
         self._descriptor = self._create(self._temporary)
 
     def _create(self, temporary: str) -> int:
-        """Opens a new file in the folder, which whoever empties it may remove until then."""
+        """Open a new file in the folder, which other processes may remove before if it is empty."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         for _ in range(_FOLDER_TRIES):
             try:
@@ -379,11 +380,11 @@ class LocalSink:
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """The number of bytes written so far."""
         return self._position
 
     def write(self, data: Any) -> None:
-        """Appends one buffer (anything with the buffer protocol, contiguous)."""
+        """Append one buffer (any contiguous object with the buffer protocol)."""
         view = memoryview(data)
         size = view.nbytes
         if not size:
@@ -415,7 +416,7 @@ class LocalSink:
                 self._begun = begin_write_back(self._descriptor, self._begun, self._written)
 
     def expose(self) -> bool:
-        """Makes the file visible before it is durable, if it is to be and there is none yet."""
+        """Make the file visible before it is durable, if it shall be durable and the name is new."""
         if self._visible:
             return True
         if not self._sync or os.path.lexists(self._path):
@@ -424,7 +425,7 @@ class LocalSink:
         return True
 
     def finish(self) -> None:
-        """Makes the file durable and visible, replacing one of the same name."""
+        """Make the file durable and visible, replacing one of the same name."""
         if self._visible:
             self._start_sync(self._folder)
             self._sync_file()
@@ -439,7 +440,7 @@ class LocalSink:
         self._visible = False
 
     def finish_if_absent(self) -> bool:
-        """Makes the file durable and visible unless there is one of the same name.
+        """Make the file durable and visible unless one of the same name exists.
 
         Returns:
             Whether this call created the file; `abort` then removes only the temporary name.
@@ -459,7 +460,7 @@ class LocalSink:
         return True
 
     def abort(self) -> None:
-        """Drops what was written; after a completed `finish`, nothing."""
+        """Drop what was written; does nothing after a completed `finish`."""
         self._gathered = bytearray()
         self._close_descriptor()
         self._remove_temporary()
@@ -469,7 +470,7 @@ class LocalSink:
                 os.unlink(self._path)
 
     def _flushed(self) -> str:
-        """Hands the rest of the file to the system; returns its temporary name."""
+        """Write the rest of the file to the system, and return its temporary name."""
         if self._temporary is None or self._descriptor < 0:
             raise InvalidInputError(f"{self._path} is finished or aborted already")
         self._write_gathered()
@@ -488,7 +489,7 @@ class LocalSink:
             self._syncing.pop().result()
 
     def _wait_for_others(self) -> None:
-        if self._sync:  # notes that may be lost refer to nothing
+        if self._sync:  # without sync, a note that is lost refers to nothing
             finish_left()
 
     def _take_name(self, temporary: str) -> None:
@@ -509,7 +510,7 @@ class LocalSink:
 
 
 def _unopened(path: str, error: OSError) -> OSError:
-    """What a user sees of a file that cannot be opened."""
+    """Return the error to raise for a file that cannot be opened."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return _not_found(path)
     if error.errno == errno.ENAMETOOLONG:
@@ -527,7 +528,7 @@ def _read_whole(path: str, size: int) -> bytes:
     except OSError as error:
         raise _unopened(path, error) from None
     try:
-        data = os.pread(file, size + 1, 0)  # one more tells that it is longer
+        data = os.pread(file, size + 1, 0)  # one more byte shows that the file is longer
         found = size if len(data) == size else os.fstat(file).st_size
     except IsADirectoryError:
         raise _is_folder(path) from None
@@ -541,12 +542,12 @@ def _read_whole(path: str, size: int) -> bytes:
 
 
 def _allocate(size: int) -> NDArray[np.uint8]:
-    """Memory of Arrow's pool: aligned to 64 bytes and, unlike malloc's, kept for later reads."""
+    """Allocate memory of Arrow's pool: aligned to 64 bytes and, unlike malloc's, kept for reuse."""
     return np.frombuffer(pa.allocate_buffer(size), np.uint8)
 
 
 def _make_folders(folder: str) -> list[str]:
-    """Creates a folder and those above it; returns those that have a new entry, outer first."""
+    """Create a folder and those above it; return those that have a new entry, outer first."""
     if os.path.isdir(folder):
         return []
     parent = os.path.dirname(folder)

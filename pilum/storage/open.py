@@ -1,4 +1,4 @@
-"""From what users write, a path or a URI, to a store."""
+"""Open the store or object at a path or URI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 CLOUD_SCHEMES = frozenset(
     {"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "memory", "shared-memory"}
 )
-"""What `pilum.storage.cloud_open` opens."""
+"""The schemes that `pilum.storage.cloud_open` opens."""
 
 _LOCAL_SCHEME = "file"
 _SYNC_OPTION = "sync"
@@ -26,23 +26,23 @@ _SYNC_OPTION = "sync"
 def open_store(
     uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> Store:
-    """Opens the store at a location. Nothing is read or written yet.
+    """Open the store at a location. Nothing is read or written yet.
 
     Args:
         uri: A local path (`~` is the home folder), a `file://` URI, or one of an object store;
             see `pilum.storage.cloud_open`.
-        storage_options: For local stores `{"sync": "false"}` leaves out the waiting for the
-            device; those of object stores have no effect. For object stores see
+        storage_options: For local stores, `{"sync": "false"}` skips waiting for the device;
+            options of object stores have no effect. For object stores see
             `pilum.storage.cloud_options`.
 
     Raises:
-        UnsupportedFormatError: For a scheme that this library has no store for.
-        InvalidInputError: For a location or option that is malformed.
+        UnsupportedFormatError: If this library has no store for the scheme.
+        InvalidInputError: If the location or an option is malformed.
         MissingDependencyError: If the package that the store needs is not installed.
     """
     text = os.fspath(uri)
     if _scheme_of(text) in CLOUD_SCHEMES:
-        # Who has local tables only should not wait for these modules.
+        # Users of local tables should not wait for the import of these modules.
         from pilum.storage.cloud_open import open_cloud
 
         return open_cloud(text, storage_options)
@@ -55,7 +55,7 @@ def open_store(
 
 
 def open_beside(store: Store, uri: str) -> Store:
-    """Opens the store at another location with the options of this one.
+    """Open the store at another location with the options of this one.
 
     Raises:
         As `open_store`.
@@ -66,7 +66,7 @@ def open_beside(store: Store, uri: str) -> Store:
 def open_object(
     uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> tuple[Store, str]:
-    """The store around one object, and the name of the object in it.
+    """Return the store that contains one object, and the name of the object in it.
 
     Raises:
         As `open_store`.

@@ -1,14 +1,14 @@
-"""Files on their way to the device while they are still being written.
+"""Start writing a file to the device while it is still being written.
 
-Linux leaves what is written in memory until somebody waits for it: an `fsync` behind 25 MB takes as
-long as encoding them did. Begun early, the device works meanwhile:
+Linux keeps written data in memory until a process waits for it: an `fsync` after 25 MB takes as
+long as encoding them did. Started early, the device works concurrently:
 
     write    |  1  |  2  |  3  |  4  | end  |
     device         |   1   |   2   |   3   |   4   | end |
     fsync                               waits └───────────▶
 
-Nothing is durable by this, so it is no part of any order of effects. Where it cannot be begun, the
-end just takes longer.
+This makes nothing durable, so it is not part of any order of effects. Where it is not available,
+finishing the file only takes longer.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ import sys
 __all__ = ["begin_write_back"]
 
 _WRITE = 2
-"""SYNC_FILE_RANGE_WRITE: begin with what has changed; waits only if the device can take no more."""
+"""SYNC_FILE_RANGE_WRITE: start writing changed pages; blocks only if the device's queue is full."""
 
 
 def begin_write_back(descriptor: int, start: int, end: int) -> int:
-    """Has the device begin with a part of a file.
+    """Tell the device to start writing a part of a file.
 
     Args:
-        descriptor: Of the file.
-        start: First byte; a multiple of the size of a page of memory.
-        end: The byte behind the last; a page that may still be filled is left out.
+        descriptor: The descriptor of the file.
+        start: First byte; a multiple of the size of a memory page.
+        end: The byte after the last; a page that may still be filled is left out.
 
     Returns:
-        Up to where it has begun: the next start.
+        The end of the part that was started: the next start.
     """
     end -= end % mmap.PAGESIZE
     if _sync_file_range is not None and end > start:
-        _sync_file_range(descriptor, start, end - start, _WRITE)  # advice: whatever it returns
+        _sync_file_range(descriptor, start, end - start, _WRITE)  # advice: its result is ignored
     return end
 
 
 def _found() -> ctypes._NamedFuncPointer | None:
-    """The function of the system's library, which Python's `os` does not have."""
+    """Return the function of the system's library, which Python's `os` does not have."""
     if sys.platform != "linux":
         return None
     function: ctypes._NamedFuncPointer | None = getattr(ctypes.CDLL(None), "sync_file_range", None)
