@@ -1,4 +1,4 @@
 """Operations on Arrow arrays that Arrow does wrongly, slowly or not at all for nested types.
 
-Everything in pilum that takes, filters or joins arrays which may be nested does it here.
+All code in pilum that takes, filters or joins arrays which may be nested uses these functions.
 """

@@ -1,4 +1,4 @@
-"""One array of several, of any type.
+"""Join several arrays of any type into one.
 
 dictionaries    "a" "b"   +   "b" null        Arrow unites them, unless one has a null
 by value        "a" "b" "b" null              else values are joined, and get a new dictionary
@@ -25,11 +25,11 @@ _Change: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
-    """Return one array of several; dictionaries in them, at any depth, are united.
+    """Join several arrays into one; dictionaries in them, at any depth, are united.
 
     Args:
-        arrays: At least one, all of one type.
-        what: Whose values they are, for the message.
+        arrays: At least one array, all of one type.
+        what: The owner of the values, for the message.
 
     Raises:
         UnsupportedTypeError: If the keys of a dictionary are too narrow for all values.
@@ -51,15 +51,15 @@ def join_arrays(arrays: list[pa.Array], what: str) -> pa.Array:
 
 
 def chosen(mask: pa.BooleanArray, one: pa.Array, other: pa.Array, what: str) -> pa.Array:
-    """Return values of one array where the mask is true, else those of the other.
+    """Return the values of one array where the mask is true, else those of the other.
 
     Arrow 26 mixes up the dictionaries below structs and lists.
 
     Args:
-        mask: Without nulls.
-        one: As long as the mask.
-        other: The same, of the same type.
-        what: Whose values they are, for the message.
+        mask: A mask without nulls.
+        one: An array as long as the mask.
+        other: Another one, of the same length and type.
+        what: The owner of the values, for the message.
 
     Raises:
         UnsupportedTypeError: If the keys of a dictionary are too narrow for all values.
@@ -72,7 +72,7 @@ def chosen(mask: pa.BooleanArray, one: pa.Array, other: pa.Array, what: str) -> 
 
 
 def _joined_by_value(arrays: list[pa.Array], kind: pa.DataType, what: str) -> pa.Array:
-    """Return the values with new dictionaries, which have nothing but these values."""
+    """Join the values and give them new dictionaries, which contain only these values."""
     values = with_dictionaries_as(kind, lambda dictionary: dictionary.value_type)
     plain = [_with_leaves(array, values, _decoded) for array in arrays]
     try:

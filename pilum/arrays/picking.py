@@ -1,8 +1,8 @@
-"""Taking and filtering rows of arrays of any type.
+"""Take and filter rows of arrays of any type.
 
-Arrow 19 to 26 picks wrong items, and sometimes memory that was never written, out of a fixed-size
-list of fixed-size lists that begins at an offset, also as a member of a struct. Such arrays are
-copied first, so that they begin at zero; all others are handed to Arrow as they are.
+From a fixed-size list of fixed-size lists that begins at an offset, also as a member of a struct,
+Arrow 19 to 26 picks wrong items, and sometimes memory that was never written. Such arrays are
+copied first, so that they begin at zero; all others are passed to Arrow as they are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def taken(rows: Rows, places: pa.Array) -> Rows:
 
 
 def filtered(rows: Rows, mask: pa.BooleanArray) -> Rows:
-    """Return the rows for which the mask is true; a chunked array is better filtered by chunks."""
+    """Return the rows for which the mask is true; filter a chunked array chunk by chunk."""
     return from_zero(rows).filter(mask)
 
 
@@ -33,7 +33,7 @@ def without_nulls(array: pa.Array) -> pa.Array:
 
 
 def from_zero(rows: Rows) -> Rows:
-    """Return the rows, or copies of those arrays that Arrow picks wrong items out of."""
+    """Return the rows, with copies of the arrays from which Arrow would pick wrong items."""
     if isinstance(rows, pa.RecordBatch):
         if not any(map(_is_picked_wrongly, rows.schema.types)):
             return rows

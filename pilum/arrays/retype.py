@@ -1,4 +1,4 @@
-"""An array under another type of the same layout, by way of Arrow's C interface."""
+"""Reinterpret an array as another type of the same layout, through Arrow's C interface."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ __all__ = ["retyped", "storage_type"]
 
 
 def retyped(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    """The same buffers under another type; nothing is copied or checked.
+    """Return the same buffers as an array of another type; nothing is copied or checked.
 
-    Types that the metadata of fields below name stay storage, which else Arrow would change.
+    Types that the metadata of nested fields name remain storage; Arrow would otherwise convert
+    them.
     """
     return pa.array(_Retyped(array, storage_type(arrow_type)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Retyped:
-    """What Arrow imports: the schema of a type, the buffers of an array."""
+    """An object that Arrow imports: the schema of a type, and the buffers of an array."""
 
     array: pa.Array
     arrow_type: pa.DataType

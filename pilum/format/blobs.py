@@ -7,9 +7,9 @@
     prepared       struct<kind, data, uri, blob_id, blob_size, position>, the same extension type:
                    descriptors of payloads that were written ahead, and inline payloads
 
-The manifest has the first form, scans give the second (*descriptors*), and where payloads are
-asked for, plain large_binary. Version 2 needs file version 2.2, where tables store both forms as
-v2. Source: docs/format/blobs.md, "Descriptors".
+The manifest contains the first form. Scans return the second (*descriptors*), and plain
+large_binary if payloads are requested. Version 2 needs file version 2.2, where tables store both
+forms as v2. Source: docs/format/blobs.md, "Descriptors".
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BLOB = "lance-encoding:blob"
 
 
 class BlobKind(IntEnum):
-    """Where the payload of a v2 blob stands."""
+    """Where the payload of a v2 blob is stored."""
 
     INLINE = 0
     PACKED = 1
@@ -86,31 +86,31 @@ _PREPARED_MEMBERS = [(member.name, member.logical_type) for member in PREPARED_V
 
 
 def is_prepared(field: Field) -> bool:
-    """Whether a column of blobs of version 2 comes as descriptors, not as values."""
+    """Return whether a column of v2 blobs is given as descriptors, not as values."""
     if len(field.children) != len(PREPARED_V2) or field.blob_version != 2:
         return False
     return [(child.name, child.logical_type) for child in field.children] == _PREPARED_MEMBERS
 
 
 def has_blobs(field: Field) -> bool:
-    """Whether a field, or one below it, is a column of blobs as users see it."""
+    """Return whether a field, or one below it, is a column of blobs as users see it."""
     if field.is_plain or field.is_packed:
         return False
     return field.blob_version > 0 or any(has_blobs(child) for child in field.children)
 
 
 def described(schema: Schema) -> Schema:
-    """The schema with descriptors for blobs: what files hold and scans give."""
+    """Return the schema with descriptors for blobs, as files store them and scans return them."""
     return _mapped(schema, _described)
 
 
 def materialized(schema: Schema) -> Schema:
-    """The schema with plain binary for blobs."""
+    """Return the schema with plain binary for blobs."""
     return _mapped(schema, _materialized)
 
 
 def given(schema: Schema) -> Schema:
-    """The schema as users write it, v2 with all four members."""
+    """Return the schema as users write it, v2 with all four members."""
     return _mapped(
         schema,
         lambda field: replace(field, children=GIVEN_V2) if field.blob_version == 2 else field,
@@ -118,12 +118,12 @@ def given(schema: Schema) -> Schema:
 
 
 def in_files(schema: Schema) -> Schema:
-    """The schema as a data file names it: v1 as users see it, v2 as descriptors."""
+    """Return the schema as a data file names it: v1 as users see it, v2 as descriptors."""
     return _mapped(schema, lambda field: _described(field) if field.blob_version == 2 else field)
 
 
 def stored_members(field: Field) -> tuple[Field, ...]:
-    """All members of a descriptor, of which `field` may have only some."""
+    """Return all members of a descriptor, of which `field` may have only some."""
     names = {member.name for member in field.children}
     known = {member.name for member in _DESCRIPTOR_V1}
     is_v1 = names <= known and "lance-encoding:packed" not in field.metadata

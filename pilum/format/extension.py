@@ -1,10 +1,10 @@
-"""Extension types of Arrow: storage inside the library, the types themselves at its doors.
+"""Extension types of Arrow: storage inside the library, the types themselves at its interface.
 
     stored    fixed_size_binary[16] and, in the field's metadata, ARROW:extension:name: arrow.uuid
     given     extension<arrow.uuid>, if this process has registered the type; else as it is stored
 
-Who reads a batch by way of Arrow's C interface makes the first into the second, at any depth. All
-that is below the public classes sees storage. Source: docs/format/container.md, "Extension types".
+Importing a batch through Arrow's C interface turns the first form into the second, at any depth.
+All code below the public classes sees storage. Source: docs/format/container.md, "Extension types".
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _ArrowSchema(ctypes.Structure):
 
 
 def stored_metadata(field: pa.Field) -> dict[str, str]:
-    """The metadata of a field, with those that name its extension type.
+    """Return the metadata of a field, with the keys that name its extension type.
 
     Raises:
         UnsupportedTypeError: If the parameters of the type are not text.
@@ -68,7 +68,7 @@ def stored_metadata(field: pa.Field) -> dict[str, str]:
 
 
 def _parameters(kind: pa.BaseExtensionType) -> bytes:
-    """What `ARROW:extension:metadata` will hold; pyarrow shows that of its own types to nobody.
+    """Return the value of `ARROW:extension:metadata`, which pyarrow hides for its own types.
 
     In the C interface metadata are an int32 count and then, for each key and each value, an int32
     length and the bytes.
@@ -85,7 +85,7 @@ def _parameters(kind: pa.BaseExtensionType) -> bytes:
 
 
 def mentions_extensions(schema: pa.Schema) -> bool:
-    """Whether there may be extension types: False is certain, even far below.
+    """Return whether there may be extension types: False is certain, at any depth.
 
     Looking for their mark in the bytes costs less than asking each of a thousand fields.
     """
@@ -93,10 +93,10 @@ def mentions_extensions(schema: pa.Schema) -> bool:
 
 
 def restored_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with the extension types that this process knows; without any, itself.
+    """Return the schema with the extension types that this process knows; itself if it has none.
 
     Raises:
-        CorruptFileError: If a type is declared that cannot have the storage it is said to have.
+        CorruptFileError: If a type is declared that cannot have its declared storage.
     """
     if not mentions_extensions(schema) or not any(_has_extensions(field) for field in schema):
         return schema
@@ -111,12 +111,12 @@ def _restored_field(field: pa.Field) -> pa.Field:
 
 
 def restored_table(table: pa.Table) -> pa.Table:
-    """The table with the extension types that this process knows. Copies nothing.
+    """Return the table with the extension types that this process knows. Copies nothing.
 
     Raises:
         CorruptFileError: As `restored_schema`.
     """
-    stored = table.schema  # a new object each time
+    stored = table.schema  # a new object on each access
     schema = restored_schema(stored)
     if schema is stored:
         return table
@@ -126,11 +126,11 @@ def restored_table(table: pa.Table) -> pa.Table:
 def restored_batches(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterable[pa.RecordBatch]:
-    """Batches of a schema with the extension types that this process knows. Copies nothing.
+    """Return batches of a schema with the extension types that this process knows. Copies nothing.
 
     Args:
-        schema: Of the batches.
-        batches: Whose extension types are storage and metadata.
+        schema: The schema of the batches.
+        batches: Batches whose extension types are storage and metadata.
 
     Raises:
         CorruptFileError: As `restored_schema`.
@@ -153,7 +153,7 @@ def _has_extensions(field: pa.Field) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Exported:
-    """A schema or batch that pyarrow takes for one of another library, and so reads anew."""
+    """A wrapper that makes pyarrow import a schema or batch as if it came from another library."""
 
     exported: Any
 

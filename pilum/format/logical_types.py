@@ -1,4 +1,4 @@
-"""The names that Lance gives to Arrow types (`Field.logical_type`), both ways.
+"""Convert between Arrow types and the names that Lance gives them (`Field.logical_type`).
 
     int32   halffloat   string   large_binary   date32:day   timestamp:us:UTC   timestamp:ms:-
     decimal:128:10:2    fixed_size_binary:16    fixed_size_list:float:128     struct    list
@@ -7,9 +7,9 @@
     dict:string:int32:false (a dictionary: its values, its keys, and never "ordered")
     json (binary JSON in a large_binary; users see text of the extension type arrow.json)
 
-Nested types (struct, list, map, fixed-size list of structs) name only their own level: the children
-are fields of their own. A fixed-size list of a primitive and a dictionary are one name. Source:
-docs/format/container.md, "Logical types".
+The name of a nested type (struct, list, map, fixed-size list of structs) covers only its own level:
+the children are fields of their own. A fixed-size list of a primitive and a dictionary have one
+name. Source: docs/format/container.md, "Logical types".
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _PLAIN: dict[str, pa.DataType] = {
     "duration:ns": pa.duration("ns"),
 }
 PLAIN_TYPES = frozenset(_PLAIN)
-"""Names without parameters, of types without child fields."""
+"""The names without parameters of types without child fields."""
 
 JSON = "json"
-"""Binary JSON, in a large_binary."""
+"""The name of binary JSON, stored in a large_binary."""
 
 _KEYS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
 _BFLOAT16 = "lance.bfloat16"
@@ -70,10 +70,10 @@ _NAMES = {arrow: name for name, arrow in _PLAIN.items()} | {
 
 
 def logical_type(arrow: pa.DataType) -> str:
-    """Names an Arrow type.
+    """Return the name of an Arrow type.
 
     Raises:
-        UnsupportedTypeError: For a type that the format has no name for.
+        UnsupportedTypeError: If the format has no name for the type.
     """
     if arrow in _NAMES:
         return _NAMES[arrow]
@@ -106,7 +106,10 @@ def _fixed_size_list(arrow: pa.DataType) -> str:
 
 
 def _item(field: pa.Field) -> str:
-    """Items are no fields in files: of all extension types their names tell one alone."""
+    """Return the name of an item, which is not a field in files.
+
+    Of all extension types, item names can express only one.
+    """
     arrow = field.type
     if pt.is_fixed_size_list(arrow) and not pt.is_struct(arrow.value_type):
         return _fixed_size_list(arrow)
@@ -126,7 +129,10 @@ def _map(arrow: pa.DataType) -> str:
 
 
 def _dictionary(arrow: pa.DataType) -> str:
-    """Values are of the types that have a name without parameters; their order is not kept."""
+    """Return the name of a dictionary type; its values have a type whose name has no parameters.
+
+    The order of the values is not kept.
+    """
     is_extension = isinstance(arrow.value_type, pa.BaseExtensionType)
     values = None if is_extension else _NAMES.get(arrow.value_type)
     if values is None or values == "null" or ":" in values:
@@ -148,11 +154,11 @@ def _is_fixed_binary(arrow: pa.DataType) -> bool:
 
 @cache
 def arrow_of_leaf(name: str) -> pa.DataType:
-    """The Arrow type of a logical type without child fields.
+    """Return the Arrow type of a logical type without child fields.
 
     Raises:
-        UnsupportedTypeError: For a name that this library does not know.
-        CorruptFileError: For a known name with malformed parameters.
+        UnsupportedTypeError: If this library does not know the name.
+        CorruptFileError: If the name is known, but its parameters are malformed.
     """
     if name in _PLAIN:
         return _PLAIN[name]
@@ -196,10 +202,10 @@ def _arrow_of_dictionary(text: str) -> pa.DataType:
 
 
 def struct_list_size(name: str) -> int | None:
-    """Items of each list, for the logical type of fixed-size lists of structs; else None.
+    """Return the list size of a logical type of fixed-size lists of structs; None for other types.
 
     Raises:
-        CorruptFileError: For a size that is not positive.
+        CorruptFileError: If the size is not positive.
     """
     if not name.startswith(_STRUCT_LIST):
         return None
@@ -217,7 +223,7 @@ def _positive(text: str) -> int:
 
 
 def width_bits(kind: pa.DataType) -> int | None:
-    """Bits of a value; None if they vary."""
+    """Return the bits of a value; None if they vary."""
     if pt.is_fixed_size_list(kind):
         items = width_bits(kind.value_type)
         return None if items is None else items * int(kind.list_size)

@@ -1,6 +1,6 @@
-"""The way from a top-level field to each of its leaves, and what lies on it.
+"""The path from a top-level field to each of its leaves, and what the fields on it require.
 
-A file has one column per leaf, so whatever a type needs of a file is needed on such a path. On
+A file has one column per leaf, so whatever a type requires of a file is required on such a path. On
 paths through fixed-size lists of structs, columns count *elements*: a row of `fixed_size_list[2]`
 of `fixed_size_list[3]` (with structs in between) is 6 of them. Source:
 docs/format/encodings-2.1.md, "Fixed-size lists of structs".
@@ -23,12 +23,12 @@ _MAX_ELEMENTS = 2**31
 
 
 def elements_per_row(path: LeafPath) -> int:
-    """How many elements of its column a row has; 1 without fixed-size lists of structs.
+    """Return how many elements of its column a row has; 1 without fixed-size lists of structs.
 
     Raises:
-        UnsupportedFormatError: For fixed-size lists of structs within lists, whose levels no
-            reader can tell apart.
-        CorruptFileError: If the sizes of the lists are out of all bounds.
+        UnsupportedFormatError: If there are fixed-size lists of structs within lists, whose levels
+            no reader can distinguish.
+        CorruptFileError: If the sizes of the lists exceed all bounds.
     """
     if len(path) == 1 and not path[0].children:
         return 1
@@ -43,10 +43,10 @@ def elements_per_row(path: LeafPath) -> int:
 
 
 def nullable_above_lists(path: LeafPath) -> tuple[bool, ...]:
-    """Which fields have items that may be null and hold lists of either kind.
+    """Return which fields have items that may be null and contain lists of either kind.
 
     Returns:
-        One for each field, outer-most first; nothing if there is none.
+        One value for each field, outer-most first; empty if there is no such field.
     """
     if len(path) == 1:
         return ()
@@ -59,7 +59,7 @@ def nullable_above_lists(path: LeafPath) -> tuple[bool, ...]:
 
 
 def require_storable(schema: Schema, version: FileVersion) -> None:
-    """Checks that files of a version can hold the fields.
+    """Check that files of a version can hold the fields.
 
     Raises:
         UnsupportedTypeError: If not; the text names the column and the version that could.
@@ -91,7 +91,7 @@ def _require_storable(path: LeafPath, version: FileVersion) -> None:
 
 
 def _list_above(path: LeafPath) -> int | None:
-    """Depth of the first fixed-size list of structs within a list."""
+    """Return the depth of the first fixed-size list of structs within a list."""
     in_list = False
     for depth, field in enumerate(path):
         if in_list and field.list_size is not None:

@@ -1,4 +1,4 @@
-"""Which rows are wanted: sorted, disjoint ranges."""
+"""The rows of a read as sorted, disjoint ranges."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["RowRanges"]
 
 
 class RowRanges:
-    """Sorted, disjoint, non-empty ranges of rows; they never change.
+    """Sorted, disjoint, non-empty ranges of rows; immutable.
 
     Attributes:
-        bounds: int64, shape (n, 2), contiguous: first row of each range, and the one behind it.
+        bounds: int64, shape (n, 2), contiguous: first row of each range, and the row after it ends.
     """
 
     __slots__ = ("_num_rows", "bounds")
@@ -26,18 +26,18 @@ class RowRanges:
 
     @classmethod
     def of(cls, *ranges: tuple[int, int]) -> RowRanges:
-        """Builds ranges from sorted `(start, stop)` pairs; empty ones are dropped."""
+        """Build ranges from sorted `(start, stop)` pairs; empty ones are dropped."""
         bounds = np.array(ranges, dtype=np.int64).reshape(-1, 2)
         return cls(np.ascontiguousarray(bounds[bounds[:, 0] < bounds[:, 1]]))
 
     @classmethod
     def one(cls, start: int, stop: int) -> RowRanges:
-        """The one range from `start` to before `stop`, which is not empty."""
+        """Build the single range from `start` to before `stop`, which must not be empty."""
         return cls(np.array([[start, stop]], dtype=np.int64))
 
     @classmethod
     def of_rows(cls, rows: NDArray[np.int64]) -> RowRanges:
-        """Builds ranges from sorted, distinct rows; neighbours become one range."""
+        """Build ranges from sorted, distinct rows; adjacent rows become one range."""
         if len(rows) == 0:
             return cls(np.empty((0, 2), dtype=np.int64))
         cuts = np.flatnonzero(np.diff(rows) != 1)
@@ -53,22 +53,22 @@ class RowRanges:
 
     @property
     def stops(self) -> NDArray[np.int64]:
-        """The row behind the last one of each range."""
+        """The row after the last one of each range."""
         return self.bounds[:, 1]
 
     @property
     def num_rows(self) -> int:
-        """How many rows the ranges hold."""
-        if self._num_rows >= 0:  # every column asks for it
+        """The number of rows in the ranges."""
+        if self._num_rows >= 0:  # every column reads it
             return self._num_rows
-        if len(self.bounds) == 1:  # most often, and then NumPy's cost per call is the larger one
+        if len(self.bounds) == 1:  # the common case, where the cost of NumPy's calls would dominate
             self._num_rows = int(self.bounds[0, 1]) - int(self.bounds[0, 0])
         else:
             self._num_rows = int((self.stops - self.starts).sum())
         return self._num_rows
 
     def rows(self, first: int = 0) -> NDArray[np.int64]:
-        """Every row, int64, shape (num_rows,); row 0 is called `first`."""
+        """Return every row, int64, shape (num_rows,); row 0 is numbered `first`."""
         if len(self.bounds) == 1:
             return np.arange(first + self.bounds[0, 0], first + self.bounds[0, 1], dtype=np.int64)
         lengths = self.stops - self.starts
@@ -77,7 +77,7 @@ class RowRanges:
         return firsts + np.arange(len(firsts), dtype=np.int64)
 
     def within(self, start: int, stop: int) -> RowRanges:
-        """The rows in [start, stop), counted from `start`; there must be any rows at all."""
+        """Return the rows in [start, stop), counted from `start`; the ranges must not be empty."""
         if start <= self.bounds[0, 0] and self.bounds[-1, 1] <= stop:
             return RowRanges(self.bounds - start) if start else self
         first = int(self.stops.searchsorted(start, side="right"))
@@ -85,5 +85,5 @@ class RowRanges:
         return RowRanges(self.bounds[first:last].clip(start, stop) - start)
 
     def covers(self, num_rows: int) -> bool:
-        """Whether these are exactly the rows from 0 to `num_rows`."""
+        """Return whether the ranges contain exactly the rows from 0 to before `num_rows`."""
         return len(self.bounds) == 1 and self.bounds[0, 0] == 0 and self.bounds[0, 1] == num_rows

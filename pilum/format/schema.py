@@ -6,7 +6,7 @@
         y: list<string>           id 3, parent 1
             item: string          id 4, parent 3
 
-The same `Field` messages stand in the manifest of a table and in global buffer 0 of a data file.
+The manifest of a table and global buffer 0 of a data file contain the same `Field` messages.
 Source: docs/format/container.md, "Schema".
 """
 
@@ -54,7 +54,7 @@ _JSON_BINARY = "lance.json"
 _JSON_METADATA = {EXTENSION_NAME: _JSON_BINARY, EXTENSION_METADATA: ""}
 
 DESCRIPTOR_ID = FieldId(-1)
-"""What members of blob descriptors have for an id."""
+"""The id of members of blob descriptors."""
 _PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 _PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 
@@ -65,7 +65,7 @@ class Field:
 
     Attributes:
         name: Its own name, not its path.
-        id: Unique in the table, for ever.
+        id: Unique in the table, and never used again.
         logical_type: See `pilum.format.logical_types`.
         nullable: Whether nulls are allowed.
         metadata: Arrow field metadata.
@@ -84,8 +84,8 @@ class Field:
 
     @cached_property
     def arrow_type(self) -> pa.DataType:
-        """The Arrow type of the field with all that is below it."""
-        if self.logical_type in PLAIN_TYPES:  # most fields, of which tables may have thousands
+        """The Arrow type of the field, including all fields below it."""
+        if self.logical_type in PLAIN_TYPES:  # most fields; tables may have thousands of them
             return arrow_of_leaf(self.logical_type)
         if self.is_struct:
             return pa.struct([child.arrow for child in self.children])
@@ -101,7 +101,7 @@ class Field:
 
     @cached_property
     def arrow(self) -> pa.Field:
-        """The Arrow field."""
+        """The field as an Arrow field."""
         return pa.field(self.name, self.arrow_type, self.nullable, dict(self.metadata) or None)
 
     @property
@@ -111,7 +111,7 @@ class Field:
 
     @property
     def is_list(self) -> bool:
-        """Whether the one child is the item of a variable-size list; a map is one of entries."""
+        """Whether the one child is the item of a variable-size list; a map is a list of entries."""
         return self.logical_type in _LISTS
 
     @property
@@ -121,12 +121,12 @@ class Field:
 
     @property
     def list_size(self) -> int | None:
-        """Items per list, for fixed-size lists of structs; those of values are leaves."""
+        """The items per list of a fixed-size list of structs; lists of plain values are leaves."""
         return struct_list_size(self.logical_type)
 
     @cached_property
     def has_struct_lists(self) -> bool:
-        """Whether there are fixed-size lists of structs in it."""
+        """Whether the field contains fixed-size lists of structs."""
         return any(field.list_size is not None for field in self.walk())
 
     @cached_property
@@ -148,12 +148,12 @@ class Field:
 
     @property
     def is_json(self) -> bool:
-        """Whether values are JSON, which is binary in files and text for users."""
+        """Whether the values are JSON, which is binary in files and text for users."""
         return self.logical_type == JSON
 
     @property
     def blob_version(self) -> int:
-        """1 or 2 for a column of blobs as users see it, 0 for any other."""
+        """The version of a column of blobs as users see it, 1 or 2; 0 for any other column."""
         if not self.metadata:
             return 0
         if self.is_struct:
@@ -172,25 +172,25 @@ class Field:
 
     @cached_property
     def ids(self) -> tuple[FieldId, ...]:
-        """Ids of the field and all below it, in pre-order."""
+        """The ids of the field and all below it, in pre-order."""
         if not self.children:
             return (self.id,)
         return tuple(field.id for field in self.walk())
 
     @cached_property
     def messages(self) -> tuple[file_pb2.Field, ...]:
-        """The flattened form of a top-level field; whoever puts it into a message copies it."""
+        """The flattened form of a top-level field; messages must hold a copy of it."""
         messages: list[file_pb2.Field] = []
         _to_proto(self, _ROOT, messages)
         return tuple(messages)
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing special about the field, as far as a glance tells."""
+        """Whether the field has nothing special, according to a quick check."""
         return not (self.children or self.metadata)
 
     def takes(self, array: pa.Array) -> bool:
-        """Whether an array of plain values can be stored as it is; False if that is not sure."""
+        """Return whether an array of plain values can be stored as it is; False if unsure."""
         return (
             not (self.children or self.metadata)
             and self.logical_type in PLAIN_TYPES
@@ -199,13 +199,13 @@ class Field:
         )
 
     def walk(self) -> Iterator[Field]:
-        """The field and all below it, in pre-order."""
+        """Yield the field and all fields below it, in pre-order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def leaves(self) -> Iterator[Field]:
-        """The fields that own columns, in column order."""
+        """Yield the fields that own columns, in column order."""
         if self.is_leaf:
             yield self
             return
@@ -213,7 +213,7 @@ class Field:
             yield from child.leaves()
 
     def leaf_paths(self) -> Iterator[tuple[Field, ...]]:
-        """The way from the field to each of the fields that own columns, in column order."""
+        """Yield the path from the field to each of the fields that own columns, in column order."""
         if self.is_leaf:
             yield (self,)
             return
@@ -222,10 +222,10 @@ class Field:
                 yield (self, *path)
 
     def project(self, paths: Iterable[tuple[str, ...]]) -> Field:
-        """The field with only the members at `paths` (each relative to this field).
+        """Return the field with only the members at `paths` (each relative to this field).
 
         Raises:
-            ColumnNotFoundError: If a path leads nowhere.
+            ColumnNotFoundError: If a path does not exist.
         """
         wanted: dict[str, list[tuple[str, ...]]] = {}
         for path in paths:
@@ -244,17 +244,17 @@ class Field:
 
     @classmethod
     def from_arrow(cls, field: pa.Field, ids: Iterator[int], above: str = "") -> Field:
-        """Builds the tree below an Arrow field, taking ids in pre-order.
+        """Build the tree below an Arrow field, taking ids in pre-order.
 
         JSON, as text or binary, becomes a field of binary JSON.
 
         Args:
             field: The field.
-            ids: Numbers for it and all below it.
-            above: Path of the field around it, with a dot, for messages.
+            ids: Ids for the field and all below it.
+            above: Path of the parent field, with a trailing dot, for messages.
 
         Raises:
-            UnsupportedTypeError: For a type that the format cannot name.
+            UnsupportedTypeError: If the format has no name for a type.
         """
         arrow = (
             field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
@@ -298,15 +298,15 @@ class Schema:
         )
 
     def takes(self, batch: pa.RecordBatch) -> bool:
-        """Whether a batch can be stored as it is; False if that is not sure."""
+        """Return whether a batch can be stored as it is; False if unsure."""
         return self.is_plain and batch.schema.equals(self.arrow)
 
     def find(self, field_id: FieldId) -> Field | None:
-        """The field with this id, at any depth."""
+        """Return the field with this id, at any depth; None if there is none."""
         return self._by_id.get(field_id)
 
     def path(self, field_id: FieldId) -> str | None:
-        """Dotted path of the field with this id; None if there is none."""
+        """Return the dotted path of the field with this id; None if there is none."""
         for field in self.fields:
             if field_id in field.ids:
                 return ".".join(inner.name for inner in field.walk() if field_id in inner.ids)
@@ -314,7 +314,7 @@ class Schema:
 
     @cached_property
     def fault(self) -> str:
-        """What no schema of a table may say, empty if it is sound."""
+        """What makes the schema invalid for a table; empty if it is sound."""
         found = (_fault_of(field) for field in self.walk())
         numbers = Counter(field.id for field in self.walk() if field.id != DESCRIPTOR_ID)
         twice = (f"two fields have the id {number}" for number, n in numbers.items() if n > 1)
@@ -326,39 +326,39 @@ class Schema:
 
     @cached_property
     def names(self) -> list[str]:
-        """Names of the top-level fields."""
+        """The names of the top-level fields."""
         return list(self.by_name)
 
     @cached_property
     def by_name(self) -> dict[str, Field]:
-        """The top-level fields."""
+        """The top-level fields by name."""
         return {field.name: field for field in self.fields}
 
     def walk(self) -> Iterator[Field]:
-        """All fields in pre-order."""
+        """Yield all fields in pre-order."""
         for field in self.fields:
             yield from field.walk()
 
     def leaves(self) -> Iterator[Field]:
-        """All fields that own columns, in column order."""
+        """Yield all fields that own columns, in column order."""
         for field in self.fields:
             yield from field.leaves()
 
     @cached_property
     def leaf_columns(self) -> Mapping[FieldId, int]:
-        """The place of each leaf among them, which is its column in files since 2.1."""
+        """The position of each leaf among the leaves, which is its column in files since 2.1."""
         return {number: place for place, number in enumerate(self.leaf_ids)}
 
     @cached_property
     def leaf_ids(self) -> tuple[FieldId, ...]:
-        """The id of each leaf."""
+        """The ids of the leaves."""
         return tuple(leaf.id for leaf in self.leaves())
 
     @cached_property
     def primary_key(self) -> tuple[str, ...]:
-        """The top-level fields that tell rows apart, as their metadata say, in the key's order.
+        """The top-level fields that identify a row, in the key's order, as their metadata declare.
 
-        Nothing checks that they do.
+        Uniqueness is not checked.
         """
         found = ((_key_position(field.metadata), field.name) for field in self.fields)
         keys = [(position, name) for position, name in found if position is not None]
@@ -366,11 +366,11 @@ class Schema:
 
     @property
     def max_field_id(self) -> int:
-        """The highest id, -1 if there is no field."""
+        """The highest id; -1 if there is no field."""
         return max((field.id for field in self.walk()), default=-1)
 
     def field(self, name: str) -> Field:
-        """The top-level field of this name.
+        """Return the top-level field of this name.
 
         Raises:
             ColumnNotFoundError: If there is none.
@@ -380,14 +380,14 @@ class Schema:
         return self.by_name[name]
 
     def project(self, columns: Iterable[str]) -> Schema:
-        """The schema with only the named columns, in the order given.
+        """Return the schema with only the named columns, in the order given.
 
         Args:
             columns: Names of top-level fields, or dotted paths to members of structs. Several
                 paths into one struct make one field, at the place of the first.
 
         Raises:
-            ColumnNotFoundError: If a path leads nowhere.
+            ColumnNotFoundError: If a path does not exist.
         """
         wanted: dict[str, list[tuple[str, ...]]] = {}
         for column in columns:
@@ -398,11 +398,11 @@ class Schema:
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema, first_id: int = 0) -> Schema:
-        """Numbers the fields of an Arrow schema in pre-order.
+        """Build a schema from an Arrow schema and number its fields in pre-order.
 
         Raises:
-            UnsupportedTypeError: For a type that the format cannot name.
-            InvalidInputError: For two fields of one name, or a top-level name with a dot.
+            UnsupportedTypeError: If the format has no name for a type.
+            InvalidInputError: If two fields have one name, or a top-level name contains a dot.
         """
         ids = iter(range(first_id, 2**31))
         fields = []
@@ -418,9 +418,9 @@ class Schema:
     def from_proto(
         cls, fields: Iterable[file_pb2.Field], metadata: Mapping[str, bytes] | None = None
     ) -> Schema:
-        """Rebuilds the tree from its flattened form.
+        """Rebuild the tree from its flattened form.
 
-        Versions and files of a table mostly have the same schema, which they then share.
+        Versions and files of a table mostly have the same schema; they then share one object.
 
         Raises:
             CorruptFileError: If a parent is missing or the tree is too deep.
@@ -448,11 +448,11 @@ class Schema:
         return cls(tree, _text(metadata, "the schema"))
 
     def to_proto(self) -> list[file_pb2.Field]:
-        """The flattened form, in pre-order."""
+        """Return the flattened form, in pre-order."""
         return [message for field in self.fields for message in field.messages]
 
     def metadata_to_proto(self) -> dict[str, bytes]:
-        """Schema metadata as the messages hold it."""
+        """Return the schema metadata in the form of the messages."""
         return {key: value.encode() for key, value in self.metadata.items()}
 
 
@@ -480,7 +480,7 @@ def _check_unique(fields: tuple[Field, ...]) -> None:
 
 
 def _fault_of_names(fields: tuple[Field, ...], above: str) -> str:
-    """Which name is missing, or is there twice."""
+    """Return which name is missing or occurs twice."""
     where = f"field {above!r}" if above else "the schema"
     seen: set[str] = set()
     for field in fields:
@@ -495,7 +495,7 @@ def _fault_of_names(fields: tuple[Field, ...], above: str) -> str:
 
 
 def _fault_of(field: Field) -> str:
-    """What is wrong with the type and the id of a field, and with the ids of its members."""
+    """Return what is wrong with the type and id of a field, or with the ids of its members."""
     if field.children and not (field.is_struct or field.is_list or field.list_size is not None):
         return f"field {field.name!r} of type {field.logical_type!r} has members"
     if field.logical_type == "null" and not field.nullable:
@@ -550,7 +550,7 @@ def _to_proto(field: Field, parent: int, messages: list[file_pb2.Field]) -> None
 
 
 def _add_metadata(message: file_pb2.Field, metadata: Mapping[str, str]) -> None:
-    """The metadata of a field, and what they say of it in members of their own."""
+    """Add the metadata of a field, and set the members of the message that derive from them."""
     for key, value in metadata.items():
         message.metadata[key] = value.encode()
     message.extension_name = metadata.get(EXTENSION_NAME, "")
@@ -560,7 +560,7 @@ def _add_metadata(message: file_pb2.Field, metadata: Mapping[str, str]) -> None:
 
 
 def _key_position(metadata: Mapping[str, str]) -> int | None:
-    """The place of a field in the primary key, 0 if that is not told; None if it is not in it."""
+    """Return a field's place in the primary key: 0 if unspecified, None if it is not part of it."""
     position = metadata.get(_PRIMARY_KEY_POSITION)
     if position is not None:
         return int(position) if position.isdigit() else 0
@@ -568,7 +568,7 @@ def _key_position(metadata: Mapping[str, str]) -> int | None:
 
 
 def _encoding_hint(field: Field) -> file_pb2.Field.Encoding:
-    """The encoding of legacy files, which the reference still writes for every field."""
+    """Return the encoding of legacy files, which the reference still writes for every field."""
     if field.logical_type in {"null", "struct"}:
         return file_pb2.Field.NONE
     if field.logical_type in {"string", "large_string", "binary", "large_binary"}:

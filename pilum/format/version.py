@@ -1,4 +1,4 @@
-"""Versions of the file format: `(major, minor)` and nothing else."""
+"""Versions of the file format, as pairs `(major, minor)`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DEFAULT_VERSION", "FileVersion"]
 class FileVersion(Enum):
     """A version of the data-file format that this library reads and writes.
 
-    The value is what stands in `DataFile` of a manifest; the footer of a file may say otherwise.
+    The value is the one of `DataFile` in a manifest; the footer of a file may have another one.
     """
 
     LEGACY = (0, 2)
@@ -21,7 +21,7 @@ class FileVersion(Enum):
     V2_2 = (2, 2)
 
     def __str__(self) -> str:
-        """The canonical string of a manifest's `data_format.version`, such as "2.1"."""
+        """Return the canonical string of a manifest's `data_format.version`, such as "2.1"."""
         if self is FileVersion.LEGACY:
             return "0.1"
         major, minor = self.value
@@ -29,17 +29,17 @@ class FileVersion(Enum):
 
     @property
     def major(self) -> int:
-        """Major number as stored in a manifest."""
+        """The major number as stored in a manifest."""
         return self.value[0]
 
     @property
     def minor(self) -> int:
-        """Minor number as stored in a manifest."""
+        """The minor number as stored in a manifest."""
         return self.value[1]
 
     @property
     def footer_numbers(self) -> tuple[int, int]:
-        """Major and minor number as stored in the footer of a file."""
+        """The major and minor number as stored in the footer of a file."""
         return (0, 3) if self is FileVersion.V2_0 else self.value
 
     @property
@@ -89,10 +89,10 @@ class FileVersion(Enum):
 
     @classmethod
     def from_numbers(cls, major: int, minor: int) -> FileVersion:
-        """Returns the version with these numbers, of a footer or of a manifest.
+        """Return the version with these numbers, from a footer or a manifest.
 
         Raises:
-            UnsupportedVersionError: If this library does not know that version.
+            UnsupportedVersionError: If this library does not know the version.
         """
         found = _BY_NUMBERS.get((major, minor))
         if found is None:
@@ -103,15 +103,15 @@ class FileVersion(Enum):
 
     @classmethod
     def parse(cls, text: str) -> FileVersion:
-        """Returns the version that users write as `data_storage_version`.
+        """Return the version that users write as `data_storage_version`.
 
         Args:
-            text: A canonical string such as "2.1"; "stable" and "next" for the newest that
-                it writes, "legacy" for "0.1".
+            text: A canonical string such as "2.1"; "stable" and "next" for the newest that this
+                library writes, "legacy" for "0.1".
 
         Raises:
-            UnsupportedVersionError: A version of the format that is not supported.
-            InvalidInputError: Not a version at all.
+            UnsupportedVersionError: If the version of the format is not supported.
+            InvalidInputError: If the text is not a version.
         """
         known = {str(version): version for version in cls} | _ALIASES
         if text in known:

@@ -1,10 +1,11 @@
-"""The typed door to the compiled extension: pure functions from buffers to buffers.
+"""The typed interface of the compiled extension: pure functions from buffers to buffers.
 
-Nothing here decides anything. A `Plan` says how the values of a page are stored, a `Block` how
-its levels or its dictionary are; one call then walks all chunks of the page without the GIL.
-Arrays must be contiguous. Damage raises `CorruptFileError`, an impossible request `ValueError`.
+This module makes no decisions. A `Plan` describes how the values of a page are stored, and a
+`Block` how its levels or its dictionary are stored. One call then processes all chunks of the page
+without the GIL. Arrays must be contiguous. Damaged data raises `CorruptFileError`, an impossible
+request `ValueError`.
 
-`pilum.kernels.reference` holds naive twins that the tests compare with.
+`pilum.kernels.reference` contains naive twins that the tests compare with.
 """
 
 from pilum._kernels import (

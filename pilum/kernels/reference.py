@@ -1,7 +1,8 @@
 """Naive twins of the kernels: the format as loops over Python lists.
 
-They are the shortest text of each rule that runs. Tests compare the kernels with them; nothing else
-imports this module. Damaged input is not their business: whatever they raise then means nothing.
+They are the shortest executable text of each rule. Tests compare the kernels with them; nothing
+else imports this module. They do not handle damaged input: errors that they raise for it have no
+meaning.
 
 In the levels below, a row of a leaf column is nested Python data: a list for each list, a tuple of
 one member for each struct, the value for the leaf, and None for a null at any depth.
@@ -48,7 +49,7 @@ _LISTS = (2, 4, 5, 6)
 
 
 def packed_index(row: int, lane: int) -> int:
-    """Which of the 1,024 values stands in a row of a lane.
+    """Return which of the 1,024 values is stored in a row of a lane.
 
     Source: docs/format/encodings-2.1.md, "Bit-packing".
     """
@@ -56,14 +57,14 @@ def packed_index(row: int, lane: int) -> int:
 
 
 def pack(values: Sequence[int], bits: int, width: int) -> bytes:
-    """Packs 1,024 unsigned values of `bits` bits into `width` bits each.
+    """Pack 1,024 unsigned values of `bits` bits into `width` bits each.
 
     Source: docs/format/encodings-2.1.md, "Bit-packing".
     """
     lanes = _GROUP // bits
     words = [0] * (lanes * width)
     for lane in range(lanes):
-        # All values of a lane as one long number, of which the words are the digits.
+        # All values of a lane as one long number, whose digits are the words.
         number = sum(values[packed_index(row, lane)] << row * width for row in range(bits))
         for word in range(width):
             words[word * lanes + lane] = number >> word * bits & ((1 << bits) - 1)
@@ -71,7 +72,7 @@ def pack(values: Sequence[int], bits: int, width: int) -> bytes:
 
 
 def unpack(packed: bytes, bits: int, width: int) -> list[int]:
-    """The 1,024 values of one packed group.
+    """Return the 1,024 values of one packed group.
 
     Source: docs/format/encodings-2.1.md, "Bit-packing".
     """
@@ -86,7 +87,7 @@ def unpack(packed: bytes, bits: int, width: int) -> list[int]:
 
 
 def rle_decode(values: bytes, lengths: bytes, width: int, num_values: int) -> bytes:
-    """Repeats items of `width` bytes; the last run may overshoot.
+    """Repeat items of `width` bytes; the last run may overshoot.
 
     Source: docs/format/encodings-2.1.md, "Run-length encoding".
     """
@@ -96,7 +97,7 @@ def rle_decode(values: bytes, lengths: bytes, width: int, num_values: int) -> by
 
 
 def strings_of_chunk(buffer: bytes, width: int, num_values: int) -> list[bytes]:
-    """Strings behind offsets of `width` bytes, which count from the start of the buffer.
+    """Return the strings after offsets of `width` bytes, which count from the start of the buffer.
 
     Source: docs/format/encodings-2.1.md, "Variable".
     """
@@ -107,7 +108,7 @@ def strings_of_chunk(buffer: bytes, width: int, num_values: int) -> list[bytes]:
 
 
 def fsst_decode(table: bytes, codes: bytes) -> bytes:
-    """One string of codes.
+    """Return the string of a sequence of codes.
 
     Source: docs/format/encodings-2.1.md, "FSST".
     """
@@ -125,7 +126,7 @@ def fsst_decode(table: bytes, codes: bytes) -> bytes:
 
 
 class LayerLevels(NamedTuple):
-    """What one layer means in levels; 0 where it has no such level.
+    """The levels of one layer; 0 for a level that it does not have.
 
     Attributes:
         is_list: Whether it is a list.
@@ -141,7 +142,7 @@ class LayerLevels(NamedTuple):
 
 
 def layer_levels(codes: Sequence[int]) -> list[LayerLevels]:
-    """Numbers the levels of layers, inner-most first.
+    """Number the levels of layers, inner-most first.
 
     Source: docs/format/encodings-2.1.md, "Levels".
     """
@@ -159,7 +160,7 @@ def layer_levels(codes: Sequence[int]) -> list[LayerLevels]:
 
 
 def max_visible(codes: Sequence[int]) -> int:
-    """Highest definition of an entry that owns a value: the levels below the first list.
+    """Return the highest definition of an entry that owns a value: the levels below the first list.
 
     Source: docs/format/encodings-2.1.md, "Levels".
     """
@@ -168,10 +169,10 @@ def max_visible(codes: Sequence[int]) -> int:
 
 
 def layer_codes(rows: Sequence[Any], nesting: str) -> list[int]:
-    """Kinds of the layers of some rows, inner-most first.
+    """Return the kinds of the layers of some rows, inner-most first.
 
     Args:
-        rows: See the text of the module.
+        rows: See the docstring of the module.
         nesting: "l" or "s" for each list or struct, outer-most first.
 
     Source: docs/format/encodings-2.1.md, "Levels".
@@ -181,7 +182,7 @@ def layer_codes(rows: Sequence[Any], nesting: str) -> list[int]:
     below_null = False
     for kind in nesting:
         valid = [slot for slot in slots if slot is not None]
-        # A null struct is one of all its members.
+        # A null struct is a null of all its members.
         has_null = below_null or len(valid) < len(slots)
         below_null = has_null and kind == "s"
         if kind == "l":
@@ -204,7 +205,7 @@ class Entry:
 
 
 def entries_of(rows: Sequence[Any], codes: Sequence[int]) -> list[Entry]:
-    """Serialises rows.
+    """Serialise rows to entries.
 
     Source: docs/format/encodings-2.1.md, "Levels".
     """
@@ -213,7 +214,7 @@ def entries_of(rows: Sequence[Any], codes: Sequence[int]) -> list[Entry]:
 
 
 def _walk(value: Any, steps: Sequence[LayerLevels], rep: int, hidden: int) -> Iterator[Entry]:
-    """Entries of one slot; `rep` is pending, `hidden` the level of a null above."""
+    """Yield the entries of one slot; `rep` is pending, `hidden` the level of a null above."""
     step, *below = steps
     is_null = value is None and not hidden
     if step.is_list:
@@ -236,7 +237,7 @@ _HIDDEN = object()
 
 
 def rows_of(entries: Sequence[Entry], codes: Sequence[int]) -> list[Any]:
-    """Rebuilds rows from the inner-most layer outwards.
+    """Rebuild rows from the inner-most layer outwards.
 
     Source: docs/format/encodings-2.1.md, "Levels".
     """
@@ -288,14 +289,14 @@ def full_zip_entries(
     value_bytes: int | None = None,
     length_bytes: int = 4,
 ) -> list[Entry]:
-    """Entries of a full-zip page: control word, and the value if it owns one.
+    """Return the entries of a full-zip page: control word, and the value if it owns one.
 
     Args:
         data: Buffer 0 of the page.
         bits_rep: Width of repetition in the control word.
         bits_def: Width of definition.
         visible: See `max_visible`.
-        value_bytes: Width of the values; None if each stands behind its length.
+        value_bytes: Width of the values; None if each follows its length.
         length_bytes: Width of that length.
 
     Source: docs/format/encodings-2.1.md, "Full-zip".
@@ -322,7 +323,9 @@ def full_zip_entries(
 def chunk_parts(
     chunk: bytes, *, has_rep: bool, has_def: bool, num_buffers: int
 ) -> tuple[int, list[bytes]]:
-    """Number of levels and the buffers (repetition, definition, values …) of a mini-block chunk.
+    """Split a mini-block chunk into the number of levels and its buffers.
+
+    The buffers are repetition, definition, values ….
 
     Source: docs/format/encodings-2.1.md, "Mini-block".
     """
@@ -340,7 +343,7 @@ def _padded(size: int) -> int:
 
 
 def repetition_index(chunks: Sequence[Sequence[int]], max_rep: int) -> list[tuple[int, int]]:
-    """Rows that end in each chunk, and entries at its end of a row that goes on.
+    """Return the rows that end in each chunk, and its trailing entries of a row that continues.
 
     Args:
         chunks: Repetition levels of each chunk.
@@ -363,9 +366,9 @@ def repetition_index(chunks: Sequence[Sequence[int]], max_rep: int) -> list[tupl
 def shown_offsets(
     offsets: Sequence[int], alive: Sequence[bool]
 ) -> tuple[list[int], bool, list[bool] | None]:
-    """Offsets of lists without the items of those that are not alive.
+    """Return the offsets of lists without the items of those that are not alive.
 
-    Also whether a list that is alive is empty, and which items are left, if not all.
+    Also return whether a list that is alive is empty, and which items are left, if not all.
     """
     lengths = [end - start for start, end in pairwise(offsets)]
     shown = [length if lives else 0 for length, lives in zip(lengths, alive, strict=True)]
@@ -375,7 +378,7 @@ def shown_offsets(
 
 
 def most_entries(def_: Sequence[int], visible: int, values: int) -> int:
-    """The most entries of so many neighbouring values, each with those in front of it."""
+    """Return the most entries that `values` adjacent values take, with those before each value."""
     ends = [index + 1 for index, level in enumerate(def_) if level <= visible]
     ends = [0, *ends[:-1], len(def_)]
     spans = [end - start for start, end in zip(ends, ends[values:], strict=False)]
@@ -383,10 +386,10 @@ def most_entries(def_: Sequence[int], visible: int, values: int) -> int:
 
 
 def chunks_of_rows(table: Sequence[Sequence[int]], rows: Sequence[int]) -> list[int]:
-    """Numbers of the chunks that hold any of some rows of a page without lists.
+    """Return the numbers of the chunks that contain any of some rows of a page without lists.
 
     Args:
-        table: Of each chunk position, bytes, values, first row, rows.
+        table: Of each chunk: position, bytes, values, first row, rows.
         rows: Numbers of rows.
     """
     return [
@@ -397,12 +400,12 @@ def chunks_of_rows(table: Sequence[Sequence[int]], rows: Sequence[int]) -> list[
 
 
 def bits_of_rows(data: bytes, bits: int, rows: Sequence[int]) -> list[bool]:
-    """The bits of some of the values of `bits` bits each that stand side by side."""
+    """Return the bits of some of the values, which are adjacent and have `bits` bits each."""
     return gather_bits(data, [(row * bits, bits) for row in rows])
 
 
 def gather_bits(data: bytes, ranges: Sequence[tuple[int, int]]) -> list[bool]:
-    """The bits of ranges, given as (first bit, count).
+    """Return the bits of ranges, given as (first bit, count).
 
     Source: docs/format/encodings-2.0.md, "Flat".
     """
@@ -413,7 +416,9 @@ def gather_bits(data: bytes, ranges: Sequence[tuple[int, int]]) -> list[bool]:
 def text_ends(
     values: Sequence[bytes | None], ranges: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """The rows of the least and the most value of ranges, given as (first, count); -1 for none.
+    """Return the rows of the least and the greatest value of ranges; -1 for none.
+
+    Ranges are given as (first, count).
 
     Source: docs/format/legacy.md, "Statistics".
     """
@@ -421,7 +426,7 @@ def text_ends(
     for first, count in ranges:
         found = [(value, row) for row, value in enumerate(values) if value is not None]
         found = [(value, row) for value, row in found if first <= row < first + count]
-        # Of equal values the first.
+        # Of equal values, the first one counts.
         least = min(found, default=(b"", -1))
         most = max(found, key=lambda pair: pair[0], default=(b"", -1))
         ends.append((least[1], most[1]))
@@ -431,12 +436,12 @@ def text_ends(
 def adjusted_entries(
     stored: Sequence[int], adjustment: int, bounds: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int] | None]:
-    """Where wanted entries of a page begin and end; None for a null.
+    """Return where requested entries of a page begin and end; None for a null.
 
     Args:
         stored: End offsets of the whole page.
         adjustment: What is added for a null.
-        bounds: First entry of each range, and the one behind it.
+        bounds: First entry of each range, and the one after its last.
 
     Source: docs/format/encodings-2.0.md, "Adjusted offsets".
     """
@@ -450,7 +455,7 @@ def adjusted_entries(
 
 
 def unpack_linear(data: bytes, width: int, signed: bool, count: int) -> list[int]:
-    """Integers of `width` bits, back to back.
+    """Return integers of `width` bits, which are stored back to back.
 
     Source: docs/format/encodings-2.0.md, "Bit-packed".
     """

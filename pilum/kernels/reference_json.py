@@ -1,7 +1,7 @@
 """A naive twin of the kernels for JSON; see `pilum.kernels.reference`.
 
 A container is a big-endian word of kind and count, one word of kind and size per entry, and the
-entries. Objects have the words of their sorted keys first, then those of their values.
+entries. Objects begin with the words of their sorted keys, followed by those of their values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = (kind << 28 for kind in ran
 
 
 def binary_json(text: str) -> bytes:
-    """The binary form of a text."""
+    """Return the binary form of a JSON text."""
     value = json.loads(text)
     if isinstance(value, list | dict):
         return _container(value)

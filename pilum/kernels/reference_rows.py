@@ -1,7 +1,7 @@
 """Naive twins of the kernels for rows of packed structs; see `pilum.kernels.reference`.
 
-A member is a list of values, each of them bytes. Members of fixed width have `width`; the others
-stand behind a length of `length_bytes`. A row that is null is None.
+A member is a list of values, each of them bytes. Members of fixed width have `width`; the values of
+others follow a length of `length_bytes`. A row that is null is None.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ __all__ = ["Member", "join_rows", "split_rows"]
 
 
 class Member(NamedTuple):
-    """How a member is stored: exactly one of both is 0."""
+    """The storage of a member: exactly one of both widths is 0."""
 
     width: int
     length_bytes: int
 
 
 def join_rows(members: Sequence[Member], rows: Sequence[Sequence[bytes] | None]) -> list[bytes]:
-    """The bytes of each row."""
+    """Return the bytes of each row."""
     return [b"" if row is None else b"".join(map(_stored, members, row)) for row in rows]
 
 
@@ -29,7 +29,7 @@ def _stored(member: Member, value: bytes) -> bytes:
 
 
 def split_rows(members: Sequence[Member], rows: Sequence[bytes]) -> list[list[bytes]]:
-    """The values of each row; zeros or nothing for members of rows without bytes."""
+    """Return the values of each row; zeros or nothing for members of rows without bytes."""
     return [
         _values(members, row) if row else [bytes(member.width) for member in members]
         for row in rows

@@ -58,7 +58,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The bytes of some ranges in one buffer (adjacent ranges are fetched together, with their gap).
+    """The bytes of some ranges in one buffer; adjacent ranges are fetched together, with their gap.
 
     Attributes:
         data: uint8, shape (n,), read-only or not; never written to by readers.

@@ -49,7 +49,7 @@ from pilum.storage.write_back import begin_write_back
 __all__ = ["LocalSink", "LocalSource", "LocalStore"]
 
 _SMALL_BYTES = 16 * 1024
-"""Up to this size, a new `bytes` object is cheaper than a buffer of Arrow's pool with a view of it."""
+"""Up to this size, a new `bytes` object is cheaper than a buffer of Arrow's pool and its view."""
 
 _WHOLE_BYTES = 64 * 1024
 """Files up to this size are read when they are opened: keeping them open costs more than that."""
@@ -416,7 +416,7 @@ class LocalSink:
                 self._begun = begin_write_back(self._descriptor, self._begun, self._written)
 
     def expose(self) -> bool:
-        """Make the file visible before it is durable, if it shall be durable and the name is new."""
+        """Make a file that is to be durable visible before that, unless its name exists already."""
         if self._visible:
             return True
         if not self._sync or os.path.lexists(self._path):
