@@ -5,7 +5,7 @@
     StringBlock    n strings or binaries, by offsets
     ListBlock      n fixed-size lists of fixed-width items
 
-Slots of nulls are there; what they hold is of no meaning (zero, so that it packs well).
+Slots of nulls are included; their content has no meaning (zero, so that it packs well).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class FixedBlock(NamedTuple):
 
     @property
     def max_value_bytes(self) -> int:
-        """Bytes of the longest value."""
+        """The bytes of the longest value."""
         return self.bits // 8
 
     @property
     def raw_bytes(self) -> int:
-        """Bytes of the values as Arrow has them."""
+        """The bytes of the values in Arrow's layout."""
         return len(self.data)
 
 
@@ -63,12 +63,12 @@ class BitBlock(NamedTuple):
 
     @property
     def max_value_bytes(self) -> int:
-        """Bytes of the longest value, rounded down."""
+        """The bytes of the longest value, rounded down."""
         return 0
 
     @property
     def raw_bytes(self) -> int:
-        """Bytes of the values as Arrow has them."""
+        """The bytes of the values in Arrow's layout."""
         return (self.num_values + 7) // 8
 
 
@@ -88,22 +88,22 @@ class StringBlock(NamedTuple):
 
     @property
     def offset_bits(self) -> int:
-        """32 or 64."""
+        """The width of an offset, 32 or 64."""
         return 8 * self.offsets.itemsize
 
     @property
     def max_value_bytes(self) -> int:
-        """Bytes of the longest value."""
+        """The bytes of the longest value."""
         return int(np.diff(self.offsets).max(initial=0))
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of all values."""
+        """The bytes of all values."""
         return int(self.offsets[-1] - self.offsets[0])
 
     @property
     def raw_bytes(self) -> int:
-        """Bytes of the values as Arrow has them."""
+        """The bytes of the values in Arrow's layout."""
         return self.data_bytes + self.offsets.nbytes
 
 
@@ -135,17 +135,17 @@ class ListBlock:
 
     @property
     def bits(self) -> int:
-        """Bits of the items of one value."""
+        """The bits of the items of one value."""
         return int(np.prod(self.dimensions)) * self.item_bits
 
     @property
     def max_value_bytes(self) -> int:
-        """Bytes of the items of one value, 0 for booleans."""
+        """The bytes of the items of one value, 0 for booleans."""
         return int(np.prod(self.dimensions)) * (self.item_bits // 8)
 
     @property
     def raw_bytes(self) -> int:
-        """Bytes of the values as Arrow has them."""
+        """The bytes of the values in Arrow's layout."""
         return len(self.data)
 
 
@@ -162,13 +162,13 @@ _NUMBERS = frozenset(
 
 
 def block_of(array: pa.Array) -> ValueBlock:
-    """Views a leaf array.
+    """View a leaf array as a block.
 
     Args:
-        array: Any length above 0, any offset.
+        array: An array of any length above 0, with any offset.
 
     Raises:
-        UnsupportedTypeError: For a type without a form in the file format.
+        UnsupportedTypeError: If the file format has no form for the type.
     """
     kind, count = array.type, len(array)
     if kind.id in _NUMBERS:
@@ -205,20 +205,20 @@ def _fixed(array: pa.Array) -> NDArray[np.uint8]:
 
 
 def validity_mask(array: pa.Array) -> NDArray[np.bool_]:
-    """Which slots are valid, bool, shape (len(array),)."""
+    """Return which slots are valid, bool, shape (len(array),)."""
     bitmap = array.buffers()[0]
     return np.ones(len(array), dtype=np.bool_) if bitmap is None else _bits(bitmap, array)
 
 
 def integers(values: NDArray[np.generic]) -> pa.Array:
-    """The same integers as an Arrow array; `pa.array` would import pandas where that is there."""
+    """Return integers as an Arrow array; `pa.array` would import pandas if it is installed."""
     own = np.ascontiguousarray(values)
     kind = pa.from_numpy_dtype(own.dtype)
     return pa.Array.from_buffers(kind, len(own), [None, pa.py_buffer(own)])
 
 
 def truths(array: pa.BooleanArray) -> NDArray[np.bool_]:
-    """Values where none is null, bool, shape (len(array),), a copy; does not import pandas."""
+    """Return a copy of values without nulls, bool, shape (len(array),); does not import pandas."""
     return _bits(array.buffers()[1], array)
 
 
@@ -230,11 +230,11 @@ def _bits(bitmap: pa.Buffer, array: pa.Array) -> NDArray[np.bool_]:
 
 
 def list_items(array: pa.Array) -> pa.Array:
-    """Items of all lists that are not null; entries, if it is an array of maps."""
+    """Return the items of all lists that are not null; the entries of an array of maps."""
     if pt.is_map(array.type):
         array = array.cast(pa.list_(array.type.field(0)))
     if not pc.max(pc.list_value_length(array)).as_py():
-        return array.values.slice(0, 0)  # Arrow cannot make every type of array from nothing
+        return array.values.slice(0, 0)  # Arrow cannot create an empty array of every type
     return array.flatten()
 
 

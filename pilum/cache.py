@@ -1,7 +1,7 @@
-"""Values that are kept because they are likely to be needed again, within a limit of bytes.
+"""A cache with a limit of bytes that evicts the least recently used values first.
 
-Who puts a value in says how many bytes it counts, so the sum does not depend on the allocator or
-on the moment, and a limit can be tested. The least recently used values go first.
+The code that stores a value declares how many bytes it counts. The sum therefore does not depend on
+the allocator or on the moment, and a limit can be tested.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["Cache", "CachePart", "CacheSlot", "CacheStats"]
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What a cache holds, and how well it did.
+    """The content of a cache, and the number of its hits and misses.
 
     Attributes:
         hits: Look-ups that found their value.
         misses: Look-ups that did not.
-        num_entries: Values at hand.
-        size_bytes: Bytes that they count.
+        num_entries: The number of cached values.
+        size_bytes: The bytes that they count.
     """
 
     hits: int
@@ -35,13 +35,14 @@ class CacheStats:
 
 
 class Cache:
-    """Values by key, the least recently used out first. Safe to use from several threads.
+    """Values by key; the least recently used are evicted first. Safe to use from several threads.
 
-    A child process starts with an empty cache: another thread may have been at work on this one
-    when the process was forked.
+    A child process starts with an empty cache: another thread may have been using this one when the
+    process was forked.
 
     Args:
-        limit_bytes: The values at hand never count more; a larger value is not kept at all.
+        limit_bytes: The cached values never count more than this; a larger value is not kept at
+            all.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -50,13 +51,13 @@ class Cache:
         renew_in_child(self)
 
     def renew(self) -> None:
-        """Begins anew, with a lock that nobody holds."""
+        """Start again with an empty cache and a fresh lock."""
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._size_bytes = self._hits = self._misses = 0
 
     def get(self, key: Hashable) -> Any | None:
-        """The value of a key, None if it is not at hand."""
+        """Return the value of a key; None if it is not cached."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -67,19 +68,19 @@ class Cache:
             return entry[0]
 
     def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
-        """Keeps a value, in the place of the last one of this key.
+        """Cache a value, replacing the last one of this key.
 
         Args:
-            key: Of any type that hashes.
-            value: Anything but None.
-            size_bytes: What it counts.
+            key: A value of any hashable type.
+            value: Any value except None.
+            size_bytes: The bytes that the value counts.
         """
         with self._lock:
             self._drop(key)
             self._keep(key, value, size_bytes)
 
     def put_if_absent(self, key: Hashable, value: Any, size_bytes: int) -> Any:
-        """Keeps a value unless another thread was faster; returns the one that is kept."""
+        """Cache a value unless another thread was faster; return the one that is cached."""
         with self._lock:
             if entry := self._entries.get(key):
                 return entry[0]
@@ -87,7 +88,7 @@ class Cache:
             return value
 
     def resize(self, key: Hashable, value: Any, size_bytes: int) -> None:
-        """Counts a value anew, as it has grown; nothing if it is no longer kept."""
+        """Update the size of a value that has grown; does nothing if it is no longer cached."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and entry[0] is value:
@@ -95,18 +96,18 @@ class Cache:
                 self._keep(key, value, size_bytes)
 
     def clear(self) -> None:
-        """Drops all values; hits and misses stay."""
+        """Drop all values; the counts of hits and misses are kept."""
         with self._lock:
             self._entries.clear()
             self._size_bytes = 0
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that the values at hand count."""
+        """The bytes that the cached values count."""
         return self._size_bytes
 
     def stats(self) -> CacheStats:
-        """Counts since the cache was made."""
+        """Return the counts since the cache was created."""
         with self._lock:
             return CacheStats(self._hits, self._misses, len(self._entries), self._size_bytes)
 
@@ -133,21 +134,21 @@ class CacheSlot:
     key: Hashable
 
     def get(self) -> Any | None:
-        """The value, None if it is not at hand."""
+        """Return the value; None if it is not cached."""
         return self.cache.get(self.key)
 
     def put(self, value: Any, size_bytes: int) -> None:
-        """Keeps the value."""
+        """Cache the value."""
         self.cache.put(self.key, value, size_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class CachePart:
-    """The places of one owner in a cache, such as those of all pages of a file."""
+    """The slots of one owner in a cache, such as those of all pages of a file."""
 
     cache: Cache
     owner: Hashable
 
     def slot(self, *place: Hashable) -> CacheSlot:
-        """One of them."""
+        """Return the slot of one value."""
         return CacheSlot(self.cache, (self.owner, *place))

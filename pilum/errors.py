@@ -1,9 +1,9 @@
 """Every exception that pilum raises.
 
-The tree is grouped by what the one who catches it would do:
+The tree is grouped by what a caller can do about an error:
 
     PilumError
-    ├── InvalidInputError (ValueError)            mend the call
+    ├── InvalidInputError (ValueError)            correct the call
     │   ├── ColumnNotFoundError                   a column that the schema does not have
     │   ├── FilterError                           a filter that does not parse, bind or evaluate
     │   ├── SchemaMismatchError                   data that does not fit the table
@@ -22,14 +22,14 @@ The tree is grouped by what the one who catches it would do:
     │   ├── UnsupportedVersionError               a file version that we do not read or write
     │   └── UnsupportedFeatureError               a feature flag that we do not know
     ├── CorruptFileError (OSError)                damaged bytes; restore the file
-    ├── MissingDependencyError (ImportError)      install what it names
-    ├── CommitStatusUnknownError (OSError)        look whether the version is there, then go on
+    ├── MissingDependencyError (ImportError)      install the package that the text names
+    ├── CommitStatusUnknownError (OSError)        check whether the version exists, then continue
     └── CommitError (RuntimeError, OSError)       certainly not committed
-        ├── CommitConflictError                   another commit made this one meaningless
+        ├── CommitConflictError                   a concurrent commit contradicts this one
         ├── JobMismatchError                      the table has another job with this key
-        └── CommitContentionError                 too many others at once: try again
+        └── CommitContentionError                 too many concurrent commits: try again
 
-Each class also derives from the builtin that users of the field catch today.
+Each class also derives from the builtin exception that users of Lance catch today.
 """
 
 from __future__ import annotations
@@ -64,23 +64,23 @@ __all__ = [
 
 
 class PilumError(Exception):
-    """Base of all exceptions of this package."""
+    """The base class of all exceptions of this package."""
 
 
 class InvalidInputError(PilumError, ValueError):
-    """An argument is wrong; nothing was read or written because of it."""
+    """An argument is invalid; nothing was read or written because of it."""
 
 
 class ColumnNotFoundError(InvalidInputError):
-    """A column was named that the schema does not have."""
+    """The schema does not have a named column."""
 
 
 class FilterError(InvalidInputError):
-    """A filter expression that cannot be parsed, bound to the schema or evaluated."""
+    """A filter expression cannot be parsed, bound to the schema or evaluated."""
 
 
 class SchemaMismatchError(InvalidInputError):
-    """Data whose schema does not fit the table that it is written to."""
+    """The schema of the data does not fit the table that it is written to."""
 
 
 class UnknownArgumentError(InvalidInputError, TypeError):
@@ -88,11 +88,11 @@ class UnknownArgumentError(InvalidInputError, TypeError):
 
 
 class UnsupportedTypeError(InvalidInputError, TypeError):
-    """An Arrow type that the file version cannot hold."""
+    """The file version cannot hold an Arrow type."""
 
 
 class NotFoundError(PilumError, FileNotFoundError):
-    """Something that was named does not exist."""
+    """A named object does not exist."""
 
 
 class DatasetNotFoundError(NotFoundError, ValueError):
@@ -100,49 +100,49 @@ class DatasetNotFoundError(NotFoundError, ValueError):
 
 
 class VersionNotFoundError(NotFoundError, ValueError):
-    """The table exists, but not in the wanted version."""
+    """The table exists, but does not have the requested version."""
 
 
 class TagNotFoundError(NotFoundError, ValueError):
-    """The table exists, but has no such tag."""
+    """The table exists, but does not have the tag."""
 
 
 class IndexNotFoundError(NotFoundError, RuntimeError):
-    """The table has no such index."""
+    """The table does not have the index."""
 
 
 class BranchNotFoundError(NotFoundError, ValueError):
-    """The table exists, but has no such branch."""
+    """The table exists, but does not have the branch."""
 
 
 class DatasetAlreadyExistsError(PilumError, FileExistsError):
-    """There is a table already where a new one was to be created."""
+    """A table already exists where a new one was to be created."""
 
 
 class TagAlreadyExistsError(PilumError, FileExistsError, ValueError):
-    """There is a tag of this name already."""
+    """A tag of this name already exists."""
 
 
 class BranchAlreadyExistsError(PilumError, FileExistsError, ValueError):
-    """There is a branch of this name already."""
+    """A branch of this name already exists."""
 
 
 class UnsupportedFormatError(PilumError, NotImplementedError):
-    """Valid data in a form that this version of the library does not know."""
+    """Valid data has a form that this version of the library does not know."""
 
 
 class UnsupportedVersionError(UnsupportedFormatError):
-    """A file version that this library does not read or write."""
+    """This library does not read or write the file version."""
 
 
 class UnsupportedFeatureError(UnsupportedFormatError):
-    """A table that uses features (flags of the manifest) unknown to this library."""
+    """A table uses features (flags of the manifest) that this library does not know."""
 
 
 class CorruptFileError(PilumError, OSError):
-    """Bytes that contradict the format.
+    """Bytes contradict the format.
 
-    The text says what was found; each floor above adds where (`at`), innermost first.
+    The text says what was found; each calling layer adds where (`at`), innermost first.
     """
 
     def __init__(self, what: str, *where: str) -> None:
@@ -151,7 +151,7 @@ class CorruptFileError(PilumError, OSError):
         self.where: list[str] = list(where)
 
     def at(self, where: str) -> CorruptFileError:
-        """Adds one place (`page 3`, `column "label"`, a path) and returns the same error."""
+        """Add one place (`page 3`, `column "label"`, a path) and return the same error."""
         self.where.append(where)
         return self
 
@@ -163,17 +163,18 @@ class CorruptFileError(PilumError, OSError):
 
 
 class MissingDependencyError(PilumError, ImportError):
-    """An optional package is needed; the text has the line that installs it."""
+    """An optional package is needed; the text contains the command that installs it."""
 
 
 class CommitStatusUnknownError(PilumError, OSError):
-    """The store failed in the one moment that decides, and did not tell afterwards either.
+    """The store failed at the moment that decides the commit, and gave no answer afterwards either.
 
-    The change may be in, or come in later, or neither; nothing that was written for it is deleted.
+    The commit may have succeeded, may succeed later, or may have failed. Nothing that was written
+    for it is deleted.
 
     Attributes:
-        version: The version that it would be.
-        transaction_uuid: By which the version tells whose it is.
+        version: The version that the commit would create.
+        transaction_uuid: The id by which the version shows which transaction created it.
     """
 
     def __init__(self, message: str, *, version: int = 0, transaction_uuid: str = "") -> None:
@@ -183,19 +184,19 @@ class CommitStatusUnknownError(PilumError, OSError):
 
 
 class CommitError(PilumError, RuntimeError, OSError):
-    """A commit that did not become a version of the table."""
+    """A commit did not become a version of the table."""
 
 
 class CommitConflictError(CommitError):
     """A concurrent commit contradicts this one.
 
     Attributes:
-        retryable: Whether the same work, done again on the latest version, may succeed.
-        operation: What was to be committed, as transactions name it (`append`); None if unknown.
-        read_version: The version that it was made for.
-        other_operation: What it conflicts with.
-        version: The version that the other operation became.
-        fragment_ids: The fragments over which both conflict; empty if it is about something else.
+        retryable: Whether the same work, repeated on the latest version, may succeed.
+        operation: The operation to commit, as transactions name it (`append`); None if unknown.
+        read_version: The version that it was based on.
+        other_operation: The operation that it conflicts with.
+        version: The version that the other operation created.
+        fragment_ids: The fragments over which both conflict; empty if they conflict otherwise.
     """
 
     def __init__(
@@ -219,7 +220,7 @@ class CommitConflictError(CommitError):
 
 
 class JobMismatchError(CommitError):
-    """The table has taken in a job with the same key, or a later one, that wrote something else."""
+    """The table contains a job with the same key, or a later one, that wrote something else."""
 
 
 class CommitContentionError(CommitError):

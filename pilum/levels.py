@@ -1,8 +1,8 @@
-"""Nesting of one leaf column to repetition and definition levels.
+"""Convert the nesting of one leaf column to repetition and definition levels.
 
 A *chain* is an Arrow array in which every struct has one member: the path from a top-level column
-to one leaf. `ravel` splits it into the leaf's own array and its `Levels`. Layers are kept
-inner-most first, and level 0 is "valid" or "goes on", as the format has it:
+to one leaf. `ravel` splits it into the leaf's own array and its `Levels`. Layers are ordered
+inner-most first, and level 0 is "valid" or "goes on", as in the format:
 
     code  layer                     definition levels, counted outward from 1
     1     item, all valid           none
@@ -12,10 +12,10 @@ inner-most first, and level 0 is "valid" or "goes on", as the format has it:
     5     list with empties         empty
     6     list with both            null, then empty
 
-Whatever lies below a struct with nulls is nullable, too, down to the next list of either kind: who
-reads a member alone looks at its own layer. No entry has the level of a layer without own nulls.
-Below a struct with nulls that is in a list, all lists are nullable: the reference, which does not
-write it so, miscounts the structs where the inner-most list has no level.
+Everything below a struct with nulls is nullable, too, down to the next list of either kind, because
+a reader of a member alone looks at its own layer. No entry has the level of a layer without own
+nulls. Below a struct with nulls that is in a list, all lists are nullable. The reference does not
+write them so, and miscounts the structs where the inner-most list has no level.
 
 A fixed-size list of structs is an item layer that has no repetition: all its elements carry the
 levels of their list, and the layers around it are repeated for each of them.
@@ -76,7 +76,7 @@ class Levels:
 
     @property
     def row_starts(self) -> NDArray[np.int64]:
-        """First entry of every row."""
+        """The first entry of every row."""
         if self.max_rep == 0:
             return np.arange(self.num_entries, dtype=np.int64)
         return np.flatnonzero(self.rep == self.max_rep)
@@ -84,13 +84,13 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """One layer, as Arrow holds it.
+    """One layer, as Arrow stores it.
 
     Attributes:
         validity: Bitmap and its first bit; None if no slot has a null of its own.
-        offsets: Of lists.
+        offsets: The offsets of lists.
         has_empty: Whether a list is empty.
-        is_nullable: Whether it has a level for nulls, which need not be of any entry.
+        is_nullable: Whether the layer has a level for nulls, even if no entry has it.
     """
 
     validity: tuple[NDArray[np.uint8], int] | None
@@ -110,7 +110,7 @@ class _Layer:
 def ravel(
     chain: pa.Array, num_layers: int | None = None, as_if_null: Sequence[bool] = ()
 ) -> tuple[Levels, pa.Array]:
-    """Splits a chain into levels and leaf values.
+    """Split a chain into levels and leaf values.
 
     Args:
         chain: The column.
@@ -152,14 +152,14 @@ def ravel(
 
 @lru_cache(maxsize=64)
 def _all_valid(count: int) -> Levels:
-    """What most columns have, of many of which a table may consist."""
+    """Return the levels of a column without lists and nulls; cached, as most columns have these."""
     return Levels(_ONE_VALID_LAYER, _NO_LEVELS, _NO_LEVELS, count, count, 0, 0, 0)
 
 
 def _peel(
     chain: pa.Array, num_layers: int | None, as_if_null: Sequence[bool]
 ) -> tuple[list[_Layer], pa.Array, int]:
-    """Layers, outer-most first, the leaf, and the slots of the outer-most layer."""
+    """Return the layers, outer-most first, the leaf, and the slots of the outer-most layer."""
     layers: list[_Layer] = []
     array, alive, count, below_null = chain, None, len(chain), False
     in_list = all_lists_nullable = False
@@ -197,7 +197,7 @@ def _item_layer(array: pa.Array, below_null: bool) -> _Layer:
 
 
 def _alive(array: pa.Array, alive: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    """Which slots are neither null nor below a null; None for all."""
+    """Return which slots are neither null nor below a null; None for all."""
     if not array.null_count:
         return alive
     valid = validity_mask(array)
@@ -205,7 +205,7 @@ def _alive(array: pa.Array, alive: NDArray[np.bool_] | None) -> NDArray[np.bool_
 
 
 def _repeated(layer: _Layer, length: int, times: int) -> _Layer:
-    """The layer with each of its slots several times."""
+    """Return the layer with each of its slots repeated."""
     if layer.validity is None:
         return layer
     bitmap, first = layer.validity
@@ -225,11 +225,11 @@ def _peel_list(
 def shown_items(
     array: pa.Array, alive: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.int64], bool, pa.Array]:
-    """What is left of lists without the items of those that are not alive.
+    """Drop the items of lists that are not alive.
 
     Args:
         array: Lists, at least one.
-        alive: Which of them, bool; all if None.
+        alive: Which of them are alive, bool; all if None.
 
     Returns:
         Offsets of the lists from 0 on, whether one that is alive is empty, and the items.
@@ -240,7 +240,7 @@ def shown_items(
     first = int(stored[0])
     items = array.values.slice(first, int(stored[-1]) - first)
     if wanted is not None:
-        # Arrow allows items below a null; the format has no place for them.
+        # Arrow allows items below a null, but the format cannot store them.
         mask = pa.Array.from_buffers(pa.bool_(), len(items), [None, pa.py_buffer(wanted)])
         items = _filtered(items, mask)
     return offsets, has_empty, items
@@ -258,7 +258,10 @@ def _filtered(items: pa.Array, wanted: pa.BooleanArray) -> pa.Array:
 def _list_validity(
     array: pa.Array, alive: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.uint8], int] | None:
-    """Validity of lists; those below a null struct are null too, or the reference miscounts."""
+    """Return the validity of lists; those below a null struct are null too.
+
+    The reference would otherwise miscount.
+    """
     if array.null_count or alive is None:
         return _validity(array)
     return np.packbits(alive, bitorder="little"), 0
@@ -273,7 +276,11 @@ def _validity(array: pa.Array) -> tuple[NDArray[np.uint8], int] | None:
 
 
 def _number(layers: list[_Layer]) -> tuple[list[int], list[int], list[int], int, int]:
-    """Null, empty and repetition level per layer (outer-most first), highest and visible level."""
+    """Number the levels of layers.
+
+    Returns:
+        Null, empty and repetition level per layer (outer-most first), highest and visible level.
+    """
     nulls, empties, reps = ([0] * len(layers) for _ in range(3))
     level = rep = visible = 0
     for i, layer in reversed(list(enumerate(layers))):

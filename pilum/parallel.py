@@ -1,9 +1,9 @@
-"""Pools of threads; kernels and requests release the GIL.
+"""Thread pools; kernels and requests release the GIL.
 
-    submit_waiting   32   reads from a store that is far away, and decodes
-    submit           1 per processor   computes, and reads what is near
+    submit_waiting   32   reads from a remote store, and decodes
+    submit           1 per processor   computes, and reads local files
     submit_request   64   one request to a store
-    submit_sync      16   waits until a device has a folder
+    submit_sync      16   waits until a device has stored a folder
 
 A task may wait for tasks of the pools below its own, never for others.
 """
@@ -45,12 +45,12 @@ _renewables: WeakSet[_Renewable] = WeakSet()
 
 
 def num_threads() -> int:
-    """Threads of the pool: the processors that this process may use."""
+    """Return the size of the pool for computing: the processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def submit(task: Callable[[], T]) -> Future[T]:
-    """Runs a task in the pool for what takes a processor."""
+    """Run a task in the pool for work that needs a processor."""
     global _pool
     if _pool is None:
         _pool = ThreadPoolExecutor(num_threads(), thread_name_prefix="pilum")
@@ -58,7 +58,7 @@ def submit(task: Callable[[], T]) -> Future[T]:
 
 
 def submit_request(task: Callable[[], T]) -> Future[T]:
-    """Runs a task that is one request to a store, for which it waits."""
+    """Run a task that waits for one request to a store."""
     global _request_pool
     if _request_pool is None:
         _request_pool = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="pilum-request")
@@ -66,7 +66,7 @@ def submit_request(task: Callable[[], T]) -> Future[T]:
 
 
 def submit_waiting(task: Callable[[], T]) -> Future[T]:
-    """Runs a task that reads from a store that is far away, and decodes what it gets."""
+    """Run a task that reads from a remote store, and decodes the result."""
     global _waiting_pool
     if _waiting_pool is None:
         _waiting_pool = ThreadPoolExecutor(_WAITING, thread_name_prefix="pilum-waiting")
@@ -74,29 +74,29 @@ def submit_waiting(task: Callable[[], T]) -> Future[T]:
 
 
 def submit_sync(task: Callable[[], T]) -> Future[T]:
-    """Runs a task that waits until a device has a folder, at once if the interpreter shuts down."""
+    """Run a task that waits until a device has stored a folder; inline at interpreter shutdown."""
     global _sync_pool
     if _sync_pool is None:
         _sync_pool = ThreadPoolExecutor(_SYNCS, thread_name_prefix="pilum-sync")
     try:
         return _sync_pool.submit(task)
-    except RuntimeError:  # what is written in the last moment is to be durable, too
+    except RuntimeError:  # data written at the last moment must become durable, too
         done: Future[T] = Future()
         done.set_result(task())
         return done
 
 
 def renew_in_child(owner: _Renewable) -> None:
-    """Has `owner.renew()` called in the child of a fork, for as long as the owner lives.
+    """Register `owner.renew()` to be called in the child of a fork, while the owner exists.
 
-    For whatever holds a lock: a thread that is gone in the child may have held it.
+    For objects that hold a lock: a thread that does not exist in the child may have held it.
     """
     _renewables.add(owner)
 
 
 def _begin_anew() -> None:
     global _pool, _request_pool, _sync_pool, _waiting_pool
-    # The threads of a pool do not survive a fork; the child makes its own.
+    # The threads of a pool do not survive a fork; the child creates its own.
     _pool = _request_pool = _sync_pool = _waiting_pool = None
     for owner in list(_renewables):
         owner.renew()

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar in terminals that have `rich`, nothing anywhere else."""
+"""Progress of long operations: a bar in terminals if `rich` is installed, otherwise nothing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["progress"]
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Shows how far some work is, until it ends.
+    """Show the progress of an operation until it ends.
 
     Args:
-        what: Is being done.
-        total: Units of work.
+        what: The name of the operation.
+        total: The number of units of work.
 
     Yields:
-        Called, from any thread, with the units that were done since the last call.
+        A function to call, from any thread, with the units that were done since the last call.
     """
     if not total or not sys.stderr.isatty() or find_spec("rich") is None:
         yield lambda done: None

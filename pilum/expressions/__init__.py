@@ -1,6 +1,6 @@
 """Filters: SQL or `pyarrow.compute` expressions, bound to a schema and evaluated per batch.
 
-What does the work is imported with the first filter: many processes never have one.
+The implementation is imported with the first filter, because many processes never use one.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def __getattr__(name: str) -> Any:
 
 
 def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
-    """Binds a filter to a schema.
+    """Bind a filter to a schema.
 
     Args:
         filter: SQL such as "a > 1 AND s LIKE 'x%'", or an expression of pyarrow.compute.
-        schema: Of the table. `pilum.expressions.binding.META_COLUMNS` may be named besides its
-            columns.
+        schema: The schema of the table. The filter may also name the columns of
+            `pilum.expressions.binding.META_COLUMNS`.
 
     Raises:
         ColumnNotFoundError: If the filter names a column that the schema does not have.
-        FilterError: If it does not parse, its types do not fit, or it is not boolean.
+        FilterError: If the filter does not parse, its types do not fit, or it is not boolean.
     """
     from pilum.expressions import binding
 
@@ -51,11 +51,11 @@ def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
 
 
 def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
-    """Binds one SQL expression, such as "a * 2", to be computed as a column.
+    """Bind one SQL expression, such as "a * 2", whose values become a column.
 
     Raises:
-        ColumnNotFoundError: If it names a column that the schema does not have.
-        FilterError: If it does not parse or its types do not fit.
+        ColumnNotFoundError: If the expression names a column that the schema does not have.
+        FilterError: If the expression does not parse or its types do not fit.
     """
     from pilum.expressions import binding
 
@@ -63,14 +63,14 @@ def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
 
 
 def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundProjection:
-    """Binds one SQL expression whose values are to be stored in a column of type `target`.
+    """Bind one SQL expression whose values are stored in a column of type `target`.
 
-    They are cast where SQL would: a float loses what is behind its point, text is parsed.
+    The values are cast where SQL would cast them: a float loses its fraction, text is parsed.
 
     Raises:
-        ColumnNotFoundError: If it names a column that the schema does not have.
-        FilterError: If it does not parse, its types do not fit, or it is a constant that `target`
-            cannot hold.
+        ColumnNotFoundError: If the expression names a column that the schema does not have.
+        FilterError: If the expression does not parse, its types do not fit, or it is a constant
+            that `target` cannot hold.
     """
     from pilum.expressions import binding
 
@@ -78,10 +78,10 @@ def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundP
 
 
 def bind_ranges(ranges: Mapping[str, range], schema: pa.Schema) -> BoundFilter:
-    """A filter that keeps rows whose integers lie in ranges; the parser of SQL is not needed.
+    """Return a filter that keeps rows whose integers lie in ranges, without parsing SQL.
 
     Args:
-        ranges: By the names of columns, which are of one integer type each.
+        ranges: Ranges by column name; each column has an integer type.
         schema: See `bind`.
 
     Raises:

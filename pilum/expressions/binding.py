@@ -1,7 +1,7 @@
-"""Gives a filter its types: columns from the schema, constants from what they stand opposite to.
+"""Assign types to a filter: from the schema to columns, from the opposite operand to constants.
 
-Everything that can be wrong with a filter apart from its data is found here, before a byte is
-read. Source: docs/format/filters.md.
+Every error of a filter that does not depend on the data is found here, before a byte is read.
+Source: docs/format/filters.md.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ META_COLUMNS = pa.schema(
         )
     ]
 )
-"""What may be named besides the columns of a table: what it knows about its rows."""
+"""Columns that may be named in addition to those of a table: metadata of its rows."""
 _REGEXP_MATCH = "regexp_match"
 _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
@@ -70,7 +70,7 @@ _MEANT = {
 
 
 def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
-    """Binds a filter to a schema; see `pilum.expressions`."""
+    """Bind a filter to a schema; see `pilum.expressions`."""
     everything = _with_meta(schema)
     if isinstance(filter, pc.Expression):
         return bind_arrow(filter, everything)
@@ -81,7 +81,7 @@ def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
 
 
 def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
-    """Binds one SQL expression to be computed as a column; see `pilum.expressions`."""
+    """Bind one SQL expression whose values become a column; see `pilum.expressions`."""
     everything = _with_meta(schema)
     node, arrow = _bind_sql(text, everything, "expression")
     field = pa.field("", arrow)
@@ -91,7 +91,7 @@ def bind_projection(text: str, schema: pa.Schema) -> BoundProjection:
 
 
 def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundProjection:
-    """Binds one SQL expression whose values are stored; see `pilum.expressions`."""
+    """Bind one SQL expression whose values are stored; see `pilum.expressions`."""
     binder = _Binder(_with_meta(schema))
     node, arrow = _bind_sql(text, _with_meta(schema), "expression")
     if not (isinstance(node, Column) and binder.field(node).type == target):
@@ -100,7 +100,7 @@ def bind_assignment(text: str, schema: pa.Schema, target: pa.DataType) -> BoundP
 
 
 def bind_ranges(ranges: Mapping[str, range], schema: pa.Schema) -> BoundFilter:
-    """A filter that keeps rows whose integers lie in ranges; see `pilum.expressions`."""
+    """Return a filter that keeps rows whose integers lie in ranges; see `pilum.expressions`."""
     binder = _Binder(_with_meta(schema))
     limits: list[Expression] = []
     for name, wanted in ranges.items():
@@ -127,7 +127,7 @@ def _bind_sql(text: str, schema: pa.Schema, what: str = "filter") -> Typed:
 
 
 def _condition(node: Expression) -> Expression:
-    """A node where a condition is expected: there `regexp_match` asks whether anything matched."""
+    """Return a node for use as a condition: `regexp_match` becomes a test for any match."""
     return Not(IsNull(node)) if _is_regexp_match(node) else node
 
 
@@ -159,11 +159,11 @@ class _Binder:
         }
 
     def bind(self, node: Expression) -> Typed:
-        """Binds a node and all below it."""
+        """Bind a node and all below it."""
         return _fold(self._rules[type(node)](node))
 
     def field(self, node: Column) -> pa.Field:
-        """Finds the field of a column, as it is stored; a member is null where its struct is."""
+        """Find the field of a column as it is stored; a member is null where its struct is null."""
         field = self._schema.field(self._find(node))
         nullable = field.nullable
         for depth, name in enumerate(node.path[1:], 1):
@@ -172,21 +172,21 @@ class _Binder:
         return field.with_nullable(nullable)
 
     def column(self, node: Column) -> Typed:
-        """Finds a column, with the type that it is stored with."""
+        """Find a column, with the type in which it is stored."""
         name = self._schema.names[self._find(node)]
         return Typed(Column((name, *node.path[1:])), self.field(node).type)
 
     def assigned(self, value: Typed, target: pa.DataType) -> Expression:
-        """The node with values of the type of the column that they are stored in."""
+        """Return the node with values of the type of the column that stores them."""
         values = target.value_type if pt.is_dictionary(target) else target
         if value.type != values:
             value = _fold(self._cast_bound(value, values))
-        if value.type != target:  # a time of another unit, or what becomes a dictionary
+        if value.type != target:  # a time of another unit, or values that become a dictionary
             value = _fold(Typed(Cast(value.node, target), target))
         return value.node
 
     def _column(self, node: Column) -> Typed:
-        """A column in an expression, where it is its values, not their dictionary."""
+        """Return a column for use in an expression, as values instead of their dictionary."""
         found = self.column(node)
         if not pt.is_dictionary(found.type):
             return found
@@ -261,7 +261,7 @@ class _Binder:
         operand = self.bind(node.operand)
         items = [self.bind(item) for item in node.items]
         for item in {item.type: item for item in items}.values():
-            align([operand, item])  # only to refuse what cannot be compared
+            align([operand, item])  # only to reject values that cannot be compared
         constants = [item.node.value for item in items if isinstance(item.node, Constant)]
         if len(constants) < len(items) or isinstance(operand.node, Constant):
             equals = [align([operand, item]) for item in items]
@@ -287,7 +287,7 @@ class _Binder:
         return Typed(Cast(operand.node, target), target)
 
     def _temporal(self, text: pa.Scalar, target: pa.DataType) -> Typed:
-        """`timestamp '...'`, in the unit that its digits need."""
+        """Bind `timestamp '...'`, in the unit that its digits need."""
         value = parse_temporal(text.as_py(), target)
         return Typed(Constant(value), value.type)
 
@@ -326,7 +326,7 @@ def _member(field: pa.Field, name: str, path: str) -> pa.Field:
 
 
 def _fold(bound: Typed) -> Typed:
-    """Evaluates what depends on no column, once."""
+    """Evaluate an expression that depends on no column, once."""
     if isinstance(bound.node, Constant) or references(bound.node):
         return bound
     value = evaluate(bound.node, _NO_ROWS)
@@ -334,7 +334,7 @@ def _fold(bound: Typed) -> Typed:
 
 
 def _text(side: Typed) -> Typed:
-    """Takes what is null without a type for text."""
+    """Treat a null without a type as text."""
     return Typed(cast_to(side, pa.string()), pa.string()) if pt.is_null(side.type) else side
 
 
@@ -350,7 +350,7 @@ def _argument(name: str, argument: Typed, kind: Kind) -> Typed:
 
 
 def _result_type(node: Arithmetic | Call, types: Sequence[pa.DataType]) -> pa.DataType:
-    """The type of the values, found by evaluating the node over no rows."""
+    """Return the type of the values, found by evaluating the node over no rows."""
     below = node.arguments if isinstance(node, Call) else (node.left, node.right)
     names = [str(index) for index in range(len(types))]
     batch = pa.RecordBatch.from_arrays([pa.nulls(0, arrow) for arrow in types], names)
@@ -365,7 +365,7 @@ def _result_type(node: Arithmetic | Call, types: Sequence[pa.DataType]) -> pa.Da
 
 
 def _castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast means the same here and in the reference."""
+    """Return whether a cast means the same here and in the reference."""
     if pt.is_null(source) or source == target:
         return True
     if is_text(target):

@@ -1,4 +1,4 @@
-"""Where two types meet: which one both sides take.
+"""Type coercion: the common type of two operands.
 
 i32 = 1.0          the constant becomes an int32
 i8 < 1000          the column becomes an int64
@@ -32,7 +32,7 @@ class Typed(NamedTuple):
 
 
 def align(sides: Sequence[Typed]) -> list[Typed]:
-    """Brings values that meet to one type: that of a column for constants, or a common one.
+    """Convert the operands to one type: that of a column for constants, or a common one.
 
     Raises:
         FilterError: If there is none.
@@ -59,7 +59,7 @@ def _fitted(node: Constant, arrow: pa.DataType) -> pa.Scalar | None:
 
 
 def operands(operator: str, left: Typed, right: Typed) -> tuple[Typed, Typed]:
-    """Brings two numbers to one type, but leaves decimals the digits that they have."""
+    """Convert two numbers to one type, but keep the digits of decimals."""
     if operator == "%" and pt.is_uint64(left.type):
         right = _divisor(right)
     arrow = common_type(left.type, right.type)
@@ -74,7 +74,7 @@ def operands(operator: str, left: Typed, right: Typed) -> tuple[Typed, Typed]:
 
 
 def _divisor(right: Typed) -> Typed:
-    """A constant that an unsigned number is divided by; its sign does not change the remainder."""
+    """Return the divisor of an unsigned number; a constant loses its sign, which has no effect."""
     if isinstance(right.node, Constant) and pt.is_signed_integer(right.type):
         magnitude = right.node.value.as_py()
         value = scalar_of(None if magnitude is None else abs(magnitude), pa.uint64())
@@ -103,14 +103,14 @@ def _common(types: Sequence[pa.DataType], sides: Sequence[Typed]) -> pa.DataType
 
 
 def _named(side: Typed) -> str:
-    """Return what a user calls a column or constant."""
+    """Return the name of a column or constant, as users write it."""
     if isinstance(side.node, Column):
         return f"column {'.'.join(side.node.path)!r}"
     return repr(side.node.value.as_py()) if isinstance(side.node, Constant) else ""
 
 
 def cast_to(side: Typed, arrow: pa.DataType) -> Expression:
-    """The node with values of another type."""
+    """Return the node with its values cast to another type."""
     if side.type == arrow:
         return side.node
     if isinstance(side.node, Constant):
@@ -120,9 +120,9 @@ def cast_to(side: Typed, arrow: pa.DataType) -> Expression:
 
 
 def in_set(operand: Typed, constants: Sequence[pa.Scalar]) -> Expression:
-    """The node that looks values up among constants."""
+    """Return the node that tests whether values are among constants."""
     arrow = operand.type
-    # A constant that the type cannot hold equals no value of it.
+    # A constant that the type cannot hold equals none of its values.
     fitted = [fit(value, arrow) for value in constants if value.is_valid]
     values = [value for value in fitted if value is not None]
     if pt.is_floating(arrow) and any(map(is_zero, values)):

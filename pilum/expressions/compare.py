@@ -3,8 +3,8 @@
     value     -nan     -inf     -1.0     -0.0     0.0     1.0     inf     nan
     bits      ff…      ff…      bf…      80…      00…     3f…     7f…     7f…
 
-Positive floats are ordered as their bits are, as signed integers, and each negative one is less.
-Negative floats are in the opposite order of their bits, as unsigned integers, and each positive one
+Positive floats are ordered like their bits as signed integers, and each negative float is less.
+Negative floats have the opposite order of their bits as unsigned integers, and each positive float
 is less. So a constant needs one comparison of integers. A constant that is zero equals both zeros;
 otherwise -0.0 is less than 0.0. A NaN equals a NaN of the same bits.
 """
@@ -82,7 +82,7 @@ def _in_total_order(operator: str, left: pa.Array, right: pa.Array) -> pa.Array:
     result = _COMPARE[operator](left, right)
     if operator in {"=", "<>"}:
         return result
-    # Of two negative floats, the one of the lesser bits is the greater.
+    # Of two negative floats, the one with the lesser bits is the greater.
     are_negative = pc.less(pc.bit_wise_and(left, right), scalar_of(0, left.type))
     return pc.xor(result, pc.and_(are_negative, pc.not_equal(left, right)))
 
@@ -92,7 +92,7 @@ def _with_constant(operator: str, values: pa.Array, constant: pa.Scalar) -> pa.A
         if operator in {"=", "<>"}:
             magnitude = pc.shift_left(_unsigned(values), scalar_of(1, _unsigned(values).type))
             return _COMPARE[operator](magnitude, scalar_of(0, magnitude.type))
-        # The zeros are one value: the range of the operator begins or ends at the outer one.
+        # The zeros are one value: the range of the operator begins or ends at the outer zero.
         constant = scalar_of(-0.0 if operator in {"<", ">="} else 0.0, constant.type)
     own = pa.repeat(constant, 1)
     if constant.is_valid and bits(own)[0].as_py() < 0:

@@ -1,6 +1,6 @@
-"""Values of a filter and the Arrow types that they can take.
+"""Constants of a filter and the Arrow types that they can take.
 
-A constant opposite a column takes the type of the column if that type can hold it:
+A constant that is compared with a column takes the type of the column if that type can hold it:
 
     i32 = 1.0      1            int32         ts >= date '2020-01-01'    2020-01-01 00:00
     f32 = 0.1      nearest      float         dec = 1.5                  1.50
@@ -30,10 +30,10 @@ _UNIT_OF_DIGITS = ("s", "ms", "ms", "ms", "us", "us", "us", "ns", "ns", "ns")
 
 
 def scalar(value: LiteralValue) -> pa.Scalar:
-    """The scalar of a literal that stands alone: int64, double, string, ...
+    """Return the scalar of a literal without context: int64, double, string, ...
 
     Raises:
-        FilterError: For a number that no type can hold.
+        FilterError: If no type can hold the number.
     """
     try:
         if isinstance(value, int) and not isinstance(value, bool):
@@ -58,13 +58,13 @@ def _decimal(value: Decimal) -> pa.Scalar:
 
 
 def fit(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
-    """The same value in another type.
+    """Return the same value in another type.
 
     Returns:
         None if the type cannot hold the value (floats: not even nearly) or is of another kind.
 
     Raises:
-        FilterError: If text opposite a date or time does not read as one.
+        FilterError: If text that is compared with a date or time cannot be parsed as one.
     """
     if value.type == target:
         return value
@@ -94,7 +94,7 @@ def _fit_number(value: float | Decimal, target: pa.DataType) -> pa.Scalar | None
 
 
 def _as_decimal(value: float | Decimal) -> Decimal:
-    # The shortest text of a float is what was written in the filter.
+    # The shortest text of a float is the text that was written in the filter.
     return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
 
 
@@ -113,7 +113,7 @@ def _fit_temporal(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
 
 
 def at_zone(local: Any, zone: str) -> Any:
-    """Reads wall-clock timestamps (scalar or array) as local times of a zone."""
+    """Read wall-clock timestamps (scalar or array) as local times of a zone."""
     return pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
 
 
@@ -125,18 +125,18 @@ def _try_cast(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
 
 
 def parse_temporal(text: str, target: pa.DataType) -> pa.Scalar:
-    """Reads ISO 8601 text as a value of the kind of `target`.
+    """Read ISO 8601 text as a value of the kind of `target`.
 
     Args:
-        text: A date, a time, or a date and time with or without a zone; one without is a local
-            time of the zone of the column it meets.
+        text: A date, a time, or a date and time with or without a zone. A text without a zone is
+            a local time in the zone of the column that it is compared with.
         target: A date, time or timestamp type.
 
     Returns:
         A date32, a time64 or a timestamp of the smallest unit that holds the text.
 
     Raises:
-        FilterError: If it does not read as such.
+        FilterError: If the text cannot be parsed.
     """
     try:
         if pt.is_time(target):

@@ -1,11 +1,11 @@
 """The SQL of Lance filters, as a dialect of sqlglot.
 
-It is what users of the reference write, read from DataFusion's SQL with two departures:
+It is what users of the reference write: DataFusion's SQL with two differences:
 
-    'text' "text"   both are strings; a quote is doubled to stand in one, the backslash is plain
+    'text' "text"   both are strings; a quote inside is doubled, the backslash is plain
     `name`          a column whose name is not a word
 
-Functions are left as they are written: which exist is our table, not sqlglot's.
+Functions are kept as they are written: our table decides which ones exist, not sqlglot's.
 Source: docs/format/filters.md.
 """
 
@@ -18,10 +18,10 @@ __all__ = ["LanceFilter"]
 
 
 class LanceFilter(Dialect):
-    """Tokens and grammar of filters and of projected expressions."""
+    """The tokens and grammar of filters and of projected expressions."""
 
     class Tokenizer(tokens.Tokenizer):
-        """Quotes and backquotes."""
+        """A tokenizer with the quotes and backquotes of the dialect."""
 
         IDENTIFIERS = ["`"]
         QUOTES = ["'", '"']
@@ -29,7 +29,7 @@ class LanceFilter(Dialect):
         HEX_STRINGS = [("x'", "'"), ("X'", "'")]
 
     class Parser(parser.Parser):
-        """Every function but the casts is an anonymous one."""
+        """A parser in which every function except the casts is an anonymous one."""
 
         FUNCTIONS = {}
         NO_PAREN_FUNCTIONS = {}

@@ -1,7 +1,7 @@
-"""Bound nodes over a record batch, by Arrow kernels.
+"""Evaluate bound nodes over a record batch, with Arrow kernels.
 
-Nulls follow SQL: a comparison with null is null, AND and OR know three values. Floats are in the
-total order of IEEE 754 (`pilum.expressions.compare`). Integers that overflow, division of an
+Nulls follow SQL: a comparison with null is null, and AND and OR use three-valued logic. Floats have
+the total order of IEEE 754 (`pilum.expressions.compare`). Integers that overflow, division of an
 integer by zero and a cast that does not fit are errors, not wrong rows.
 """
 
@@ -60,12 +60,12 @@ _FLOATING: dict[str, Callable[..., Datum]] = {
 
 
 def evaluate(node: Expression, batch: pa.RecordBatch) -> Datum:
-    """Evaluates a bound node.
+    """Evaluate a bound node.
 
     Args:
-        node: Without `Literal` and `InList`.
-        batch: Holds the columns that the node names; a member `s.x` may be there as a member of
-            the column `s` or as a column `s.x`.
+        node: A node without `Literal` and `InList`.
+        batch: Contains the columns that the node names. A member `s.x` may be a member of the
+            column `s` or a column `s.x`.
 
     Returns:
         An array of as many values as the batch has rows, or a scalar.
@@ -80,20 +80,20 @@ def evaluate(node: Expression, batch: pa.RecordBatch) -> Datum:
 
 
 def to_array(result: Datum, num_rows: int) -> pa.Array:
-    """A result of `evaluate` as an array of `num_rows` values."""
+    """Return the result of `evaluate` as an array of `num_rows` values."""
     return pa.repeat(result, num_rows) if isinstance(result, pa.Scalar) else result
 
 
 def to_mask(result: Datum, num_rows: int) -> pa.BooleanArray:
-    """A boolean result of `evaluate` as a mask of `num_rows` values, nulls turned to false."""
+    """Return a boolean result of `evaluate` as a mask of `num_rows` values; nulls become false."""
     return pc.fill_null(to_array(result.cast(pa.bool_()), num_rows), FALSE)
 
 
 def read_column(node: Column, batch: pa.RecordBatch) -> pa.Array:
-    """A column of a batch as it is.
+    """Return a column of a batch as it is.
 
     Raises:
-        FilterError: If the batch does not have it.
+        FilterError: If the batch does not have the column.
     """
     names = batch.schema.names
     for depth in range(len(node.path), 0, -1):
@@ -123,10 +123,10 @@ def _arithmetic(node: Arithmetic, batch: pa.RecordBatch) -> Datum:
 
 
 def _remainder(left: Datum, right: Datum, floating: bool) -> Datum:
-    """The remainder with the sign of the dividend."""
+    """Return the remainder with the sign of the dividend."""
     if not floating:
         quotient = pc.divide_checked(left, right)
-        return pc.subtract(left, pc.multiply(quotient, right))  # neither is beyond `left`
+        return pc.subtract(left, pc.multiply(quotient, right))  # neither exceeds `left`
     missing = pc.or_(pc.is_null(left), pc.is_null(right))
     with np.errstate(all="ignore"):
         values = np.fmod(_floats(left), _floats(right))
@@ -173,7 +173,7 @@ def _or(node: Or, batch: pa.RecordBatch) -> Datum:
 
 
 def _guarded(node: Expression, batch: pa.RecordBatch, rows: Datum) -> Datum:
-    """Evaluates what can fail only where it matters, so that `x <> 0 AND 1 / x > 2` works."""
+    """Evaluate a node that can fail only for the given rows: `x <> 0 AND 1 / x > 2` works."""
     if not any(isinstance(below, Arithmetic | Cast | Call) for below in walk(node)):
         return evaluate(node, batch)
     if isinstance(rows, pa.Scalar) or rows.true_count == len(rows):
@@ -220,11 +220,12 @@ def _cast(node: Cast, batch: pa.RecordBatch) -> Datum:
 
 
 def cast(values: Datum, target: pa.DataType) -> Datum:
-    """Casts as SQL does.
+    """Cast values as SQL does.
 
-    Towards zero to integers, half away from zero to fewer decimal places; a timestamp without a
-    zone is a local time of the zone it gets. Dates and timestamps are the number of their units
-    since 1970, and as text they have no more digits than they need, in groups of three.
+    Casts round towards zero to integers, and half away from zero to fewer decimal places. A
+    timestamp without a zone is a local time of the zone it gets. Dates and timestamps are the
+    number of their units since 1970. As text they have no more digits than they need, in groups
+    of three.
     """
     source = values.type
     if counts_units(source, target):
@@ -250,7 +251,7 @@ def cast(values: Datum, target: pa.DataType) -> Datum:
 
 
 def counts_units(temporal: pa.DataType, number: pa.DataType) -> bool:
-    """Whether values of a type are cast to or from the number of their units since 1970."""
+    """Return whether values of a type are cast to or from the number of their units since 1970."""
     if pt.is_date32(temporal):
         return bool(pt.is_int32(number) or pt.is_int64(number))
     return bool(pt.is_timestamp(temporal) and not temporal.tz and pt.is_int64(number))

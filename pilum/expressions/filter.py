@@ -1,4 +1,4 @@
-"""What a filter is to the rest of the library: the columns it reads, and a mask per batch."""
+"""The interface of a filter: the columns that it reads, and a mask per batch."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ __all__ = ["BoundFilter", "BoundProjection", "SqlFilter"]
 
 @dataclass(frozen=True)
 class BoundFilter(ABC):
-    """A filter bound to a schema. Pickles, so that it can travel to another process.
+    """A filter bound to a schema. Can be pickled, to be sent to another process.
 
     Attributes:
-        columns: What it reads: names of top-level columns, or dotted paths to members of
-            structs. `META_COLUMNS` may be among them.
+        columns: The columns that it reads: names of top-level columns, or dotted paths to members
+            of structs. `META_COLUMNS` may be among them.
     """
 
     columns: tuple[str, ...]
 
     @abstractmethod
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Which rows of a batch are wanted.
+        """Return which rows of a batch match.
 
         Args:
-            batch: Holds at least `columns`.
+            batch: Contains at least `columns`.
 
         Returns:
             As many values as the batch has rows; null is already false.
@@ -46,18 +46,18 @@ class BoundFilter(ABC):
     def may_match(
         self, zones: Mapping[tuple[str, ...], Zones], num_zones: int
     ) -> NDArray[np.bool_]:
-        """Which zones may hold a wanted row; all of them, if the filter cannot tell.
+        """Return which zones may contain a matching row; all of them if the filter cannot decide.
 
         Args:
             zones: See `pilum.expressions.prune.may_match`.
-            num_zones: How many there are.
+            num_zones: The number of zones.
         """
         return np.ones(num_zones, dtype=np.bool_)
 
 
 @dataclass(frozen=True)
 class SqlFilter(BoundFilter):
-    """A filter that was SQL."""
+    """A filter that was given as SQL."""
 
     node: Expression
 
@@ -74,11 +74,11 @@ class SqlFilter(BoundFilter):
 
 @dataclass(frozen=True)
 class BoundProjection:
-    """One computed column, bound to a schema. Pickles.
+    """One computed column, bound to a schema. Can be pickled.
 
     Attributes:
-        columns: What it reads, as in `BoundFilter`.
-        field: Type of the values, and what else is known of them if they are those of a column.
+        columns: The columns that it reads, as in `BoundFilter`.
+        field: Type of the values, with the metadata of a column if they are those of a column.
         node: The bound expression.
     """
 
@@ -88,12 +88,12 @@ class BoundProjection:
 
     @property
     def is_null(self) -> bool:
-        """Whether it is the constant null."""
+        """Whether the expression is the constant null."""
         node = self.node.operand if isinstance(self.node, Cast) else self.node
         return isinstance(node, Constant) and not node.value.is_valid
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
-        """The values for a batch that holds at least `columns`.
+        """Return the values for a batch that contains at least `columns`.
 
         Raises:
             FilterError: If a value overflows, is divided by zero or does not fit a cast.

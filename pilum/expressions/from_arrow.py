@@ -1,6 +1,6 @@
 """Filters that are `pyarrow.compute.Expression`s: Arrow evaluates them, with Arrow's semantics.
 
-Arrow has no way to ask an expression for its columns. What it does tell is whether an expression
+Arrow has no way to list the columns of an expression. It can only report whether an expression
 binds to a schema, so a column is needed if the expression does not bind without it. Expressions
 that name columns by position read all of them.
 """
@@ -27,7 +27,7 @@ class ArrowFilter(BoundFilter):
     """A filter that Arrow evaluates.
 
     Attributes:
-        expression: What the user gave.
+        expression: The expression that the user passed.
     """
 
     expression: pc.Expression
@@ -35,7 +35,7 @@ class ArrowFilter(BoundFilter):
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """See `BoundFilter.mask`."""
         columns = [batch.column(name) for name in self.columns]
-        # A table without columns would not know how many rows it has.
+        # A table without columns has no number of rows.
         columns.append(pa.nulls(batch.num_rows))
         table = pa.Table.from_arrays(columns, names=[*self.columns, _ROWS])
         try:
@@ -46,11 +46,11 @@ class ArrowFilter(BoundFilter):
 
 
 def bind_arrow(expression: pc.Expression, schema: pa.Schema) -> ArrowFilter:
-    """Binds an Arrow expression.
+    """Bind an Arrow expression.
 
     Raises:
-        ColumnNotFoundError: If it names a column that the schema does not have.
-        FilterError: If it does not bind to the schema, or is not boolean.
+        ColumnNotFoundError: If the expression names a column that the schema does not have.
+        FilterError: If the expression does not bind to the schema, or is not boolean.
     """
     try:
         result = _project(expression, schema.empty_table()).schema.field(0).type

@@ -1,6 +1,6 @@
-"""The functions of filters: SQL name -> Arrow kernels that do exactly the same.
+"""The functions of filters: SQL names and the Arrow kernels that do exactly the same.
 
-A function of another engine that Arrow does not have is left out rather than imitated. Known
+Functions of other engines that Arrow does not have are left out rather than imitated. Known
 difference: `lower` and `upper` map letter by letter, so that `upper('ß')` is one letter.
 Source: docs/format/filters.md.
 """
@@ -24,11 +24,11 @@ from pilum.expressions.types import is_binary, is_number, is_text
 __all__ = ["FUNCTIONS", "Function", "Kind"]
 
 Datum = Any
-"""What Arrow kernels take and give: pa.Array or pa.Scalar."""
+"""The input and output of Arrow kernels: pa.Array or pa.Scalar."""
 
 
 class Kind(Enum):
-    """What a function takes at one place."""
+    """The kind of values that a function accepts for one argument."""
 
     TEXT = "text"
     TEXT_OR_BINARY = "text or binary"
@@ -40,7 +40,7 @@ class Kind(Enum):
     ANY = "anything"
 
     def accepts(self, arrow: pa.DataType) -> bool:
-        """Whether values of this Arrow type may stand here."""
+        """Return whether values of this Arrow type are accepted."""
         return pt.is_null(arrow) or _ACCEPTS[self](arrow)
 
 
@@ -67,10 +67,10 @@ class Function:
 
     Attributes:
         apply: Called with the evaluated arguments.
-        kinds: Of each argument.
-        optional: How many of the last ones may be left out.
+        kinds: The kind of each argument.
+        optional: How many of the last arguments may be left out.
         variadic: Whether the last kind repeats.
-        aligned: Whether the arguments are brought to one common type first.
+        aligned: Whether the arguments are converted to one common type first.
     """
 
     apply: Callable[..., Datum]
@@ -80,11 +80,11 @@ class Function:
     aligned: bool = False
 
     def kind(self, index: int) -> Kind:
-        """Of the argument at this place."""
+        """Return the kind of the argument at this position."""
         return self.kinds[min(index, len(self.kinds) - 1)]
 
     def takes(self, count: int) -> bool:
-        """Whether it may be called with that many arguments."""
+        """Return whether the function accepts this number of arguments."""
         least = len(self.kinds) - self.optional
         return count >= least and (self.variadic or count <= len(self.kinds))
 
@@ -135,7 +135,7 @@ def _replace(text: Datum, old: pa.Scalar, new: pa.Scalar) -> Datum:
     pattern, replacement = _option(old), _option(new)
     if pattern:
         return pc.replace_substring(text, pattern=pattern, replacement=replacement)
-    # Before, between and after all characters; the plain kernel would never end.
+    # Insert before, between and after all characters; the plain kernel would never end.
     escaped = replacement.replace("\\", r"\\")
     return pc.replace_substring_regex(text, pattern="", replacement=escaped)
 
@@ -146,7 +146,7 @@ def _concat(left: Datum, right: Datum) -> Datum:
 
 
 def _concat_all(*texts: Datum) -> Datum:
-    """Unlike `||`, takes null for empty text."""
+    """Concatenate all arguments; unlike `||`, null counts as empty text."""
     separator = scalar_of("", texts[0].type)
     return pc.binary_join_element_wise(*texts, separator, null_handling="replace")
 
@@ -161,7 +161,7 @@ def _null_if(value: Datum, other: Datum) -> Datum:
 
 
 def _list_length(lists: Datum) -> Datum:
-    """The number of items; a list within is one of them."""
+    """Return the number of items; a nested list counts as one item."""
     if pt.is_map(lists.type):
         lists = lists.cast(pa.list_(lists.type.field(0)))
     return pc.list_value_length(lists)

@@ -3,8 +3,8 @@ r"""Patterns of LIKE.
     %       any text             a%     starts with       \%, \_, \\, \x     the character itself
     _       one character        %a%    contains          a\       a backslash at the end is one
 
-Arrow's own `match_like` takes a backslash next to `%` for text, and drops one at the end; so
-patterns are split here, and Arrow is given literals or regular expressions.
+Arrow's own `match_like` treats a backslash next to `%` as text, and drops one at the end. Patterns
+are therefore split here, and Arrow gets literals or regular expressions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def match_like(text: Any, pattern: str, ignore_case: bool) -> Any:
 
     Args:
         text: An array or scalar of text.
-        pattern: With `%`, `_` and the backslash as escape of any character.
+        pattern: A pattern with `%`, `_` and the backslash as escape of any character.
         ignore_case: Whether letters that differ in case only are equal, as for ILIKE.
     """
     match _parts(pattern):

@@ -1,4 +1,4 @@
-"""The tree of a filter: small frozen nodes that pickle.
+"""The tree of a filter: small frozen nodes that can be pickled.
 
     i > 1 AND lower(s) = 'a'
 
@@ -6,8 +6,8 @@
     ├── Compare(">", Column(i), Constant(1))
     └── Compare("=", Call("lower", Column(s)), Constant('a'))
 
-The parser leaves `Literal` and `InList`; binding turns them into `Constant` and `InSet`, whose
-Arrow types are known, and puts a `Cast` wherever two types meet.
+The parser creates `Literal` and `InList`. Binding turns them into `Constant` and `InSet`, whose
+Arrow types are known, and inserts a `Cast` wherever two types meet.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Arithmetic(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Negative(Expression):
-    """`-operand`; of floats also the sign of zero and NaN changes."""
+    """`-operand`; for floats, the sign of zero and NaN changes too."""
 
     operand: Expression
 
@@ -103,7 +103,7 @@ class Compare(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Distinct(Expression):
-    """`left IS DISTINCT FROM right`: an inequality for which null is a value."""
+    """`left IS DISTINCT FROM right`: an inequality that treats null as a value."""
 
     left: Expression
     right: Expression
@@ -158,8 +158,8 @@ class InSet(Expression):
     """`operand IN (values)`, bound.
 
     Attributes:
-        operand: What is looked up.
-        values: Of the type of the operand, without nulls.
+        operand: The values to look up.
+        values: The values to compare with, of the type of the operand, without nulls.
         has_null: Whether NULL was among the items.
     """
 
@@ -194,7 +194,7 @@ class Call(Expression):
 
 
 def walk(node: Expression) -> Iterator[Expression]:
-    """The node and all below it, in pre-order."""
+    """Yield the node and all nodes below it, in pre-order."""
     yield node
     for field in fields(node):
         value = getattr(node, field.name)

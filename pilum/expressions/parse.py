@@ -1,8 +1,8 @@
-"""SQL text -> nodes. Imports sqlglot, so it is imported only when there is SQL to parse.
+"""Parse SQL text into nodes. Imports sqlglot, so it is imported only when there is SQL to parse.
 
-What the grammar of sqlglot accepts but filters do not have (subqueries, windows, CASE, ...) is
-refused by name: only the classes of the tables below are understood, and of them only the
-arguments that are listed.
+SQL that the grammar of sqlglot accepts but filters do not have (subqueries, windows, CASE, ...) is
+rejected by name: only the classes in the tables below are accepted, and of them only the arguments
+that are listed.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ _MAX_EXACT_DIGITS = 15
 
 
 def parse(text: str, what: str = "filter") -> Expression:
-    """Parses one SQL expression.
+    """Parse one SQL expression.
 
     Args:
-        text: Such as "a > 1 AND s LIKE 'x%'".
-        what: What it is, for messages.
+        text: SQL such as "a > 1 AND s LIKE 'x%'".
+        what: The role of the expression, for messages.
 
     Raises:
         FilterError: If the text does not parse or uses SQL that filters do not have.
@@ -102,7 +102,7 @@ def parse(text: str, what: str = "filter") -> Expression:
 
 
 def _check_parentheses(tokens: Iterable[Any], text: str) -> None:
-    """Refuses chains such as `a = b IS NULL` and `a = b > c`: SQL engines disagree on them."""
+    """Reject chains such as `a = b IS NULL` and `a = b > c`, on which SQL engines disagree."""
     predicates = [0]
     for token in tokens:
         kind = token.token_type
@@ -128,7 +128,7 @@ def _reason(error: Exception) -> str:
         return ""
     found = details[0]
     description = str(found.get("description"))
-    if description.startswith("Required keyword"):  # of a class of the parser
+    if description.startswith("Required keyword"):  # names a class of the parser
         description = "an operand is missing"
     return f": {description} (line {found.get('line')}, column {found.get('col')})"
 
@@ -150,12 +150,12 @@ def _name(tree: exp.Expression) -> str:
 def _text(tree: exp.Expression) -> str:
     try:
         return tree.sql()[:200]
-    except SqlglotError:  # sqlglot parses more than it can write
+    except SqlglotError:  # sqlglot parses more than it can generate
         return _name(tree)
 
 
 def _connector(tree: exp.Expression) -> Expression:
-    """A chain of AND (or OR) of any length as one node, without recursion along the chain."""
+    """Return a chain of AND (or OR) of any length as one node, without recursion along it."""
     make = And if isinstance(tree, exp.And) else Or
     return make(tuple(_convert(operand) for operand in _chain(tree, type(tree))))
 
@@ -230,7 +230,7 @@ def _literal(tree: exp.Expression) -> Expression:
 
 
 def _number(text: str) -> LiteralValue:
-    """An integer, or a float unless its digits are more than a float can hold."""
+    """Return an integer, or a float unless its digits are more than a float can hold."""
     if text.isdigit():
         return int(text)
     value = Decimal(text)
@@ -277,7 +277,7 @@ def _column(tree: exp.Expression) -> Expression:
 
 
 def _member(tree: exp.Expression) -> Expression:
-    """`parent.name` beyond four names, and `parent['name']`."""
+    """Return the member for `parent.name` beyond four names, and for `parent['name']`."""
     parent = _convert(tree.this)
     key = tree.expressions[0] if isinstance(tree, exp.Bracket) else tree.expression
     text = isinstance(key, exp.Identifier) or (isinstance(key, exp.Literal) and key.is_string)

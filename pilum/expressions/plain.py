@@ -1,7 +1,7 @@
 """Scalars and arrays of plain values, without pandas.
 
-`pa.scalar` and `pa.array` ask whether they were given something of pandas, and import it to find
-out if it is installed: a fifth of a second in a process that only wants to filter.
+`pa.scalar` and `pa.array` check whether they were given something of pandas, and import it to find
+out whether it is installed. This takes a fifth of a second in a process that only filters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def scalar_of(value: Any, arrow: pa.DataType | None = None) -> pa.Scalar:
-    """As `pa.scalar`, with its errors; an integer that is out of range is always ArrowInvalid."""
+    """Return what `pa.scalar` returns or raise its errors; an overflow is always ArrowInvalid."""
     if value is None and arrow is not None:
         return pa.nulls(1, arrow)[0]
     plain = _plain(value)
@@ -29,14 +29,14 @@ def scalar_of(value: Any, arrow: pa.DataType | None = None) -> pa.Scalar:
 
 
 def array_of(scalars: Sequence[pa.Scalar], arrow: pa.DataType) -> pa.Array:
-    """An array of scalars of one type."""
+    """Return an array of scalars of one type."""
     if not scalars:
         return pa.nulls(0, arrow)
     return pa.concat_arrays([pa.repeat(one, 1) for one in scalars])
 
 
 def _casts_alike(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast does what `pa.scalar` does with the value."""
+    """Return whether a cast treats the value as `pa.scalar` does."""
     is_float = bool(pt.is_float64(source) and pt.is_float32(target))
     is_integer = bool(pt.is_int64(source) and pt.is_integer(target))
     return bool(source == target) or is_float or is_integer
@@ -67,4 +67,4 @@ def _variable(arrow: pa.DataType, data: bytes) -> pa.Scalar:
 
 
 TRUE, FALSE = scalar_of(True), scalar_of(False)
-"""For functions of `pyarrow.compute`, which would make scalars of Python's."""
+"""Constants for functions of `pyarrow.compute`, which would otherwise convert Python's values."""

@@ -1,16 +1,16 @@
-"""Which ranges of rows a filter cannot match, by what is known about them.
+"""Find ranges of rows that a filter cannot match, from zone maps.
 
     x > 10 AND NOT (s IN ('a', 'b'))          zone 0: x in [1, 9]    cannot match
                                               zone 1: x in [5, 12]   may match
     may be true / may be false, per zone      zone 2: x unknown      may match
 
-Every node is asked twice: may it be true for some row of a zone, and may it be false? The second
-question answers NOT. Whatever a node does not know about itself, it may be; so the answer is never
-wrong, only sometimes of no use. Bounds may be wider than the values.
+Two questions are answered for every node: may it be true for some row of a zone, and may it be
+false? The second question answers NOT. Where nothing is known about a node, the answer is yes. So
+the answer is never wrong, only sometimes of no use. Bounds may be wider than the values.
 
 Bounds of floats do not include NaN, which is less or greater than all numbers. So each condition is
-asked three times: for the numbers of a zone, for a NaN above all of them, and for one below. A zone
-is left out if none of the three can match:
+checked three times: for the numbers of a zone, for a NaN above all of them, and for one below. A
+zone is skipped if none of the three can match:
 
     x < 5                   a negative NaN may match, in any zone
     x BETWEEN 5 AND 10      no NaN matches, so the bounds decide
@@ -49,12 +49,12 @@ Mask = NDArray[np.bool_]
 
 _MAX_SET = 256
 _MAX_FLOATS = 3
-"""So many columns of floats are looked at: each takes three times the work."""
+"""The number of float columns that are considered: each takes three times the work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Zones:
-    """What is known about a column in ranges of rows that follow each other.
+    """Zone maps of a column: what is known about adjacent ranges of its rows.
 
     Attributes:
         row_bounds: int64, shape (zones + 1,), first row of each zone and the end.
@@ -80,18 +80,18 @@ class _Outcome:
 
 
 def may_match(node: Expression, zones: Mapping[tuple[str, ...], Zones], num_zones: int) -> Mask:
-    """Whether some row of each zone may match.
+    """Return whether some row of each zone may match.
 
     Args:
         node: A bound filter.
-        zones: By the path of the column; columns that nothing is known about are left out.
-        num_zones: How many zones all of them have, with the same rows.
+        zones: Zone maps by the path of the column; columns without any are left out.
+        num_zones: The number of zones, which is the same for all columns, as are their rows.
     """
     return _any(_Pruner(case, num_zones).outcome(node).true for case in _cases(zones))
 
 
 def _cases(zones: Mapping[tuple[str, ...], Zones]) -> Iterator[dict[tuple[str, ...], Zones]]:
-    """Every combination of what rows may hold, with floats as integers of the same order."""
+    """Yield every combination of what rows may hold, with floats as integers of the same order."""
     floats = {path: own for path, own in zones.items() if pt.is_floating(own.least.type)}
     others = {path: own for path, own in zones.items() if path not in floats}
     paths = list(floats)[:_MAX_FLOATS]
@@ -161,7 +161,7 @@ class _Pruner:
 
 
 def _ends(value: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
-    """The least and the greatest value that equals a constant: two where it is a float's zero."""
+    """Return the least and greatest value that equal a constant: they differ for a float zero."""
     if not pt.is_floating(value.type):
         return value, value
     if is_zero(value):
@@ -172,7 +172,7 @@ def _ends(value: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
 
 
 def _may_hold(operator: str, zones: Zones, low: pa.Scalar, high: pa.Scalar) -> Mask:
-    """Whether `column operator value` may be true, for values from `low` to `high` at once."""
+    """Return whether `column operator value` may be true; `value` equals all of `low` to `high`."""
     known = zones.may_have_value
     if operator in {"<", "<=", "="}:
         known = known & _or_unknown(_LEAST[operator](zones.least, low if operator == "<" else high))
@@ -189,7 +189,7 @@ _MOST = {">": pc.greater, ">=": pc.greater_equal, "=": pc.greater_equal}
 
 
 def _in_set(zones: Zones, node: InSet) -> Mask:
-    """Whether one of the values may be among the rows."""
+    """Return whether one of the values may be among the rows."""
     looked_up = ordinals(node.values) if pt.is_floating(node.values.type) else node.values
     if looked_up.type != zones.least.type:
         return zones.may_have_value

@@ -1,4 +1,4 @@
-"""Which columns an expression reads."""
+"""Find the columns that an expression reads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["references"]
 
 
 def references(node: Expression) -> tuple[str, ...]:
-    """The columns that a bound expression reads, each once, in order of appearance.
+    """Return the columns that a bound expression reads, each once, in order of appearance.
 
-    A member of a struct is a dotted path, unless a name in the path has a dot itself or the
-    whole struct is read too; then it is the struct that is named.
+    A member of a struct is a dotted path. If a name in the path contains a dot, or the whole struct
+    is read too, the struct is named instead.
     """
     paths = [below.path for below in walk(node) if isinstance(below, Column)]
     wanted = dict.fromkeys(_addressable(path) for path in paths)

@@ -1,12 +1,12 @@
-"""Arrow types in filters: what SQL calls them and which two can meet.
+"""Arrow types in filters: their SQL names, and the common type of two types.
 
-Two types meet in one that holds the values of both:
+Two types are compared in a type that holds the values of both:
 
     int8, int32         int32            uint64, int64       decimal(20, 0)
     int32, float32      double           decimal, int        decimal with the digits of both
     date, timestamp     timestamp        string, large_string    large_string
 
-Text never meets numbers, numbers never meet booleans: cast one side.
+Text is never compared with numbers, nor numbers with booleans: cast one side.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _UNIT_ORDER = ("s", "ms", "us", "ns")
 
 
 def sql_type(name: str, parameters: tuple[int, ...]) -> pa.DataType:
-    """The Arrow type that SQL names in a CAST.
+    """Return the Arrow type that SQL names in a CAST.
 
     Args:
         name: The upper-case name, such as "BIGINT".
@@ -57,7 +57,7 @@ def sql_type(name: str, parameters: tuple[int, ...]) -> pa.DataType:
             given), precision and scale of a decimal.
 
     Raises:
-        FilterError: For a type that filters do not have.
+        FilterError: If filters do not have the type.
     """
     if name in {"TIMESTAMP", "DATETIME"} and len(parameters) <= 1:
         digits = parameters[0] if parameters else 6
@@ -78,27 +78,27 @@ def sql_type(name: str, parameters: tuple[int, ...]) -> pa.DataType:
 
 
 def is_text(arrow: pa.DataType) -> bool:
-    """Whether values are UTF-8 text."""
+    """Return whether values are UTF-8 text."""
     return bool(pt.is_string(arrow) or pt.is_large_string(arrow))
 
 
 def is_binary(arrow: pa.DataType) -> bool:
-    """Whether values are bytes."""
+    """Return whether values are bytes."""
     return bool(pt.is_binary(arrow) or pt.is_large_binary(arrow) or pt.is_fixed_size_binary(arrow))
 
 
 def is_number(arrow: pa.DataType) -> bool:
-    """Whether values are numbers one can calculate with."""
+    """Return whether values are numbers that arithmetic accepts."""
     return bool(pt.is_integer(arrow) or pt.is_floating(arrow) or pt.is_decimal(arrow))
 
 
 def is_temporal(arrow: pa.DataType) -> bool:
-    """Whether values are dates, times, timestamps or durations."""
+    """Return whether values are dates, times, timestamps or durations."""
     return bool(pt.is_temporal(arrow))
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which values of both types are compared, None if there is none."""
+    """Return the type in which values of both types are compared; None if there is none."""
     if left == right or pt.is_null(right):
         return left
     if pt.is_null(left):
@@ -134,7 +134,7 @@ def _common_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def as_decimal(arrow: pa.DataType) -> pa.DataType:
-    """The decimal that holds every value of an integer type; a decimal is its own."""
+    """Return the decimal type that holds every value of an integer type; a decimal is its own."""
     if pt.is_decimal(arrow):
         return arrow
     if pt.is_null(arrow):
@@ -153,7 +153,7 @@ def _common_temporal(left: pa.DataType, right: pa.DataType) -> pa.DataType | Non
     left, right = _date_as_timestamp(left), _date_as_timestamp(right)
     unit = max(getattr(left, "unit", "s"), getattr(right, "unit", "s"), key=_UNIT_ORDER.index)
     if pt.is_timestamp(left) and pt.is_timestamp(right):
-        # A timestamp without a zone is one in UTC.
+        # A timestamp without a zone is in UTC.
         return pa.timestamp(unit, left.tz or right.tz)
     if pt.is_time(left) and pt.is_time(right):
         return pa.time32(unit) if unit in {"s", "ms"} else pa.time64(unit)
