@@ -136,7 +136,7 @@ def _is_regexp_match(node: Expression) -> TypeGuard[Call]:
 
 
 class _Binder:
-    """Binds trees to one schema."""
+    """A binder of trees to one schema."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

@@ -42,7 +42,7 @@ _BLOB = "lance-encoding:blob"
 
 
 class BlobKind(IntEnum):
-    """Where the payload of a v2 blob is stored."""
+    """The place where the payload of a v2 blob is stored."""
 
     INLINE = 0
     PACKED = 1

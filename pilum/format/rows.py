@@ -12,7 +12,7 @@ class RowRanges:
     """Sorted, disjoint, non-empty ranges of rows; immutable.
 
     Attributes:
-        bounds: int64, shape (n, 2), contiguous: first row of each range, and the row after it ends.
+        bounds: int64, shape (n, 2), contiguous: first row of each range, and the one after its end.
     """
 
     __slots__ = ("_num_rows", "bounds")

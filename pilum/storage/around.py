@@ -1,4 +1,4 @@
-"""A store that wraps another one, for data that is told apart by its store object."""
+"""A wrapper around a store, for values that are distinguished by the store they belong to."""
 
 from __future__ import annotations
 

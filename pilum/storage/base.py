@@ -269,7 +269,7 @@ def write_object(store: Store, path: str, data: bytes) -> None:
 
 
 def finish_new(sink: Sink) -> None:
-    """Finish an object that no reader looks for yet, so that the device is waited for only once."""
+    """Finish an object that no reader looks for yet: the device is waited for once, not twice."""
     sink.expose()
     sink.finish()
 

@@ -49,7 +49,7 @@ class _Running:
 
 
 class Finishing:
-    """Finishes sinks in threads; `wait` returns when all are durable and visible.
+    """A group of sinks that threads finish; `wait` returns when all are durable and visible.
 
     No reader may look for their names before `wait` has returned.
 

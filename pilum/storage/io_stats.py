@@ -35,7 +35,7 @@ class IOStats:
 
 
 class IoCounter:
-    """Counts the requests of all stores of one location. Safe to use from several threads.
+    """A counter of the requests of all stores of one location. Safe to use from several threads.
 
     A child process counts from zero.
 

@@ -416,7 +416,7 @@ class LocalSink:
                 self._begun = begin_write_back(self._descriptor, self._begun, self._written)
 
     def expose(self) -> bool:
-        """Make a file that is to be durable visible before that, unless its name exists already."""
+        """Make the file visible before it is durable, if `sync` is set and its name is new."""
         if self._visible:
             return True
         if not self._sync or os.path.lexists(self._path):
