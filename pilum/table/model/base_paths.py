@@ -1,10 +1,10 @@
-"""Base paths: other folders that hold some files of a table.
+"""Base paths: folders outside the table's own that hold some of its files.
 
     base 0    /tables/a              root of a table    /tables/a/data/x.lance
     base 3    s3://bucket/fast       plain folder       s3://bucket/fast/y.lance
 
-A data or deletion file with a base id lies in that base, all others in the table's own folder. Ids
-begin at 0, so that the presence of an id counts, not its value. Source: docs/format/table.md,
+A data or deletion file with a base id lies in that base. All other files lie in the table's own
+folder. Ids begin at 0, so an id of 0 differs from a missing one. Source: docs/format/table.md,
 "Base paths".
 """
 
@@ -24,14 +24,14 @@ _MAX_ID = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """One other folder.
+    """A folder outside the table's own folder.
 
     Attributes:
-        id: What files say to lie there.
-        path: A URI or a path.
-        is_dataset_root: Whether it has the folders of a table (`data`, `_deletions`, `_indices`);
-            else data files lie directly in it.
-        name: What users call it, None if it has no name.
+        id: Number by which files refer to this folder.
+        path: URI or path of the folder.
+        is_dataset_root: Whether the folder is laid out like a table (`data`, `_deletions`,
+            `_indices`); otherwise data files lie directly in it.
+        name: Name of the base for users, None if it has none.
     """
 
     id: int
@@ -41,19 +41,19 @@ class BasePath:
 
     @classmethod
     def from_proto(cls, message: table_pb2.BasePath) -> BasePath:
-        """Reads one entry of a manifest."""
+        """Read one base path of a manifest."""
         name = message.name if message.HasField("name") else None
         return cls(message.id, message.path, message.is_dataset_root, name)
 
     def to_proto(self) -> table_pb2.BasePath:
-        """The entry of a manifest."""
+        """Return the manifest message of the base path."""
         return table_pb2.BasePath(
             id=self.id, name=self.name, is_dataset_root=self.is_dataset_root, path=self.path
         )
 
 
 def free_base_id(bases: Iterable[BasePath], first: int = 0) -> int:
-    """The smallest id from `first` on that no base has."""
+    """Return the smallest id from `first` on that no base uses."""
     taken = {base.id for base in bases}
     number = first
     while number in taken:
@@ -62,10 +62,10 @@ def free_base_id(bases: Iterable[BasePath], first: int = 0) -> int:
 
 
 def base_id_from_json(value: Any) -> int | None:
-    """Reads the base id of a file; None for a file in the table's own folder.
+    """Read the base id of a file; None means the table's own folder.
 
     Raises:
-        ValueError: If it is no number of 32 bits.
+        ValueError: If the value is not a 32-bit number.
     """
     if value is None:
         return None
@@ -75,10 +75,10 @@ def base_id_from_json(value: Any) -> int | None:
 
 
 def with_new_bases(bases: tuple[BasePath, ...], new: Iterable[BasePath]) -> tuple[BasePath, ...]:
-    """The bases of a table with further ones; an id of 0 asks for one that is free, from 1.
+    """Return the bases of a table with new ones; a new id of 0 is replaced by a free one, from 1.
 
     Raises:
-        InvalidInputError: If an id, a name or a path is taken.
+        InvalidInputError: If an id, a name or a path is already used.
     """
     for base in new:
         if not base.id:
@@ -92,10 +92,10 @@ def with_new_bases(bases: tuple[BasePath, ...], new: Iterable[BasePath]) -> tupl
 
 
 def require_distinct(bases: Iterable[BasePath]) -> None:
-    """Checks that an id means one place.
+    """Check that each id refers to a single place.
 
     Raises:
-        CorruptFileError: If it does not.
+        CorruptFileError: If two bases share an id.
     """
     ids = [base.id for base in bases]
     if len(set(ids)) < len(ids):

@@ -1,11 +1,11 @@
-"""The bytes of deletion files, in both forms.
+"""Readers and writers of deletion files, in both formats.
 
 .arrow    an Arrow IPC file: one column `row_id`, uint32 without nulls (int32 is read too), in any
           order; the body may be compressed, and is written with ZSTD
 .bin      a Roaring bitmap of 32-bit numbers in the portable serialization
 
-Fewer than 5,000 rows are written as Arrow; more, or what was a bitmap once, as a bitmap.
-Source: docs/format/table.md, "Deleted rows".
+Fewer than 5,000 rows are written as Arrow. More rows, or rows that were stored as a bitmap before,
+are written as a bitmap. Source: docs/format/table.md, "Deleted rows".
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ __all__ = ["load_deletions", "store_deletions"]
 
 _BITMAP_ROWS = 5000
 _SPARE_BYTES = 16 * 1024
-"""What a file may have beyond the 4 bytes of each row."""
+"""Bytes that a file may contain in addition to 4 bytes per row."""
 
 _COLUMN = "row_id"
 _SCHEMA = pa.schema([pa.field(_COLUMN, pa.uint32(), nullable=False)])
 
 
 def load_deletions(store: Store, fragment: Fragment) -> DeletionVector | None:
-    """Reads the deleted rows of a fragment.
+    """Read the deleted rows of a fragment.
 
     Args:
-        store: Where the table is.
-        fragment: Its `physical_rows` are known.
+        store: Store of the table.
+        fragment: The fragment; its `physical_rows` are known.
 
     Returns:
-        None if it has no deletion file.
+        The deleted rows, None if the fragment has no deletion file.
 
     Raises:
         NotFoundError: If the file is missing.
-        CorruptFileError: If it is damaged, or contradicts the manifest.
+        CorruptFileError: If the file is damaged or contradicts the manifest.
     """
     file, place = fragment.deletion_file, deletion_file_place(store, fragment)
     if file is None or place is None:
@@ -68,19 +68,19 @@ def store_deletions(
     *,
     as_bitmap: bool = False,
 ) -> tuple[Fragment, ...]:
-    """Writes new deletion files.
+    """Write new deletion files.
 
     Args:
-        store: Where the table is.
-        parts: Fragments, each with all its deleted rows: one at least, and not all.
-        read_version: The version that the rows were chosen in.
-        as_bitmap: Whether to write bitmaps however few rows there are.
+        store: Store of the table.
+        parts: Fragments, each with all of its deleted rows: at least one row, but not every row.
+        read_version: The version in which the rows were selected.
+        as_bitmap: Whether to write bitmaps even for few rows.
 
     Returns:
-        The fragments with these files.
+        The fragments with their new deletion files.
 
     Raises:
-        OSError: If the store failed. Whatever is raised, no file is left.
+        OSError: If the store failed. On any error, no new file is left.
     """
     written: list[Fragment] = []
     finishing = Finishing()
@@ -114,7 +114,7 @@ def _encoded(
 
 
 def _read(store: Store, path: str, num_rows: int) -> bytes:
-    """The whole file, unless it is larger than any that lists rows of the fragment."""
+    """Read the whole file; raise if it is larger than any list of the fragment's rows can be."""
     source = store.source(path)
     try:
         if source.size > 4 * num_rows + _SPARE_BYTES:
@@ -169,13 +169,13 @@ def _from_bitmap(data: bytes, num_rows: int) -> DeletionVector:
         bitmap = BitMap.deserialize(data)
     except (ValueError, IndexError) as error:
         raise CorruptFileError(f"no Roaring bitmap: {error}") from error
-    if bitmap:  # a few bytes can claim very many rows: before they are listed
+    if bitmap:  # Check the count before expanding: a few bytes can claim very many rows.
         _require_row(bitmap.max(), num_rows)
     return DeletionVector(np.frombuffer(bitmap.to_array(), dtype=np.uint32))
 
 
 def _to_bitmap(vector: DeletionVector) -> bytes:
-    # Runs of rows would be smaller, but the reference writes none.
+    # Run containers would be smaller, but the reference writes none.
     data: bytes = BitMap(vector.offsets, optimize=False).serialize()
     return data
 

@@ -1,10 +1,10 @@
-"""What a manifest says about the deleted rows of a fragment: a file that lists all of them.
+"""The manifest entry of a deletion file, which lists all deleted rows of a fragment.
 
 _deletions/{fragment id}-{read version}-{random}.arrow     Arrow IPC
 _deletions/{fragment id}-{read version}-{random}.bin       Roaring bitmap
 
-Deleting more rows writes another file, with the old ones in it. `deletion_vector.py` is
-what the file holds. Source: docs/format/table.md, "Deleted rows".
+Deleting more rows writes a new file that also contains the rows of the old one.
+`deletion_vector.py` is the content of the file. Source: docs/format/table.md, "Deleted rows".
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _MAX_UINT64 = 2**64 - 1
 
 
 class DeletionFileType(Enum):
-    """How the rows are listed; the value is the name that Lance tools exchange."""
+    """Encoding of the deleted rows; the value is the name that Lance tools exchange."""
 
     ARROW = "array"
     BITMAP = "bitmap"
 
     @property
     def suffix(self) -> str:
-        """Ending of the file's name."""
+        """The suffix of the file name."""
         return "arrow" if self is DeletionFileType.ARROW else "bin"
 
 
@@ -48,11 +48,12 @@ class DeletionFile:
     """The deletion file of a fragment.
 
     Attributes:
-        file_type: How the rows are listed.
+        file_type: Encoding of the deleted rows.
         read_version: The version that the writer had read.
-        id: Random, uint64.
-        num_deleted_rows: How many rows it lists; 0 in old tables, where it was not recorded.
-        base_id: The base path that it lies in; None for the table's own folder.
+        id: Random uint64.
+        num_deleted_rows: Number of deleted rows in the file; 0 in old tables that did not record
+            it.
+        base_id: The base path that contains the file; None for the table's own folder.
     """
 
     file_type: DeletionFileType
@@ -62,15 +63,15 @@ class DeletionFile:
     base_id: int | None = None
 
     def path(self, fragment_id: int) -> str:
-        """Path below the root of the table, or of its base path."""
+        """Return the path relative to the root of the table, or of its base path."""
         return deletion_path(fragment_id, self.read_version, self.id, self.file_type.suffix)
 
     @classmethod
     def from_proto(cls, message: table_pb2.DeletionFile) -> DeletionFile:
-        """Reads the entry of a manifest.
+        """Read a deletion file entry of a manifest.
 
         Raises:
-            UnsupportedFeatureError: If the file has a type that is not known.
+            UnsupportedFeatureError: If the type of the file is unknown.
         """
         if message.file_type not in _TYPES:
             raise UnsupportedFeatureError(f"a deletion file of type {message.file_type}")
@@ -83,7 +84,7 @@ class DeletionFile:
         )
 
     def to_proto(self) -> table_pb2.DeletionFile:
-        """The entry of a manifest."""
+        """Return the manifest message of the file."""
         return table_pb2.DeletionFile(
             file_type=_NUMBERS[self.file_type],
             read_version=self.read_version,
@@ -93,7 +94,7 @@ class DeletionFile:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary, with the names that Lance tools exchange."""
+        """Return a plain dictionary, with the names that Lance tools exchange."""
         return {
             "read_version": self.read_version,
             "id": self.id,
@@ -104,10 +105,10 @@ class DeletionFile:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DeletionFile:
-        """The inverse of `to_json`.
+        """Read the dictionary that `to_json` returns.
 
         Raises:
-            InvalidInputError: If a member is missing or of the wrong kind.
+            InvalidInputError: If a member is missing or has the wrong type.
         """
         if not isinstance(data, Mapping):
             raise InvalidInputError(f"not a deletion file: {data!r}")

@@ -1,12 +1,13 @@
-"""Dictionaries of a legacy table: one per field for all of its files, stored in every manifest.
+"""Dictionaries of a legacy table: one per field, shared by all files, stored in each manifest.
 
-    manifest file   values of the dictionaries, then all that other manifests have
+        manifest file   values of the dictionaries, then the contents of any other manifest file
                     ▲
     Field.dictionary of the manifest      position and number of the values
 
-Every data file has its dictionary too, as far as it was known when the file ended. Keys never
-change their meaning when values are added at the end, so that the dictionary of the table is the
-longest one, and all others must be beginnings of it. Source: docs/format/legacy.md, "Dictionaries".
+Each data file also has its dictionary, as far as it was known when the file was finished. Values
+are only added at the end, so that keys never change their meaning. The dictionary of the table is
+therefore the longest one, and all others must be prefixes of it. Source: docs/format/legacy.md,
+"Dictionaries".
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from pilum.table.model.places import data_file_place
 
 __all__ = ["append_dictionaries", "load_dictionaries", "with_dictionaries_of_files"]
 
-if TYPE_CHECKING:  # few processes ever meet a legacy table
+if TYPE_CHECKING:  # few processes read a legacy table
     from pilum.container.legacy.file import LegacyFile
 
 Values = Mapping[FieldId, pa.Array]
 
 
 def load_dictionaries(manifest: Manifest, message: table_pb2.Manifest, source: Source) -> Manifest:
-    """The manifest with the values that stand in its file.
+    """Return the manifest with the dictionary values that its file contains.
 
     Raises:
-        CorruptFileError: If they do not all lie in the file.
+        CorruptFileError: If some values lie outside the file.
     """
     fields = _dictionary_fields(manifest)
     places = {item.id: item.dictionary for item in message.fields if item.dictionary.length}
@@ -57,7 +58,7 @@ def _load(field: Field, place: file_pb2.Dictionary, source: Source) -> pa.Array:
 
 
 def append_dictionaries(manifest: Manifest, message: table_pb2.Manifest, body: bytearray) -> None:
-    """Adds the values to the beginning of a manifest file, and notes in the message where."""
+    """Append the values to the start of a manifest file; record their positions in the message."""
     values = {field.id: field.dictionary for field in _dictionary_fields(manifest)}
     if not values:
         return
@@ -74,10 +75,10 @@ def append_dictionaries(manifest: Manifest, message: table_pb2.Manifest, body: b
 def with_dictionaries_of_files(
     store: Store, manifest: Manifest, fragments: Iterable[Fragment]
 ) -> Manifest:
-    """The manifest with dictionaries that hold the values of new fragments, too.
+    """Return the manifest with dictionaries that also contain the values of new fragments.
 
     Raises:
-        InvalidInputError: If a file has a dictionary that is no beginning of the others.
+        InvalidInputError: If the dictionary of a file is neither a prefix nor an extension.
     """
     fields = _dictionary_fields(manifest)
     if not fields:

@@ -1,8 +1,8 @@
-"""Feature flags: what a reader or writer of a table must know.
+"""Feature flags: the features that a reader or writer of a table must support.
 
-Both words of a manifest have one bit per feature. A reader refuses a table whose reader word has
-a bit that it does not know; a writer refuses unknown bits of either word, because it would lose
-what it does not understand. Source: docs/format/table.md, "Feature flags".
+A manifest has a reader word and a writer word, with one bit per feature. A reader refuses a table
+if the reader word has an unknown bit. A writer refuses unknown bits in either word, because it
+would lose data that it does not understand. Source: docs/format/table.md, "Feature flags".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Feature", "require_readable", "require_writable"]
 
 
 class Feature(IntFlag):
-    """The features that have a name."""
+    """The features that are known by name."""
 
     DELETION_FILES = 1
     STABLE_ROW_IDS = 2
@@ -49,25 +49,25 @@ _SUPPORTED = (
 
 
 def require_readable(reader_flags: int, where: str) -> None:
-    """Checks the reader word.
+    """Check the reader flags.
 
     Raises:
-        UnsupportedFeatureError: If it has a feature that this library does not read.
+        UnsupportedFeatureError: If the table uses a feature that this library cannot read.
     """
     _require(reader_flags, where, "read")
 
 
 def require_writable(reader_flags: int, writer_flags: int, where: str) -> None:
-    """Checks both words.
+    """Check the reader and writer flags.
 
     Raises:
-        UnsupportedFeatureError: If one has a feature that this library would not preserve.
+        UnsupportedFeatureError: If the table uses a feature that this library would not preserve.
     """
     _require(reader_flags | writer_flags, where, "write")
 
 
 def _require(flags: int, where: str, verb: str) -> None:
-    unsupported = flags & ~int(_SUPPORTED)  # a plain int: `~` of a flag forgets unknown bits
+    unsupported = flags & ~int(_SUPPORTED)  # a plain int: `~` of a flag drops unknown bits
     if unsupported:
         raise UnsupportedFeatureError(
             f"{where}: cannot {verb} a table with {', '.join(_names(unsupported))}; "

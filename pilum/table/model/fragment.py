@@ -4,9 +4,9 @@
 
               column 0   column 1   column 2          a file supplies the columns in `fields`
     files[0]  field 0    field 1                      from its own columns `column_indices`;
-    files[1]                        field 4           what no file has is all null
+        files[1]                        field 4           fields in no file are null in every row
 
-Rows that were deleted stay in the data files; a deletion file lists them.
+Deleted rows stay in the data files; a deletion file lists them.
 
 Source: docs/format/table.md, "Fragments".
 """
@@ -36,24 +36,24 @@ FragmentId = NewType("FragmentId", int)
 
 MAX_FRAGMENT_ID = 2**32 - 1
 MAX_ROWS = 2**32 - 1
-"""The highest id, and the most physical rows: together they are addresses of 64 bits."""
+"""Maximum fragment id, and maximum number of physical rows: together they form 64-bit addresses."""
 GIVEN_UP = FieldId(-2)
-"""What a file lists for a column that does not count any more."""
+"""Field id that a file lists for a column that is no longer valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One data file of a fragment.
+    """A data file of a fragment.
 
     Attributes:
-        path: Below the folder `data/` of the table.
-        fields: Ids of the fields that it holds; since 2.1 only of those that own columns. A
-            negative id marks a column that no longer counts.
+        path: Path below the folder `data/` of the table.
+        fields: Ids of the fields in the file; since 2.1 only of those that own columns. A negative
+            id marks a column that is no longer valid.
         column_indices: Column of the file for each of `fields`; empty in files before 2.0.
-        major: File version.
-        minor: File version.
+        major: Major part of the file version.
+        minor: Minor part of the file version.
         size_bytes: Size of the file, None if it was not recorded.
-        base_id: The base path that it lies in; None for the table's own folder.
+        base_id: The base path that contains the file; None for the table's own folder.
     """
 
     path: str
@@ -66,10 +66,11 @@ class DataFile:
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFile) -> DataFile:
-        """Reads one entry of a manifest.
+        """Read a data file entry of a manifest.
 
         Raises:
-            CorruptFileError: If fields and columns do not pair up, or the path leaves the table.
+            CorruptFileError: If fields and columns do not match, or the path leads out of the
+                table.
         """
         path = message.path
         if ".." in path and ".." in path.split("/"):
@@ -91,13 +92,13 @@ class DataFile:
         )
 
     def without(self, fields: Collection[FieldId]) -> DataFile:
-        """The same file, in which the columns of some fields do not count any more."""
+        """Return the file with the columns of some fields marked as no longer valid."""
         return replace(
             self, fields=tuple(GIVEN_UP if one in fields else one for one in self.fields)
         )
 
     def to_proto(self) -> table_pb2.DataFile:
-        """The entry of a manifest."""
+        """Return the manifest message of the file."""
         return table_pb2.DataFile(
             path=self.path,
             fields=self.fields,
@@ -109,7 +110,7 @@ class DataFile:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary, with the names that Lance tools exchange."""
+        """Return a plain dictionary, with the names that Lance tools exchange."""
         return {
             "path": self.path,
             "fields": list(self.fields),
@@ -122,10 +123,10 @@ class DataFile:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DataFile:
-        """The inverse of `to_json`.
+        """Read the dictionary that `to_json` returns.
 
         Raises:
-            InvalidInputError: If a member is missing or of the wrong kind.
+            InvalidInputError: If a member is missing or has the wrong type.
         """
         try:
             return cls(
@@ -143,18 +144,18 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One fragment.
+    """A horizontal slice of a table.
 
     Attributes:
-        id: Unique in the table, for ever. In a transaction, 0 means "not assigned yet".
-        files: Each with as many rows as the fragment.
-        physical_rows: Number of rows, deleted ones included; 0 in very old tables, where it was not
-            recorded.
-        deletion_file: Lists the deleted rows, None if there are none.
-        row_ids: One id per physical row, with stable row ids; in a transaction it may end early,
-            or be missing: then the commit gives new ids to the rows behind.
-        created_at: The version that each physical row is of; like `row_ids`.
-        updated_at: The version in which each physical row was last changed; like `row_ids`.
+        id: Unique in the table and never reused. In a transaction, 0 means "not assigned yet".
+        files: Data files, each with all rows of the fragment.
+        physical_rows: Number of rows, including deleted ones; 0 in very old tables that did not
+            record it.
+        deletion_file: Lists the deleted rows; None if there are none.
+        row_ids: One id per physical row, with stable row ids. In a transaction, the sequence may be
+            short or missing: the commit then assigns new ids to the remaining rows.
+        created_at: The version that created each physical row; may be short like `row_ids`.
+        updated_at: The version that last changed each physical row; may be short like `row_ids`.
     """
 
     id: FragmentId
@@ -167,38 +168,38 @@ class Fragment:
 
     @property
     def num_deleted_rows(self) -> int:
-        """How many rows are deleted, as far as it was recorded."""
+        """The number of deleted rows, as far as it was recorded."""
         return self.deletion_file.num_deleted_rows if self.deletion_file else 0
 
     @property
     def num_rows(self) -> int:
-        """How many rows are left, as far as it was recorded."""
+        """The number of rows that are not deleted, as far as it was recorded."""
         return self.physical_rows - self.num_deleted_rows
 
     @property
     def is_counted(self) -> bool:
-        """Whether the numbers of rows were recorded; see `pilum.table.read.legacy_row_counts`."""
+        """Whether row counts were recorded; see `pilum.table.read.legacy_row_counts`."""
         return bool(self.physical_rows and (self.num_deleted_rows or not self.deletion_file))
 
     @property
     def has_hidden_columns(self) -> bool:
-        """Whether a sequence is a column of the data files."""
+        """Whether a sequence is stored as a column of the data files."""
         return IN_HIDDEN_COLUMN in (self.row_ids, self.created_at, self.updated_at)
 
     def with_file(self, file: DataFile) -> Fragment:
-        """The same fragment with one more file."""
+        """Return the fragment with an additional file."""
         return replace(self, files=(*self.files, file))
 
     def with_deletions(self, file: DeletionFile) -> Fragment:
-        """The same fragment with other deleted rows."""
+        """Return the fragment with a new deletion file."""
         return replace(self, deletion_file=file)
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFragment) -> Fragment:
-        """Reads one entry of a manifest.
+        """Read a fragment of a manifest.
 
         Raises:
-            CorruptFileError: If it contradicts the format.
+            CorruptFileError: If the entry contradicts the format.
         """
         if message.id > MAX_FRAGMENT_ID:
             raise CorruptFileError(f"fragment id {message.id} needs more than 32 bits")
@@ -225,7 +226,7 @@ class Fragment:
         )
 
     def to_proto(self) -> table_pb2.DataFragment:
-        """The entry of a manifest."""
+        """Return the manifest message of the fragment."""
         message = table_pb2.DataFragment(
             id=self.id,
             files=[file.to_proto() for file in self.files],
@@ -238,7 +239,7 @@ class Fragment:
         return message
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary, with the names that Lance tools exchange."""
+        """Return a plain dictionary, with the names that Lance tools exchange."""
         return {
             "id": self.id,
             "files": [file.to_json() for file in self.files],
@@ -252,11 +253,11 @@ class Fragment:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Fragment:
-        """The inverse of `to_json`.
+        """Read the dictionary that `to_json` returns.
 
         Raises:
-            InvalidInputError: If a member is missing or of the wrong kind.
-            UnsupportedFeatureError: For overlays.
+            InvalidInputError: If a member is missing or has the wrong type.
+            UnsupportedFeatureError: If the fragment has overlays.
         """
         if not isinstance(data, Mapping):
             raise InvalidInputError(f"not a fragment: {data!r}")

@@ -1,8 +1,8 @@
-"""What a manifest says about indices: one entry for each segment.
+"""The manifest entries of indices: one entry for each segment.
 
-An index is one or more segments of one name. Each has a folder `_indices/{uuid}/` of its own and
-covers some fragments; what no segment covers is searched without the index. Source:
-docs/format/table.md, "Indices".
+An index consists of one or more segments with the same name. Each segment has its own folder
+`_indices/{uuid}/` and covers some fragments. Fragments that no segment covers are searched without
+the index. Source: docs/format/table.md, "Indices".
 """
 
 from __future__ import annotations
@@ -34,53 +34,53 @@ _FIRST_RIGHT = (0, 8, 15)
 
 @dataclass(frozen=True, slots=True)
 class IndexSegment:
-    """One segment of an index.
+    """A segment of an index.
 
     Attributes:
-        message: The entry of the manifest, with all that newer writers put in it.
+        message: The manifest entry, including members that newer writers added.
     """
 
     message: table_pb2.IndexMetadata
 
     @property
     def uuid(self) -> str:
-        """Name of its folder below `_indices/`."""
+        """The uuid, which is the name of the folder below `_indices/`."""
         return str(UUID(bytes=self.message.uuid.uuid))
 
     @property
     def name(self) -> str:
-        """Of the index; segments may share it."""
+        """The name of the index; several segments may share it."""
         return str(self.message.name)
 
     @property
     def field_ids(self) -> tuple[int, ...]:
-        """The indexed fields."""
+        """The ids of the indexed fields."""
         return tuple(self.message.fields)
 
     @property
     def dataset_version(self) -> int:
-        """The version whose rows it has."""
+        """The version whose rows are indexed."""
         return int(self.message.dataset_version)
 
     @property
     def type_url(self) -> str:
-        """Which kind of index it is; empty in old tables."""
+        """The type URL of the index; empty in old tables."""
         return str(self.message.index_details.type_url)
 
     @property
     def kind(self) -> str:
-        """The kind without its package: "BTree", "Bitmap", "Vector", …; "Unknown" if not told."""
+        """The type name without its package: "BTree", "Bitmap", "Vector", …; "Unknown" if unset."""
         last = self.type_url.rpartition("/")[2].rpartition(".")[2]
         return last.removesuffix(_DETAILS) or "Unknown"
 
     @property
     def fragments(self) -> BitMap | None:
-        """See `covered_fragments`."""
+        """The ids of the covered fragments; see `covered_fragments`."""
         return covered_fragments(self.message)
 
     @property
     def created_at(self) -> datetime | None:
-        """When it was made; None in old tables."""
+        """The time at which the segment was created; None in old tables."""
         if not self.message.HasField("created_at"):
             return None
         try:
@@ -92,20 +92,20 @@ class IndexSegment:
 
     @property
     def base_id(self) -> int | None:
-        """Which base path its folder is below; None for the table's own."""
+        """The base path that contains the folder; None for the table's own."""
         return self.message.base_id if self.message.HasField("base_id") else None
 
     @property
     def size_bytes(self) -> int | None:
-        """Of its files; None in old tables."""
+        """The total size of the segment's files; None in old tables."""
         return sum(file.size_bytes for file in self.message.files) or None
 
 
 def index_segments(section: bytes) -> tuple[IndexSegment, ...]:
-    """The segments of an `IndexSection`.
+    """Return the segments of an `IndexSection`.
 
     Raises:
-        CorruptFileError: If one has no uuid.
+        CorruptFileError: If a segment has no uuid.
     """
     indices = table_pb2.IndexSection.FromString(section).indices
     for index in indices:
@@ -117,10 +117,10 @@ def index_segments(section: bytes) -> tuple[IndexSegment, ...]:
 
 
 def covered_fragments(index: table_pb2.IndexMetadata) -> BitMap | None:
-    """Ids of the fragments that a segment covers, also of some that are gone; None if unknown.
+    """Return the ids of the covered fragments, including removed ones; None if unknown.
 
     Raises:
-        CorruptFileError: If they are no Roaring bitmap.
+        CorruptFileError: If the ids are not a valid Roaring bitmap.
     """
     if not index.fragment_bitmap:
         return None
@@ -133,7 +133,7 @@ def covered_fragments(index: table_pb2.IndexMetadata) -> BitMap | None:
 
 
 def has_doubtful_coverage(manifest: Manifest) -> bool:
-    """Whether the writer was one of those that took down too many fragments (before 0.8.15)."""
+    """Return whether the writer may have recorded too many covered fragments (before 0.8.15)."""
     if not manifest.index_section:
         return False
     if manifest.writer_version is None:
@@ -144,5 +144,5 @@ def has_doubtful_coverage(manifest: Manifest) -> bool:
 
 
 def is_system_index(index: table_pb2.IndexMetadata) -> bool:
-    """Whether it is none of the users'."""
+    """Return whether an index is internal, that is, not created by a user."""
     return str(index.name).startswith(_SYSTEM_PREFIX)

@@ -1,7 +1,8 @@
-"""The manifest: everything that one version of a table is.
+"""The manifest: the complete description of one version of a table.
 
-This module turns the message into facts and back; `pilum.table.model.manifest_file` knows the bytes
-around it. Source: docs/format/table.md, "Manifest".
+This module converts between the protobuf message and Python objects;
+`pilum.table.model.manifest_file` handles the surrounding bytes of the file. Source:
+docs/format/table.md, "Manifest".
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ __all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
 
 _NANOSECONDS = 10**9
 _KEPT = Feature.MIXED_DATA_FILE_VERSIONS | Feature.STABLE_ROW_IDS
-_STORAGE_CLASS = 11  # of a field, in manifests of 0.20 to 0.36; it means nothing any more
+_STORAGE_CLASS = 11  # of a field, in manifests of 0.20 to 0.36; no longer has a meaning
 _UNCARRIED = ("clustering", "max_clustering_id")
 
 
 class WriterVersion(NamedTuple):
-    """Which library wrote a manifest."""
+    """The library and version that wrote a manifest."""
 
     library: str
     version: str
@@ -49,28 +50,29 @@ THIS_WRITER = WriterVersion("pilum", "0.1.0")
 
 @dataclass(frozen=True)
 class Manifest:
-    """One version of a table.
+    """A version of a table.
 
     Attributes:
         schema: The columns.
-        fragments: The rows, in scan order.
+        fragments: The fragments, in scan order.
         version: 1, 2, …; 0 only before the first commit.
-        timestamp_ns: When it was committed, nanoseconds since 1970 (UTC).
+        timestamp_ns: Commit time, nanoseconds since 1970 (UTC).
         data_format: Version of the data files that are written by default, such as "2.1".
-        max_fragment_id: The highest id ever given to a fragment, None if there was none yet.
-        config: Settings of the table.
-        table_metadata: Notes of its users.
-        reader_flags: See `pilum.table.model.features`; includes what only the content shows.
+        max_fragment_id: Highest fragment id ever assigned, None if there was none yet.
+        config: Configuration of the table.
+        table_metadata: User metadata of the table.
+        reader_flags: See `pilum.table.model.features`; includes features that only the content
+            shows.
         writer_flags: See `pilum.table.model.features`.
         transaction_file: Name of the file below `_transactions/`, empty if there is none.
-        writer_version: None in tables of the oldest writers, whose counts cannot be trusted.
+        writer_version: None in tables of the oldest writers, whose row counts are unreliable.
         branch: Name of the branch, None on the main line.
-        base_paths: Other folders with files of the table.
-        next_row_id: First row id that is free (with stable row ids).
-        max_allocated_field_id: The highest id ever given to a field, in tables that never give one
-            again; None in others.
+        base_paths: Folders outside the table's own that hold files of the table.
+        next_row_id: First free row id (with stable row ids).
+        max_allocated_field_id: Highest field id ever assigned, in tables that never reuse field
+            ids; None in others.
         index_section: `IndexSection` as it was read, byte for byte; empty without indices.
-        is_lossy: Whether the manifest holds more than these attributes can carry.
+        is_lossy: Whether the manifest contains members that these attributes cannot represent.
     """
 
     schema: Schema
@@ -90,14 +92,14 @@ class Manifest:
     next_row_id: int = 0
     max_allocated_field_id: int | None = None
     index_section: bytes = b""
-    is_lossy: bool = field(default_factory=bool)  # no attribute of the class, see `__getattr__`
+    is_lossy: bool = field(default_factory=bool)  # not a class attribute, see `__getattr__`
 
     @property
     def data_version(self) -> FileVersion:
-        """The file version that data is read and written in.
+        """The file version in which data is read and written.
 
         Raises:
-            UnsupportedVersionError: If this library does not know it.
+            UnsupportedVersionError: If this library does not support it.
         """
         for version in FileVersion:
             if str(version) == self.data_format:
@@ -109,13 +111,13 @@ class Manifest:
 
     @property
     def timestamp(self) -> datetime:
-        """When the version was committed: UTC, cut to microseconds."""
+        """The commit time in UTC, truncated to microseconds."""
         return moment_of(self.timestamp_ns)
 
-    if not TYPE_CHECKING:  # where every attribute would else be one that exists
+    if not TYPE_CHECKING:  # else type checkers would accept every attribute name
 
         def __getattr__(self, name: str) -> Any:
-            """Works out what `from_proto` put off until somebody asks for it."""
+            """Compute an attribute that `from_proto` deferred until its first use."""
             later: dict[str, Callable[[], Any]] = self.__dict__.get("_later", {})
             if name not in later:
                 raise AttributeError(f"a manifest has no {name!r}", name=name, obj=self)
@@ -124,7 +126,7 @@ class Manifest:
 
     @cached_property
     def places(self) -> FragmentPlaces:
-        """Finds fragments without building all of them."""
+        """The positions of fragments, found without building all of them."""
         stored: Callable[[], FragmentPlaces] | None = vars(self).get("_places")
         if stored is None or "fragments" in vars(self):
             return FragmentPlaces.of_fragments(self.fragments)
@@ -132,10 +134,10 @@ class Manifest:
 
     @cached_property
     def num_rows(self) -> int:
-        """Number of rows that are not deleted, as far as it was recorded.
+        """The number of rows that are not deleted, as far as it was recorded.
 
         Raises:
-            CorruptFileError: If a fragment claims what it cannot have.
+            CorruptFileError: If the row counts of a fragment are impossible.
         """
         stored: Callable[[], int] | None = vars(self).get("_counted")
         if stored is None or "fragments" in vars(self):
@@ -144,22 +146,22 @@ class Manifest:
 
     @cached_property
     def is_counted(self) -> bool:
-        """Whether the numbers of rows of all fragments were recorded."""
+        """Whether the row counts of all fragments were recorded."""
         return all(fragment.is_counted for fragment in self.fragments)
 
     @property
     def highest_fragment_id(self) -> int:
-        """The highest id ever given to a fragment, -1 if there was none."""
+        """The highest fragment id ever assigned, -1 if there was none."""
         known = -1 if self.max_fragment_id is None else self.max_fragment_id
         return max([known, *(fragment.id for fragment in self.fragments)])
 
     @property
     def first_new_field_id(self) -> int:
-        """The first id of the columns of an overwrite: 0, unless ids are never given again."""
+        """The first field id for an overwrite: 0, unless field ids are never reused."""
         return 0 if self.max_allocated_field_id is None else self.max_allocated_field_id + 1
 
     def with_later_fragments(self, build: Callable[[], tuple[Fragment, ...]]) -> Manifest:
-        """The same manifest with other fragments, which are built when they are asked for."""
+        """Return the manifest with other fragments, which are built on first use."""
         later = replace(self)
         own = vars(later)
         del own["fragments"]
@@ -168,7 +170,7 @@ class Manifest:
 
     @property
     def contradiction(self) -> str:
-        """What the fragments contradict the table or each other in, as in some of release 0.16."""
+        """Describe how fragments contradict the table or each other, as in some of release 0.16."""
         if len({fragment.id for fragment in self.fragments}) < len(self.fragments):
             return "two fragments have one id"
         if (self.reader_flags | self.writer_flags) & Feature.STABLE_ROW_IDS:
@@ -182,10 +184,10 @@ class Manifest:
         return f"data files of versions {' and '.join(formats)}" if len(formats) > 1 else ""
 
     def require_continuable(self, where: str) -> None:
-        """Checks that a new version can be made of this one.
+        """Check that a new version can be based on this one.
 
         Raises:
-            UnsupportedFeatureError: If something would be lost.
+            UnsupportedFeatureError: If the new version would lose information.
             CorruptFileError: If its fragments contradict each other.
         """
         require_writable(self.reader_flags, self.writer_flags, where)
@@ -197,7 +199,7 @@ class Manifest:
             )
         marked = self.writer_flags & Feature.NON_REUSABLE_FIELD_IDS
         if marked and self.max_allocated_field_id is None:
-            # The next version would lose the mark, and give field ids twice.
+            # The next version would lose this marker, and assign field ids twice.
             raise UnsupportedFeatureError(
                 f"{where}: field ids must not be given again, but the highest one is not told"
             )
@@ -206,18 +208,19 @@ class Manifest:
     def from_proto(
         cls, message: table_pb2.Manifest, index_section: bytes = b"", where: str = ""
     ) -> Manifest:
-        """Reads a message.
+        """Build a manifest from its message.
 
-        There may be very many fragments, and most readers need few or none of them: they are
-        counted now and built when somebody looks at them.
+        There may be very many fragments, of which most readers need few or none. They are therefore
+        counted here, and built on first use.
 
         Args:
-            message: Not to be changed any more.
-            index_section: As the manifest file has it.
-            where: For messages: where the manifest stands.
+            message: The message; must not be changed afterwards.
+            index_section: The index section as stored in the manifest file.
+            where: Location of the manifest, for error messages.
 
         Raises:
-            CorruptFileError: If it contradicts the format; fragments that do raise it later.
+            CorruptFileError: If the message contradicts the format; damaged fragments raise on
+                first use.
             UnsupportedFeatureError: If the fragments are not in the manifest itself.
         """
         if message.HasField("fragment_tree"):
@@ -272,7 +275,7 @@ class Manifest:
         return manifest
 
     def to_proto(self) -> table_pb2.Manifest:
-        """The message; the offsets of the sections around it are still missing."""
+        """Return the message, without the offsets of the other sections of the file."""
         message = table_pb2.Manifest(
             fields=self.schema.to_proto(),
             fragments=[fragment.to_proto() for fragment in self.fragments],
@@ -296,7 +299,7 @@ class Manifest:
         return message
 
     def with_flags(self) -> Manifest:
-        """The manifest with both feature words as its content asks for."""
+        """Return the manifest with the reader and writer flags that its content requires."""
         kept = (self.reader_flags | self.writer_flags) & _KEPT
         indices = table_pb2.IndexSection.FromString(self.index_section).indices
         covering = any(index.covering_fields for index in indices)
@@ -326,7 +329,7 @@ def _counted_rows(message: table_pb2.Manifest, where: str, num_rows: int) -> int
 
 
 def _format_of(message: table_pb2.Manifest) -> str:
-    """What is written down, or what all files are: release 0.16 wrote "0.1" for files of 2.0."""
+    """Return the recorded data format, else that of all files: 0.16 wrote "0.1" for 2.0 files."""
     written = message.data_format.version
     if written not in ("", "0.1"):
         return written
@@ -349,7 +352,7 @@ def _format_of_file(major: int, minor: int) -> str:
 
 
 def _is_lossy(message: table_pb2.Manifest) -> bool:
-    """Whether there are members that `Manifest` has no attribute for, at any depth."""
+    """Return whether the message has members, at any depth, that `Manifest` cannot represent."""
     if any(map(message.HasField, _UNCARRIED)):
         return True
     if any(fragment.clustering_id or fragment.metadata for fragment in message.fragments):

@@ -1,14 +1,14 @@
-"""A manifest file: the manifest, what it points to, and the footer.
+"""The manifest file: the manifest, the sections that it refers to, and the footer.
 
     values of dictionaries       in legacy tables that have any, see `dictionaries.py`
     u32 length, IndexSection     if the table has indices
-    u32 length, Transaction      what the commit changed, the same bytes as in the .txn file
+        u32 length, Transaction      the changes of the commit, the same bytes as in the .txn file
     u32 length, Manifest         holds the offsets of the two above
     u64 offset of the Manifest's length
     u16 major, u16 minor, "LANC"
 
-All integers are little-endian. A reader trusts offsets, not order; old files begin with other
-bytes. Source: docs/format/table.md, "Manifest file".
+All integers are little-endian. Readers rely on offsets, not on the order of the sections; old files
+begin with other bytes. Source: docs/format/table.md, "Manifest file".
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _M = TypeVar("_M", bound=Message)
 
 
 def encode_manifest_file(manifest: Manifest, transaction: bytes) -> bytes:
-    """Builds the bytes of a manifest file.
+    """Build the bytes of a manifest file.
 
     Args:
-        manifest: The version.
-        transaction: `Transaction` message; left out if it is longer than readers accept.
+        manifest: The version to encode.
+        transaction: `Transaction` message; omitted if it is longer than readers accept.
     """
     message = manifest.to_proto()
     body = bytearray()
@@ -67,15 +67,15 @@ def encode_manifest_file(manifest: Manifest, transaction: bytes) -> bytes:
 
 
 def is_inlined(transaction: bytes) -> bool:
-    """Whether manifests carry a transaction of this size."""
+    """Return whether a transaction of this size is stored in the manifest file."""
     return len(transaction) <= _MAX_INLINE_TRANSACTION_BYTES
 
 
 def load_manifest(store: Store, path: str) -> Manifest:
-    """Reads a manifest file.
+    """Read a manifest file.
 
     Raises:
-        NotFoundError: If there is no such file.
+        NotFoundError: If the file does not exist.
         CorruptFileError: If its bytes contradict the format.
     """
     with _ManifestFile(store, path) as file:
@@ -83,10 +83,10 @@ def load_manifest(store: Store, path: str) -> Manifest:
 
 
 def load_message(store: Store, path: str) -> table_pb2.Manifest:
-    """Reads the message of a manifest file.
+    """Read the manifest message of a manifest file.
 
     Raises:
-        NotFoundError: If there is no such file.
+        NotFoundError: If the file does not exist.
         CorruptFileError: If its bytes contradict the format.
     """
     with _ManifestFile(store, path) as file:
@@ -96,10 +96,10 @@ def load_message(store: Store, path: str) -> table_pb2.Manifest:
 def load_files_and_indices(
     store: Store, path: str
 ) -> tuple[manifest_files_pb2.ManifestFiles, table_pb2.IndexSection]:
-    """Reads what a manifest file says of files, as bytes, and of indices.
+    """Read the file entries of a manifest, as bytes, and its index section.
 
     Raises:
-        NotFoundError: If there is no such file.
+        NotFoundError: If the file does not exist.
         CorruptFileError: If its bytes contradict the format.
     """
     with _ManifestFile(store, path) as file:
@@ -110,10 +110,10 @@ def load_files_and_indices(
 def load_manifest_and_transaction(
     store: Store, path: str
 ) -> tuple[table_pb2.Manifest, transaction_pb2.Transaction | None]:
-    """Reads the two messages of a manifest file; None if the transaction is not in it.
+    """Read the manifest and the transaction of a manifest file; None if the latter is not in it.
 
     Raises:
-        NotFoundError: If there is no such file.
+        NotFoundError: If the file does not exist.
         CorruptFileError: If its bytes contradict the format.
     """
     with _ManifestFile(store, path) as file:
@@ -121,10 +121,10 @@ def load_manifest_and_transaction(
 
 
 def decode_message(kind: type[_M], data: bytes, where: str) -> _M:
-    """Parses a message.
+    """Parse a message.
 
     Raises:
-        CorruptFileError: If the bytes are no such message.
+        CorruptFileError: If the bytes are not a valid message of this type.
     """
     message: _M = kind()
     try:
@@ -135,10 +135,10 @@ def decode_message(kind: type[_M], data: bytes, where: str) -> _M:
 
 
 class _ManifestFile:
-    """An open manifest file; small ones are read with one request.
+    """An open manifest file; a small file is read with one request.
 
     Attributes:
-        data: The message.
+        data: Bytes of the manifest message.
     """
 
     def __init__(self, store: Store, path: str) -> None:
@@ -162,11 +162,11 @@ class _ManifestFile:
 
     @cached_property
     def message(self) -> table_pb2.Manifest:
-        """What `data` says."""
+        """Parse `data`."""
         return decode_message(table_pb2.Manifest, self.data, self._path)
 
     def manifest(self) -> Manifest:
-        """The facts."""
+        """Build the manifest, with its dictionaries and index section."""
         indices = self.index_section(self.message)
         decode_message(table_pb2.IndexSection, indices, self._path)
         try:
@@ -179,19 +179,19 @@ class _ManifestFile:
 
     @property
     def _place(self) -> str:
-        """The path and the version, which the path of a manifest does not show plainly."""
+        """Return the path and the version, which is not obvious from the path of a manifest."""
         return f"{self._path}, version {self.message.version}"
 
     def index_section(
         self, message: table_pb2.Manifest | manifest_files_pb2.ManifestFiles
     ) -> bytes:
-        """The bytes of the section, none if there is none."""
+        """Return the bytes of the index section; empty if there is none."""
         if not message.HasField("index_section"):
             return b""
         return self._section(message.index_section)
 
     def transaction(self) -> transaction_pb2.Transaction | None:
-        """The inline transaction, wherever the writer's age put its offset."""
+        """Return the inline transaction; old and new writers store its offset in different members."""
         for name in ("transaction_section", "transaction_section_deprecated"):
             if self.message.HasField(name):
                 data = self._section(getattr(self.message, name))

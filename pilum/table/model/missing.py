@@ -1,4 +1,4 @@
-"""The error for a place where there is no table."""
+"""Error reporting for locations that contain no table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["no_table"]
 
 
 def no_table(store: Store) -> DatasetNotFoundError:
-    """Return the error to raise; it says so if the place is a file."""
+    """Return the error to raise; its text points out if the location is a file."""
     if not store.is_remote and os.path.isfile(store.uri):
         return DatasetNotFoundError(
             f"{store.uri} is a file, and a Lance table is a folder; pilum.file opens single files"

@@ -1,18 +1,19 @@
-"""Names of the files of a table.
+"""Names of the files of a table, and paths built from them.
 
     _versions/18446744073709551612.manifest   version 3 (V2: 2**64 - 1 - version, 20 digits)
     _versions/3.manifest                      version 3 (V1, in older tables)
-    _versions/d9223372036854775816.manifest   a detached version (bit 63 set), no part of history
-    _versions/latest_version_hint.json        {"version":3}, for stores that list in no order
-    _transactions/2-{uuid}.txn                what the commit that read version 2 changed
+        _versions/d9223372036854775816.manifest   a detached version (bit 63 set), not part of
+        history
+        _versions/latest_version_hint.json        {"version":3}, for stores that list without order
+        _transactions/2-{uuid}.txn                changes of the commit that read version 2
     data/{24 binary digits}{26 hex digits}.lance
-    data/{the same}/{32 binary digits}.blob    payloads of blobs of the file beside it
-    _deletions/0-2-81.arrow                   deleted rows of fragment 0, chosen in version 2
-    _refs/tags/v1.json                        the version that is called "v1"
-    _refs/branches/dev%2Ffeature.json         a branch, and where it began
+        data/{the same}/{32 binary digits}.blob    blob payloads of the data file of that name
+        _deletions/0-2-81.arrow                   deleted rows of fragment 0, selected in version 2
+        _refs/tags/v1.json                        the version that is tagged "v1"
+        _refs/branches/dev%2Ffeature.json         a branch, and the version where it began
     tree/dev/feature/                         root of the branch "dev/feature"
 
-A table keeps the naming scheme that it began with. Source: docs/format/table.md, "Files".
+A table keeps its initial naming scheme. Source: docs/format/table.md, "Files".
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ TABLE_FOLDERS = (
 """Folders with the files of one line of history."""
 
 LATEST_PATHS = ("_latest.manifest", "latest.manifest")
-"""Where the oldest writers keep a copy of the newest manifest."""
+"""Paths at which the oldest writers keep a copy of the newest manifest."""
 
 HINT_PATH = f"{VERSIONS_FOLDER}/latest_version_hint.json"
 
@@ -90,25 +91,25 @@ _OLDEST_NAME = f"{_MAX_VERSION}.manifest"
 
 
 class NamingScheme(Enum):
-    """How the name of a manifest tells its version."""
+    """The encoding of the version number in the name of a manifest."""
 
     V1 = 1
     V2 = 2
 
     def manifest_path(self, version: int) -> str:
-        """Path of the manifest of a version, below the root of the table."""
+        """Return the path of the manifest of a version, relative to the root of the table."""
         if self is NamingScheme.V1:
             return f"{VERSIONS_FOLDER}/{version}.manifest"
         return f"{VERSIONS_FOLDER}/{_MAX_VERSION - version:0{_V2_DIGITS}d}.manifest"
 
     def manifest_name(self, version: int) -> ManifestName:
-        """Name of the manifest of a version."""
+        """Return the name of the manifest of a version."""
         return ManifestName(version, self.manifest_path(version), self)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ManifestName:
-    """The version that a manifest's name tells, and how."""
+    """A manifest's version number and naming scheme, as given by its file name."""
 
     version: int
     path: str
@@ -116,7 +117,7 @@ class ManifestName:
 
     @classmethod
     def parse(cls, name: str) -> ManifestName | None:
-        """Reads a file name; None for anything but the manifest of an attached version."""
+        """Parse a file name; return None unless it is the manifest of an attached version."""
         match = _ATTACHED_NAME.fullmatch(name)
         if not match:
             return None
@@ -127,14 +128,14 @@ class ManifestName:
 
 
 def manifest_names(file_names: Iterable[str], where: str, since: int = 0) -> list[ManifestName]:
-    """Picks the manifests out of a listing of `_versions`, oldest version first.
+    """Select the manifests from a listing of `_versions`, oldest version first.
 
-    Where names are being migrated the newest versions have the newer names, and one may have both.
+    During a migration of names, the newest versions have V2 names, and one version may have both.
 
     Args:
-        file_names: The listing.
-        where: For messages.
-        since: Versions before this one may be left out, for which nothing is taken apart.
+        file_names: Names in the folder.
+        where: Location for error messages.
+        since: Versions before this one may be omitted, which avoids parsing their names.
 
     Raises:
         CorruptFileError: If naming schemes are mixed in any other way.
@@ -155,13 +156,13 @@ def _by_version_and_scheme(name: ManifestName) -> tuple[int, int]:
 
 
 def newest_manifest_name(file_names: Iterable[str], where: str) -> ManifestName | None:
-    """The last one of `manifest_names`, found without taking all of them apart.
+    """Return the last of `manifest_names`, found without parsing all of them.
 
     Raises:
         CorruptFileError: If both naming schemes are used.
     """
     names = list(file_names)
-    # The first name of the scheme V2 is that of the newest version.
+    # In the V2 scheme, the first name is that of the newest version.
     first = _first_of_v2_alone(names)
     if first <= _OLDEST_NAME and _ATTACHED_NAME.fullmatch(first):
         return ManifestName.parse(first)
@@ -170,20 +171,20 @@ def newest_manifest_name(file_names: Iterable[str], where: str) -> ManifestName 
 
 
 def _of_v2_alone(names: list[str]) -> list[str]:
-    """Those that are as long as names of the scheme V2, unless there is one of V1 beside.
+    """Return the names with the length of V2 names; none if there is a V1 name as well.
 
-    There may be very many, so that they are not looked at more closely, and hardly any others.
+    There may be very many names, and hardly any others, so they are not checked further.
     """
     return [] if _is_v1_among(names) else [name for name in names if len(name) == _V2_LENGTH]
 
 
 def _first_of_v2_alone(names: list[str]) -> str:
-    """The least of `_of_v2_alone`, "" if there is none."""
+    """Return the smallest of `_of_v2_alone`, "" if there is none."""
     if _is_v1_among(names):
         return ""
     first = min(names, default="")
     if len(first) == _V2_LENGTH:
-        return first  # mostly, and then no other list was made
+        return first  # the usual case, which avoids building another list
     return min((name for name in names if len(name) == _V2_LENGTH), default="")
 
 
@@ -193,83 +194,83 @@ def _is_v1_among(names: list[str]) -> bool:
 
 
 def final_name(staged: str) -> str | None:
-    """The final name, or path, of a manifest that an external store decides about.
+    """Return the final name or path of a manifest of an external manifest store.
 
     Returns:
-        None if `staged` is no name that such manifests have at first.
+        The name; None if `staged` is not a valid staged name of such a manifest.
     """
     match = _STAGED_NAME.fullmatch(staged)
     return match[1] if match else None
 
 
 def is_detached(version: int) -> bool:
-    """Whether a version number is one outside of history."""
+    """Return whether a version number is that of a detached version."""
     return bool(version & DETACHED_BIT)
 
 
 def is_detached_name(file_name: str) -> bool:
-    """Whether a file of `_versions` is the manifest of a detached version."""
+    """Return whether a file of `_versions` is the manifest of a detached version."""
     return _DETACHED_NAME.fullmatch(file_name) is not None
 
 
 def detached_manifest_path(version: int) -> str:
-    """Path of the manifest of a detached version."""
+    """Return the path of the manifest of a detached version."""
     return f"{VERSIONS_FOLDER}/d{version}.manifest"
 
 
 def transaction_file_name(read_version: int, transaction_uuid: str) -> str:
-    """Name of a transaction file; 0 is the read version of the commit that creates a table."""
+    """Return the name of a transaction file; the commit that creates a table has read version 0."""
     return f"{read_version}-{transaction_uuid}.txn"
 
 
 def transaction_path(file_name: str) -> str:
-    """Path of a transaction file, below the root of the table."""
+    """Return the path of a transaction file, below the root of the table."""
     return f"{TRANSACTIONS_FOLDER}/{file_name}"
 
 
 def branch_folder(branch: str) -> str:
-    """Root of a branch, below that of the main line."""
+    """Return the root of a branch, below that of the main line."""
     return f"{TREE_FOLDER}/{branch}"
 
 
 def index_folder(uuid: str) -> str:
-    """Folder of the files of an index, below the root of the table."""
+    """Return the folder of the files of an index, below the root of the table."""
     return f"{INDICES_FOLDER}/{uuid}"
 
 
 def data_path(file_path: str) -> str:
-    """Path of a data file, below the root of the table; `file_path` is as in `DataFile.path`."""
+    """Return the path of a data file below the table's root, from its `DataFile.path`."""
     return f"{DATA_FOLDER}/{file_path}"
 
 
 def sidecar_folder(file_path: str) -> str:
-    """Folder of the files beside a data file; `file_path` is as in `DataFile.path`."""
+    """Return the folder of the sidecar files of a data file, from its `DataFile.path`."""
     return f"{DATA_FOLDER}/{file_path.removesuffix('.lance')}"
 
 
 def sidecar_path(file_path: str, blob_id: int) -> str:
-    """Path of a file beside a data file: the bits of its number, lowest first."""
+    """Return the path of a sidecar file; its name is the bits of its number, lowest first."""
     return sidecar_beside(data_path(file_path), blob_id)
 
 
 def sidecar_beside(path: str, blob_id: int) -> str:
-    """Path of a file beside the data file at `path`, wherever that is."""
+    """Return the path of a sidecar file of the data file at `path`, in any folder."""
     return f"{path.removesuffix('.lance')}/{f'{blob_id:032b}'[::-1]}.blob"
 
 
 def deletion_path(fragment_id: int, read_version: int, number: int, suffix: str) -> str:
-    """Path of a deletion file, below the root of the table."""
+    """Return the path of a deletion file, below the root of the table."""
     return f"{DELETIONS_FOLDER}/{fragment_id}-{read_version}-{number}.{suffix}"
 
 
 def new_data_file_name(prefix: str | None = None) -> str:
-    """A name that no other file has.
+    """Return a new, unique file name.
 
     The first bytes are binary digits so that object stores, which partition by prefix, spread
     the files.
 
     Args:
-        prefix: Put in front, with a hyphen, to tell whose file it is.
+        prefix: Put before the name, with a hyphen, to mark the owner of the file.
     """
     random = uuid.uuid4().bytes
     name = f"{int.from_bytes(random[:3], 'big'):024b}{random[3:].hex()}.lance"

@@ -1,10 +1,10 @@
-"""Where the files of a fragment are: the one way from a manifest's entry to a store and a path.
+"""Locations of the files of a fragment: from a manifest entry to a store and a path.
 
     entry without base id ──▶ the table's own store, data/{path}
     entry of base 3       ──▶ the store of base 3,   data/{path}, or {path} in a plain folder
 
-The store of a table with base paths knows the stores of these (`with_bases`). For everything else
-it is the table's own: new files never go to a base by themselves.
+The store of a table with base paths also provides the stores of these (`with_bases`). In all other
+respects it is the table's own store: new files are never written to a base implicitly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Place = tuple[Store, str]
 
 
 def with_bases(store: Store, bases: tuple[BasePath, ...]) -> Store:
-    """The store of a table that knows where its base paths are; nothing is opened yet."""
+    """Return the store of a table with access to its base paths; nothing is opened yet."""
     own = own_store(store)
     if not bases:
         return own
@@ -38,20 +38,20 @@ def with_bases(store: Store, bases: tuple[BasePath, ...]) -> Store:
 
 
 def own_store(store: Store) -> Store:
-    """The store of the table's own folder, which knows no other places."""
+    """Return the store of the table's own folder, without access to base paths."""
     return store.own if isinstance(store, _BasedStore) else store
 
 
 def data_file_place(store: Store, file: DataFile) -> Place:
-    """Store and path of a data file.
+    """Return the store and path of a data file.
 
     Args:
-        store: Of the table, as `with_bases` gave it.
-        file: An entry of the manifest.
+        store: Store of the table, as returned by `with_bases`.
+        file: The manifest entry.
 
     Raises:
-        CorruptFileError: If the manifest does not know its base.
-        UnsupportedFormatError: If there is no store for the base.
+        CorruptFileError: If the base is not in the manifest.
+        UnsupportedFormatError: If no store supports the location of the base.
     """
     if file.base_id is None:
         return own_store(store), data_path(file.path)
@@ -60,7 +60,7 @@ def data_file_place(store: Store, file: DataFile) -> Place:
 
 
 def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:
-    """Store and path of the deletion file of a fragment, None if it has none.
+    """Return the store and path of the deletion file of a fragment, None if it has none.
 
     Raises:
         As `data_file_place`.
@@ -75,7 +75,7 @@ def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:
 
 
 def index_place(store: Store, index: table_pb2.IndexMetadata) -> Place:
-    """Store and folder of the files of an index.
+    """Return the store and folder of the files of an index.
 
     Raises:
         As `data_file_place`.
@@ -101,17 +101,17 @@ def _base(store: Store, base_id: int, path: str) -> tuple[BasePath, Store]:
 
 @dataclass(frozen=True)
 class _BasedStore(StoreAround):
-    """The store of a table, and those of its bases, opened when they are needed.
+    """The store of a table and those of its bases, which are opened on first use.
 
     Attributes:
-        bases: Other folders with files of the table.
+        bases: Folders outside the table's own that hold files of the table.
     """
 
     bases: tuple[BasePath, ...]
     _opened: dict[str, Store] = field(default_factory=dict, compare=False, repr=False)
 
     def store_of(self, base: BasePath) -> Store:
-        """The store of a base, with the options of the table's own."""
+        """Return the store of a base, opened with the options of the table's own store."""
         found = self._opened.get(base.path)
         if found is None:
             try:

@@ -1,4 +1,4 @@
-"""The primary key of a table: columns that metadata name; nobody checks that it is unique."""
+"""The primary key of a table: columns marked in the schema metadata; uniqueness is not checked."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["require_sound_keys"]
 
 
 def require_sound_keys(schema: Schema) -> None:
-    """Checks that the key is never null; there are readers that refuse such tables.
+    """Check that the key can never be null; some readers refuse tables where it can.
 
     Raises:
-        InvalidInputError: If a column of it may be null, or what is around one.
+        InvalidInputError: If a column of the key, or one that contains it, is nullable.
     """
     for field in schema.fields:
         _require_values(field, field.name, nullable=False)

@@ -1,17 +1,18 @@
-"""The fragment-reuse index: how indices of row addresses survive that rows move.
+"""The fragment-reuse index: keeps indices of row addresses valid when rows move.
 
-A compaction cannot change the files of an index. So it leaves them as they are and writes down,
-in the details of one more "index" named `__lance_frag_reuse`, which rows went where:
+A compaction does not rewrite the files of an index. Instead, it records where rows moved, in the
+details of an additional "index" named `__lance_frag_reuse`:
 
-    version    of the table that was compacted
-    groups     changed_row_addrs    the rows that went on, as a 64-bit Roaring bitmap
-               old_fragments        where they were
-               new_fragments        where they are, in the same order
+        version    version of the table that was compacted
+        groups     changed_row_addrs    the rows that moved, as a 64-bit Roaring bitmap
+                              old_fragments        the fragments that contained them
+                              new_fragments        the fragments that contain them now, in the same
+                              order
 
-    address in the file of an index ──▶ its rank in changed_row_addrs ──▶ row of the new fragments
+        address in an index file ──▶ its rank in changed_row_addrs ──▶ row of the new fragments
 
-Readers translate what an index answers, version after version. Details of more than 200 KiB go to
-a file of their own. Source: docs/format/table.md, "The fragment-reuse index".
+Readers translate the results of an index version by version. Details of more than 200 KiB are
+stored in a separate file. Source: docs/format/table.md, "The fragment-reuse index".
 """
 
 from __future__ import annotations
@@ -48,21 +49,21 @@ _Details = reuse_pb2.FragmentReuseIndexDetails
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Fragments whose live rows went, in order, to other fragments."""
+    """Fragments whose live rows moved, in order, to other fragments."""
 
     old: tuple[Fragment, ...]
     new: tuple[Fragment, ...]
 
 
 class Coverage:
-    """Which indices cover which fragments of a version, after all moves that were written down.
+    """Coverage of a version's fragments by indices, after all recorded moves.
 
     Args:
-        store: Where the table is, with its base paths.
+        store: Store of the table, with its base paths.
         manifest: The version.
 
     Raises:
-        UnsupportedFeatureError: If an index does not tell what it covers.
+        UnsupportedFeatureError: If an index does not record the fragments that it covers.
         CorruptFileError: If the indices are damaged.
     """
 
@@ -86,21 +87,22 @@ class Coverage:
         }
 
     def indices_of(self, fragment_id: int) -> frozenset[int]:
-        """The indices, by position in the section, that cover a fragment."""
+        """Return the indices that cover a fragment, by position in the section."""
         return frozenset(
             position for position, covered in self._by_index.items() if fragment_id in covered
         )
 
     def needs(self, moves: Iterable[Move]) -> bool:
-        """Whether an index covers a fragment that moves."""
+        """Return whether an index covers a fragment that moves."""
         old = BitMap(fragment.id for move in moves for fragment in move.old)
         return any(not old.isdisjoint(covered) for covered in self._by_index.values())
 
     def move(self, moves: Iterable[Move]) -> None:
-        """Lets indices cover the new fragments.
+        """Extend the coverage of indices to the new fragments.
 
         Raises:
-            CommitConflictError: If an index covers only some of fragments that move together.
+            CommitConflictError: If an index covers only part of a group of fragments that move
+                together.
         """
         ids = [(BitMap(one.id for one in m.old), [int(one.id) for one in m.new]) for m in moves]
         for position, covered in self._by_index.items():
@@ -113,20 +115,21 @@ class Coverage:
 def with_moves(
     store: Store, manifest: Manifest, moves: Sequence[Move], *, always: bool
 ) -> tuple[bytes, tuple[str, ...]]:
-    """The `IndexSection` of a version in which rows moved.
+    """Return the `IndexSection` of a version in which rows moved.
 
     Args:
-        store: Where the table is; long details are written to it.
-        manifest: The version before.
-        moves: What moves.
-        always: Whether to write the moves down even if no index needs it yet.
+        store: Store of the table; long details are written to it.
+        manifest: The previous version.
+        moves: The moves of rows.
+        always: Whether to record the moves even if no index needs them yet.
 
     Returns:
         The section, and the paths of files that were written for it.
 
     Raises:
-        CommitConflictError: If an index covers only some of fragments that move together.
-        UnsupportedFeatureError: If an index does not tell what it covers.
+        CommitConflictError: If an index covers only part of a group of fragments that move
+            together.
+        UnsupportedFeatureError: If an index does not record the fragments that it covers.
         CorruptFileError: If the indices or deletion files are damaged.
     """
     coverage = Coverage(store, manifest)
@@ -146,10 +149,10 @@ def with_moves(
 def load_moves(
     store: Store, section: table_pb2.IndexSection
 ) -> list[reuse_pb2.FragmentReuseIndexDetails.Version] | None:
-    """What compactions wrote down of moved rows, the oldest first; None if there is no such index.
+    """Read the moves that compactions recorded, oldest first; None if there is no such index.
 
     Raises:
-        CorruptFileError: If it is damaged.
+        CorruptFileError: If the index is damaged.
     """
     for index in section.indices:
         if index.name == _NAME:
@@ -178,7 +181,7 @@ def _known(index: table_pb2.IndexMetadata) -> BitMap:
 
 
 def _moved(covered: BitMap, moves: Iterable[tuple[BitMap, list[int]]], name: str) -> BitMap:
-    """What an index covers after moves."""
+    """Return the fragments that an index covers after moves."""
     for old, new in moves:
         if old <= covered:
             covered = (covered - old) | BitMap(new)
@@ -208,7 +211,7 @@ def _digest(fragment: Fragment) -> _Details.Fragment:
 
 
 def _addresses(store: Store, fragments: Iterable[Fragment]) -> bytes:
-    """The live rows of fragments as a 64-bit Roaring bitmap in the portable serialization."""
+    """Return the live rows of fragments as a 64-bit Roaring bitmap, in portable serialization."""
     parts = []
     for fragment in sorted(fragments, key=lambda fragment: fragment.id):
         rows = BitMap(range(fragment.physical_rows))

@@ -1,4 +1,4 @@
-"""The pieces that a sequence of row ids is stored in: `U64Segment`, to values and back.
+"""The segments of a sequence of row ids: conversion between `U64Segment` and values.
 
     range              5 6 7 8 9            start 5, end 10
     range with holes   0 1 3 4 … 999        start 0, end 1000, holes 2
@@ -6,9 +6,9 @@
     sorted array       7 900 70000          base 7, offsets 0 893 69993 in 4 bytes each
     array              9 3 5                any order
 
-A range stays a range here too, whatever its length; everything else becomes numbers, which are
-counted before they are listed: a few bytes can claim very many. Source: docs/format/table.md,
-"Row ids".
+Ranges remain ranges in memory, whatever their length. Other segments become arrays; their ids are
+counted before they are listed, because a few bytes can claim very many. Source:
+docs/format/table.md, "Row ids".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pilum.format.pb import row_ids_pb2
 __all__ = ["MAX_ROWS", "Ids", "Piece", "pack_segment", "parse_segment", "segment_length"]
 
 MAX_ROWS = 2**32
-"""No fragment has more: the address of a row has as many bits for it."""
+"""Maximum number of rows of a fragment, given by the 32 bits that an address has for the row."""
 
 Ids = NDArray[np.uint64]
 Piece = range | Ids
@@ -36,10 +36,10 @@ _MAX_UINT16 = 2**16 - 1
 
 
 def segment_length(message: row_ids_pb2.U64Segment) -> int:
-    """How many ids a segment has, without listing them.
+    """Return the number of ids in a segment, without listing them.
 
     Raises:
-        CorruptFileError: If it contradicts itself.
+        CorruptFileError: If the segment contradicts itself.
     """
     match message.WhichOneof("segment"):
         case "range":
@@ -60,15 +60,16 @@ def segment_length(message: row_ids_pb2.U64Segment) -> int:
 
 
 def parse_segment(message: row_ids_pb2.U64Segment, most_listed: int) -> list[Piece]:
-    """The ids of a segment.
+    """Return the ids of a segment.
 
     Args:
-        message: Its length is known to be fine.
-        most_listed: A range with holes is listed up to so many ids, which is faster to work with;
-            beyond, it becomes the ranges between the holes, which takes no more than its bytes.
+        message: The segment; its length has been checked.
+        most_listed: Up to this number of ids, a range with holes becomes an array, which is faster
+            to process. Longer ones become the ranges between the holes, which need no more memory
+            than the message.
 
     Raises:
-        CorruptFileError: If it contradicts itself.
+        CorruptFileError: If the segment contradicts itself.
     """
     match message.WhichOneof("segment"):
         case "range":
@@ -89,17 +90,17 @@ def parse_segment(message: row_ids_pb2.U64Segment, most_listed: int) -> list[Pie
 
 
 def pack_segment(ids: Piece) -> row_ids_pb2.U64Segment:
-    """The smallest segment with these ids, which are one at least."""
+    """Return the smallest segment that contains these ids, of which there is at least one."""
     if isinstance(ids, range):
         return _pack_range(ids.start, ids.stop)
     first, last = int(ids.min()), int(ids.max())
-    if (ids[1:] <= ids[:-1]).any() or last == _MAX_UINT64:  # behind which no range can end
+    if (ids[1:] <= ids[:-1]).any() or last == _MAX_UINT64:  # no range can end after it
         return row_ids_pb2.U64Segment(array=_pack_array(ids, first, last))
     slots = last - first + 1
     holes = slots - len(ids)
     if holes == 0:
         return _pack_range(first, last + 1)
-    # As if holes took 4 bytes each and ids 2: so the reference chooses, and its files look alike.
+    # Chosen as if holes took 4 bytes each and ids 2, like the reference, so that files look alike.
     costs = {
         "holes": _SEGMENT_BYTES + 4 * holes,
         "bitmap": _SEGMENT_BYTES + -(-slots // 8),
@@ -139,7 +140,7 @@ def _pack_range(start: int, stop: int) -> row_ids_pb2.U64Segment:
 
 
 def _bits(message: row_ids_pb2.U64Segment.RangeWithBitmap) -> NDArray[np.uint8]:
-    """One per id of the span: whether it is there. As many as the bitmap has bytes for."""
+    """Unpack the bitmap: for each id of the span, 1 if it is present."""
     span = _span(message)
     if len(message.bitmap) != -(-_length(span) // 8):
         raise CorruptFileError(

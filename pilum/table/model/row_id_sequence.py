@@ -3,8 +3,8 @@
     segments    0..3 | 9 3 5
     offsets     0 1 2  3 4 5       ids  0 1 2 9 3 5
 
-Segments follow each other in row order. Ranges are kept as such, so that the sequence of a
-fragment that was appended takes no memory. Source: docs/format/table.md, "Row ids".
+Segments follow each other in row order. Ranges are kept as ranges, so that the sequence of an
+appended fragment needs almost no memory. Source: docs/format/table.md, "Row ids".
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ __all__ = ["RowIdSequence"]
 _SEGMENT_IDS = 4096
 _FREE_IDS = 1 << 22
 _IDS_PER_BYTE = 64
-"""How many ids are listed at most: a few, and so many for each byte of the message."""
+"""Limit of listed ids: a small constant, plus this number per byte of the message."""
 
 _NO_IDS: Ids = np.empty(0, dtype=np.uint64)
 
 
 @dataclass(frozen=True, eq=False)
 class RowIdSequence:
-    """Row ids in row order.
+    """A sequence of row ids in row order.
 
     Attributes:
-        pieces: None of them empty: ranges of step 1, and arrays of uint64.
+        pieces: Non-empty pieces: ranges of step 1, and arrays of uint64.
     """
 
     pieces: tuple[Piece, ...] = ()
 
     @classmethod
     def of(cls, ids: Piece) -> RowIdSequence:
-        """A sequence of one piece: a range, or uint64 of shape (n,)."""
+        """Build a sequence of one piece: a range, or uint64 of shape (n,)."""
         return cls((ids,) if len(ids) else ())
 
     @classmethod
     def concatenate(cls, sequences: Iterable[RowIdSequence]) -> RowIdSequence:
-        """One sequence after the other; ranges that continue each other become one."""
+        """Concatenate sequences; adjacent ranges are merged."""
         return cls(tuple(_joined(piece for one in sequences for piece in one.pieces)))
 
     @classmethod
     def from_bytes(cls, data: bytes, max_rows: int) -> RowIdSequence:
-        """Reads the message `RowIdSequence`.
+        """Parse a `RowIdSequence` message.
 
         Args:
-            data: Serialised.
-            max_rows: No fragment that it may belong to has more rows.
+            data: The serialized message.
+            max_rows: Maximum number of rows of the fragment.
 
         Raises:
             CorruptFileError: If it does not parse, contradicts itself, or has more ids than that.
@@ -87,7 +87,7 @@ class RowIdSequence:
         return cls(tuple(piece for piece in pieces if len(piece)))
 
     def to_bytes(self) -> bytes:
-        """The message; long pieces become several segments, each in its smallest form."""
+        """Return the message; long pieces become several segments, each in its smallest form."""
         parts = (part for piece in self.pieces for part in _parts(piece))
         message = row_ids_pb2.RowIdSequence(segments=map(pack_segment, parts))
         data: bytes = message.SerializeToString()
@@ -98,12 +98,12 @@ class RowIdSequence:
 
     @cached_property
     def _bounds(self) -> NDArray[np.int64]:
-        """Offset of the first id of each piece, and the number of all."""
+        """Return the offset of the first id of each piece, followed by the total number of ids."""
         return np.cumsum([0, *map(len, self.pieces)], dtype=np.int64)
 
     @property
     def size_bytes(self) -> int:
-        """About the memory that it takes."""
+        """The approximate memory size of the sequence."""
         arrays = (8 * len(piece) for piece in self.pieces if isinstance(piece, np.ndarray))
         return sum(arrays) + 64 * len(self.pieces)
 
@@ -113,12 +113,12 @@ class RowIdSequence:
         return max((_highest(piece) for piece in self.pieces), default=-1)
 
     def ids(self) -> Ids:
-        """All ids, uint64, shape (number of rows,)."""
+        """Return all ids, uint64, shape (number of rows,)."""
         listed = [_listed(piece) for piece in self.pieces]
         return listed[0] if len(listed) == 1 else np.concatenate([_NO_IDS, *listed])
 
     def at(self, offsets: NDArray[np.int64]) -> Ids:
-        """The ids at offsets, which exist."""
+        """Return the ids at offsets, all of which must exist."""
         if len(self.pieces) == 1:
             return _picked(self.pieces[0], offsets)
         numbers = self._bounds.searchsorted(offsets, side="right") - 1
@@ -131,7 +131,7 @@ class RowIdSequence:
         return found
 
     def joined(self) -> RowIdSequence:
-        """The same ids; arrays that follow each other are one."""
+        """Return the same ids, with adjacent arrays joined."""
         groups = groupby(self.pieces, key=lambda piece: isinstance(piece, range))
         pieces: list[Piece] = []
         for is_range, group in groups:
@@ -139,7 +139,7 @@ class RowIdSequence:
         return RowIdSequence(tuple(pieces))
 
     def find(self, ids: Ids) -> NDArray[np.int64]:
-        """The offset of each of some ids; -1 for those that are not in the sequence."""
+        """Return the offset of each given id; -1 for ids that are not in the sequence."""
         found = np.full(len(ids), -1, dtype=np.int64)
         for piece, first in zip(self.pieces, self._bounds.tolist(), strict=False):
             places, offsets = _found(piece, ids)
@@ -147,7 +147,7 @@ class RowIdSequence:
         return found
 
     def slice(self, start: int, stop: int) -> RowIdSequence:
-        """The ids at the offsets from `start` to before `stop`."""
+        """Return the ids at the offsets from `start` up to, but excluding, `stop`."""
         bounds = self._bounds.tolist()
         cut = (
             piece[max(start - first, 0) : max(stop - first, 0)]
@@ -156,7 +156,7 @@ class RowIdSequence:
         return RowIdSequence(tuple(piece for piece in cut if len(piece)))
 
     def without(self, deleted: DeletionVector | None) -> RowIdSequence:
-        """The ids of the rows that are not deleted."""
+        """Return the ids of the rows that are not deleted."""
         if deleted is None or not len(deleted):
             return self
         return RowIdSequence(tuple(_joined(self._without(deleted.offsets.astype(np.int64)))))
@@ -170,7 +170,7 @@ class RowIdSequence:
 
 
 def _cut(piece: Piece, offsets: NDArray[np.int64]) -> Iterator[Piece]:
-    """A piece without some of its ids; what is left of a range as few ranges, else listed."""
+    """Remove ids from a piece; a range becomes ranges if they are few, otherwise an array."""
     if not len(offsets):
         yield piece
         return
@@ -182,7 +182,7 @@ def _cut(piece: Piece, offsets: NDArray[np.int64]) -> Iterator[Piece]:
 
 
 def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The pieces that are not empty, with ranges that continue each other as one."""
+    """Return the non-empty pieces, with adjacent ranges merged."""
     held: Piece = range(0)
     for piece in pieces:
         if isinstance(held, range) and isinstance(piece, range) and held.stop == piece.start:
@@ -196,7 +196,7 @@ def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _parts(piece: Piece) -> Iterator[Piece]:
-    """Parts of an array whose ids are likely to be near each other, and so take fewer bytes."""
+    """Split an array into parts of ids that are likely close together, and so need fewer bytes."""
     if isinstance(piece, range):
         yield piece
         return
@@ -217,7 +217,7 @@ def _picked(piece: Piece, offsets: NDArray[np.int64]) -> Ids:
 
 
 def _found(piece: Piece, ids: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which of some ids are in a piece, and where."""
+    """Return which of the ids are in a piece, as positions, and their offsets in it."""
     if isinstance(piece, range):
         places = np.flatnonzero((ids >= piece.start) & (ids < piece.stop))
         return places, (ids[places] - np.uint64(piece.start)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The sequences of a fragment, from wherever the manifest says that they are.
+"""Readers of the sequences of a fragment, wherever they are stored.
 
 Source: docs/format/table.md, "Row ids".
 """
@@ -26,23 +26,23 @@ from pilum.table.model.version_sequence import VersionSequence
 __all__ = ["HiddenColumn", "load_row_ids", "load_versions"]
 
 HiddenColumn = Callable[[SequenceKind], NDArray[np.uint64]]
-"""Reads the column that a sequence is kept in: uint64, one per physical row."""
+"""Function that reads the column in which a sequence is stored: uint64, one per physical row."""
 
 _FIRST_VERSION = 1
-"""What the reference reports for rows of which nothing was recorded."""
+"""Version that the reference reports for rows without a recorded version."""
 
 
 def load_row_ids(store: Store, fragment: Fragment, hidden: HiddenColumn) -> RowIdSequence:
-    """The id of each physical row.
+    """Read the id of each physical row.
 
     Args:
-        store: Where the table is.
-        fragment: Its `physical_rows` are known.
+        store: Store of the table.
+        fragment: The fragment; its `physical_rows` are known.
         hidden: Reads a hidden column of the fragment.
 
     Raises:
-        NotFoundError: If it is in another file that is missing.
-        CorruptFileError: If there is none, or it is damaged, too short or too long.
+        NotFoundError: If the sequence is in another file that is missing.
+        CorruptFileError: If the sequence is missing, damaged, too short or too long.
     """
     stored = fragment.row_ids
     if stored is None:
@@ -61,10 +61,10 @@ def load_row_ids(store: Store, fragment: Fragment, hidden: HiddenColumn) -> RowI
 def load_versions(
     store: Store, fragment: Fragment, kind: SequenceKind, hidden: HiddenColumn
 ) -> VersionSequence:
-    """The version that created each physical row, or changed it last; 1 if it was not recorded.
+    """Read the version that created or last changed each row; 1 if it was not recorded.
 
     Raises:
-        As `load_row_ids`, but for a sequence that is not there.
+        As `load_row_ids`, except for a missing sequence.
     """
     stored = fragment.created_at if kind is CREATED_AT else fragment.updated_at
     if stored is None:
@@ -81,7 +81,7 @@ def load_versions(
 
 
 def _bytes(store: Store, stored: StoredSequence) -> bytes | None:
-    """The serialised sequence, None if it is a hidden column."""
+    """Return the serialized sequence, None if it is a hidden column."""
     if isinstance(stored, bytes):
         return stored
     if isinstance(stored, ExternalSequence):

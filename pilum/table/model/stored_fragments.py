@@ -1,4 +1,4 @@
-"""The fragments of a manifest as it was read: surveyed at once, built when somebody needs them."""
+"""The fragments of a manifest message: surveyed on open, built on first use."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["FragmentPlaces", "Survey", "build_fragments", "require_plausible", "
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the fragments of a manifest say together.
+    """A summary of the fragments of a manifest.
 
     Attributes:
-        features: Those that the content of the manifest shows, whatever its flags say.
-        num_rows: Rows that are not deleted, as far as it was recorded.
-        is_counted: Whether the numbers of rows of all fragments were recorded.
+        features: Features that the content of the manifest shows, regardless of its flags.
+        num_rows: Number of rows that are not deleted, as far as it was recorded.
+        is_counted: Whether the row counts of all fragments were recorded.
     """
 
     features: Feature
@@ -37,9 +37,9 @@ class Survey:
 
 
 def survey(message: table_pb2.Manifest) -> Survey:
-    """Looks at every fragment, which takes an eighth of the time of building it.
+    """Survey all fragments, in an eighth of the time that it takes to build them.
 
-    This is most of what opening a table of very many fragments costs, so that nothing is checked
+    This is most of the cost of opening a table with very many fragments, so nothing is validated
     here; see `require_plausible`.
     """
     found = int(Feature.BASE_PATHS) if message.base_paths else 0  # a plain int is much faster
@@ -63,10 +63,10 @@ def survey(message: table_pb2.Manifest) -> Survey:
 
 
 def require_plausible(message: table_pb2.Manifest, where: str) -> None:
-    """Check the ids and the numbers of rows of all fragments, before they are used or added up.
+    """Check the ids and row counts of all fragments, before they are used or added up.
 
     Raises:
-        CorruptFileError: If one cannot be that of a fragment, or a fragment is listed twice.
+        CorruptFileError: If a number is impossible, or a fragment is listed twice.
     """
     with _told(where):
         seen = set()
@@ -80,7 +80,7 @@ def require_plausible(message: table_pb2.Manifest, where: str) -> None:
 
 
 def _require_plausible(message: table_pb2.DataFragment) -> None:
-    """Raise CorruptFileError if the numbers of a fragment are none that it can have."""
+    """Raise CorruptFileError if the numbers of a fragment are impossible."""
     if message.id > MAX_FRAGMENT_ID:
         raise CorruptFileError(f"fragment id {message.id} needs more than 32 bits")
     where, rows = f"fragment {message.id}", message.physical_rows
@@ -93,7 +93,7 @@ def _require_plausible(message: table_pb2.DataFragment) -> None:
 def _require_distinct(message: table_pb2.Manifest) -> None:
     """Raise CorruptFileError if a fragment is listed twice.
 
-    Tables of release 0.16 may have two fragments with one id, but each with files of its own.
+    Tables of release 0.16 may have two fragments with the same id, but with different files.
     """
     seen = set()
     for fragment in message.fragments:
@@ -105,10 +105,10 @@ def _require_distinct(message: table_pb2.Manifest) -> None:
 
 
 def build_fragments(message: table_pb2.Manifest, where: str) -> tuple[Fragment, ...]:
-    """The fragments of a manifest that stands at `where`.
+    """Build the fragments of the manifest at `where`.
 
     Raises:
-        CorruptFileError: If they contradict the format.
+        CorruptFileError: If a fragment contradicts the format.
     """
     require_plausible(message, where)
     with _told(where):
@@ -116,11 +116,11 @@ def build_fragments(message: table_pb2.Manifest, where: str) -> tuple[Fragment, 
 
 
 class FragmentPlaces:
-    """Where rows are among very many fragments, of which only few are built.
+    """Positions of rows among very many fragments, of which only few are built.
 
     Attributes:
-        ids: int64, shape (n,): of the fragments, in scan order.
-        bounds: int64, shape (n + 1,): live rows in front of each, and all of them at the end.
+        ids: int64, shape (n,): ids of the fragments, in scan order.
+        bounds: int64, shape (n + 1,): number of live rows before each fragment, and in total.
     """
 
     def __init__(
@@ -133,17 +133,17 @@ class FragmentPlaces:
 
     @classmethod
     def of_fragments(cls, fragments: tuple[Fragment, ...]) -> FragmentPlaces:
-        """Those of fragments that are built."""
+        """Build the places of fragments that are already built."""
         ids = np.array([one.id for one in fragments], np.int64)
         num_rows = np.array([one.num_rows for one in fragments], np.int64)
         return cls(ids, num_rows, fragments.__getitem__)
 
     @classmethod
     def of_message(cls, message: table_pb2.Manifest, where: str) -> FragmentPlaces:
-        """Those of a manifest that stands at `where`.
+        """Build the places of the fragments of the manifest at `where`.
 
         Raises:
-            CorruptFileError: If their ids or numbers of rows are not plausible.
+            CorruptFileError: If an id or row count is not plausible.
         """
         require_plausible(message, where)
         stored = message.fragments
@@ -156,10 +156,10 @@ class FragmentPlaces:
         return len(self.ids)
 
     def __getitem__(self, place: int) -> Fragment:
-        """The fragment at a place in scan order.
+        """Return the fragment at a place in scan order.
 
         Raises:
-            CorruptFileError: If it contradicts the format.
+            CorruptFileError: If the fragment contradicts the format.
         """
         found = self._built.get(place)
         if found is None:
@@ -167,17 +167,17 @@ class FragmentPlaces:
         return found
 
     def find(self, fragment_id: int) -> Fragment | None:
-        """The fragment with an id, None if there is none; of two, the last one.
+        """Return the fragment with an id, None if there is none; if two have it, the last one.
 
         Raises:
-            CorruptFileError: If it contradicts the format.
+            CorruptFileError: If the fragment contradicts the format.
         """
         place = self._by_id.get(fragment_id)
         return None if place is None else self[place]
 
     @property
     def are_distinct(self) -> bool:
-        """Whether no two fragments have one id."""
+        """Whether all fragment ids are different."""
         return len(self._by_id) == len(self)
 
     @cached_property
@@ -196,7 +196,7 @@ def _built(message: table_pb2.DataFragment, where: str) -> Fragment:
 
 
 def _sound(message: table_pb2.DataFragment) -> Fragment:
-    """Build a fragment of a manifest, which has files, whatever a transaction may leave open."""
+    """Build a fragment of a manifest; unlike in a transaction, nothing may be missing in it."""
     fragment = Fragment.from_proto(message)
     where = f"fragment {fragment.id}"
     if not fragment.files:
@@ -213,7 +213,7 @@ def _fault_of_path(path: str) -> str:
 
 @lru_cache(maxsize=64)
 def _fault_of_fields(fields: tuple[FieldId, ...], columns: tuple[int, ...]) -> str:
-    """What is wrong with the fields of a file, empty if nothing is; most files have the same."""
+    """Describe what is wrong with the fields of a file; empty if valid. Most files share them."""
     unknown = {number for number in fields if number < 0} - {GIVEN_UP, DESCRIPTOR_ID} - HIDDEN_IDS
     if unknown:
         return f"no field has the id {min(unknown)}"
@@ -226,7 +226,7 @@ def _fault_of_fields(fields: tuple[FieldId, ...], columns: tuple[int, ...]) -> s
 
 @contextmanager
 def _told(where: str) -> Iterator[None]:
-    """Says in errors where the manifest stands."""
+    """Add the location of the manifest to errors."""
     try:
         yield
     except CorruptFileError as error:

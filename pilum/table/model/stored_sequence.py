@@ -1,10 +1,10 @@
-"""Where the manifest has the row ids of a fragment, and the versions of its rows.
+"""Storage of a fragment's row ids, and of the versions of its rows, in the manifest.
 
-    bytes               the serialised sequence, in the manifest itself
-    ExternalSequence    bytes of another file
-    IN_HIDDEN_COLUMN    a column of the data files, one uint64 per physical row, that no schema has
+        bytes               the serialized sequence, in the manifest itself
+        ExternalSequence    a range of bytes in another file
+        IN_HIDDEN_COLUMN    a column of the data files that no schema lists, one uint64 per row
 
-`pilum.table.read.lineage` reads them. Source: docs/format/table.md, "Row ids".
+`pilum.table.read.lineage` reads the sequences. Source: docs/format/table.md, "Row ids".
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ExternalSequence:
-    """A sequence outside of the manifest.
+    """A sequence stored outside of the manifest.
 
     Attributes:
-        path: Below the root of the table.
-        offset_bytes: Where it begins.
-        size_bytes: How long it is.
+        path: Path below the root of the table.
+        offset_bytes: Position of its first byte.
+        size_bytes: Size of the sequence.
     """
 
     path: str
@@ -46,7 +46,7 @@ class ExternalSequence:
 
 
 class _Marker(Enum):
-    """That a sequence is a hidden column."""
+    """Marks a sequence that is stored as a hidden column."""
 
     IN_HIDDEN_COLUMN = "column"
 
@@ -61,12 +61,12 @@ class SequenceKind:
 
     Attributes:
         arm: Name of the oneof in `DataFragment`.
-        suffix: What the names of its members end with, behind `inline_`, `external_`, `spilled_`.
-        json_name: Of its member in the dictionary that Lance tools exchange.
-        json_inline: Name of the form in the manifest, there.
-        json_column: Of the form as a hidden column, there.
+        suffix: End of its members' names, after `inline_`, `external_`, `spilled_`.
+        json_name: Name of the member in the dictionary that Lance tools exchange.
+        json_inline: Name there of a sequence in the manifest.
+        json_column: Name there of a hidden column.
         column: Name of the hidden column.
-        field_id: Of the hidden column.
+        field_id: Field id of the hidden column.
     """
 
     arm: str
@@ -78,9 +78,9 @@ class SequenceKind:
     field_id: int
 
     def from_proto(self, message: table_pb2.DataFragment) -> StoredSequence | None:
-        """Reads what a fragment of a manifest has, None for nothing."""
+        """Read the sequence of a fragment of a manifest, None if it has none."""
         inline: bytes = getattr(message, f"inline_{self.suffix}")
-        if inline:  # in most tables, and the fastest way to ask
+        if inline:  # in most tables, and the fastest check
             return inline
         name = message.WhichOneof(self.arm)
         if name is None:
@@ -93,7 +93,7 @@ class SequenceKind:
         return IN_HIDDEN_COLUMN
 
     def to_proto(self, message: table_pb2.DataFragment, stored: StoredSequence | None) -> None:
-        """Sets the member of a fragment."""
+        """Set the member of a fragment."""
         if isinstance(stored, bytes):
             setattr(message, f"inline_{self.suffix}", stored)
         elif isinstance(stored, ExternalSequence):
@@ -104,7 +104,7 @@ class SequenceKind:
             getattr(message, f"spilled_{self.suffix}").SetInParent()
 
     def to_json(self, stored: StoredSequence | None) -> Any:
-        """The member of the dictionary that Lance tools exchange."""
+        """Return the member of the dictionary that Lance tools exchange."""
         if isinstance(stored, bytes):
             return {self.json_inline: list(stored)}
         if isinstance(stored, ExternalSequence):
@@ -118,10 +118,10 @@ class SequenceKind:
         return self.json_column if stored else None
 
     def from_json(self, data: Mapping[str, Any]) -> StoredSequence | None:
-        """The inverse of `to_json`, from the dictionary of the whole fragment.
+        """Read the member that `to_json` returns from the dictionary of the whole fragment.
 
         Raises:
-            InvalidInputError: If the member is of the wrong kind.
+            InvalidInputError: If the member has the wrong type.
         """
         found = data.get(self.json_name)
         if found is None:
@@ -131,7 +131,7 @@ class SequenceKind:
         try:
             ((form, value),) = found.items()
             if form == self.json_inline:
-                return bytes([*value])  # a number would be taken for a length
+                return bytes([*value])  # `bytes` would take a number as a length
             if form == "external":
                 size, offset = int(value["size"]), int(value["offset"])
                 return ExternalSequence(str(value["path"]), offset, size)
@@ -162,4 +162,4 @@ UPDATED_AT = SequenceKind(
     -5,
 )
 HIDDEN_IDS = frozenset(FieldId(kind.field_id) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT))
-"""Fields of data files that are in no schema, and in use all the same."""
+"""Ids of fields of data files that are in no schema, but are in use."""

@@ -1,4 +1,4 @@
-"""When a version was committed, as its manifest says: seconds and nanoseconds since 1970."""
+"""Commit times as stored in manifests: seconds and nanoseconds since 1970."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["moment_of", "nanoseconds_of"]
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _NANOSECONDS = 10**9
 _FIRST_SECOND_OF_9999 = 253_370_764_800
-"""The last year that a `datetime` has, without it in any time zone."""
+"""Start of the last year of `datetime`, which is excluded so that any time zone can be used."""
 
 
 def nanoseconds_of(stamp: Timestamp) -> int:
-    """Return the nanoseconds since 1970.
+    """Return a commit time in nanoseconds since 1970.
 
     Raises:
-        CorruptFileError: If no version can be of that time.
+        CorruptFileError: If the time is out of range.
     """
     if 0 <= stamp.seconds < _FIRST_SECOND_OF_9999 and 0 <= stamp.nanos < _NANOSECONDS:
         return int(stamp.seconds * _NANOSECONDS + stamp.nanos)
@@ -28,5 +28,5 @@ def nanoseconds_of(stamp: Timestamp) -> int:
 
 
 def moment_of(nanoseconds: int) -> datetime:
-    """Return the moment in UTC, cut to microseconds."""
+    """Return the moment in UTC, truncated to microseconds."""
     return _EPOCH + timedelta(microseconds=nanoseconds // 1000)

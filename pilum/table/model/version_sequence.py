@@ -1,10 +1,11 @@
-"""For each physical row of a fragment a version: when it was created, or last updated.
+"""The version that created, or last updated, each physical row of a fragment.
 
     runs        3 rows of version 1, 2 rows of version 4
     offsets     0 1 2 3 4        versions  1 1 1 4 4
 
-The message has a segment of row ids where a run needs a length. Only the number of its ids counts:
-after compaction they are whatever was left of older ones. Source: docs/format/table.md, "Row ids".
+In the message, a segment of row ids gives the length of each run. Only the number of its ids
+matters: after a compaction, the ids themselves are leftovers of older segments. Source:
+docs/format/table.md, "Row ids".
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ __all__ = ["VersionSequence"]
 
 @dataclass(frozen=True, eq=False)
 class VersionSequence:
-    """Versions in row order.
+    """A run-length encoded sequence of versions in row order.
 
     Attributes:
-        lengths: int64, shape (n,): rows of each run, none of them 0.
+        lengths: int64, shape (n,): number of rows of each run, never 0.
         versions: uint64, shape (n,): the version of each run.
     """
 
@@ -38,17 +39,17 @@ class VersionSequence:
 
     @classmethod
     def uniform(cls, num_rows: int, version: int) -> VersionSequence:
-        """One version for all rows."""
+        """Build a sequence with one version for all rows."""
         return cls._of_runs(np.array([num_rows], np.int64), np.array([version], np.uint64))
 
     @classmethod
     def of(cls, versions: NDArray[np.uint64]) -> VersionSequence:
-        """The runs of a version per row; uint64, shape (number of rows,)."""
+        """Build a sequence from one version per row; uint64, shape (number of rows,)."""
         return cls._of_runs(np.ones(len(versions), dtype=np.int64), versions)
 
     @classmethod
     def concatenate(cls, sequences: Iterable[VersionSequence]) -> VersionSequence:
-        """One sequence after the other."""
+        """Concatenate sequences."""
         listed = list(sequences)
         return cls._of_runs(
             np.concatenate([np.empty(0, np.int64), *(one.lengths for one in listed)]),
@@ -57,7 +58,7 @@ class VersionSequence:
 
     @classmethod
     def _of_runs(cls, lengths: NDArray[np.int64], versions: NDArray[np.uint64]) -> VersionSequence:
-        """Runs that may be empty, or continue each other."""
+        """Build a sequence from runs that may be empty or have the version of the previous run."""
         lengths, versions = lengths[lengths > 0], versions[lengths > 0]
         if not len(lengths):
             return cls(lengths, versions)
@@ -66,11 +67,11 @@ class VersionSequence:
 
     @classmethod
     def from_bytes(cls, data: bytes, max_rows: int) -> VersionSequence:
-        """Reads the message `RowDatasetVersionSequence`.
+        """Parse a `RowDatasetVersionSequence` message.
 
         Args:
-            data: Serialised.
-            max_rows: No fragment that it may belong to has more rows.
+            data: The serialized message.
+            max_rows: Maximum number of rows of the fragment.
 
         Raises:
             CorruptFileError: If it does not parse, contradicts itself, or covers more rows.
@@ -89,7 +90,7 @@ class VersionSequence:
         return cls._of_runs(np.array(lengths, dtype=np.int64), versions)
 
     def to_bytes(self) -> bytes:
-        """The message; the span of each run is where its rows are."""
+        """Return the message; the segment of each run is the range of its row offsets."""
         message = row_ids_pb2.RowDatasetVersionSequence()
         start = 0
         for length, version in zip(self.lengths.tolist(), self.versions.tolist(), strict=True):
@@ -104,38 +105,38 @@ class VersionSequence:
 
     @property
     def size_bytes(self) -> int:
-        """About the memory that it takes."""
+        """The approximate memory size of the sequence."""
         return self.lengths.nbytes + self.versions.nbytes
 
     def bounds(self) -> NDArray[np.int64]:
-        """The first offset of each run, and the number of rows."""
+        """Return the first offset of each run, followed by the number of rows."""
         return np.concatenate([[0], np.cumsum(self.lengths)])
 
     def values(self) -> NDArray[np.uint64]:
-        """The version of every row, uint64, shape (number of rows,)."""
+        """Return the version of every row, uint64, shape (number of rows,)."""
         return np.repeat(self.versions, self.lengths)
 
     def at(self, offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """The versions at offsets, which exist."""
+        """Return the versions at offsets, all of which must exist."""
         if len(self.versions) == 1:
             return np.full(len(offsets), self.versions[0], dtype=np.uint64)
         return self.versions[np.cumsum(self.lengths).searchsorted(offsets, side="right")]
 
     def slice(self, start: int, stop: int) -> VersionSequence:
-        """The versions at the offsets from `start` to before `stop`."""
+        """Return the versions at the offsets from `start` up to, but excluding, `stop`."""
         stops = np.cumsum(self.lengths)
         cut = np.minimum(stops, stop) - np.maximum(stops - self.lengths, start)
         return self._of_runs(np.maximum(cut, 0), self.versions)
 
     def without(self, deleted: DeletionVector | None) -> VersionSequence:
-        """The versions of the rows that are not deleted."""
+        """Return the versions of the rows that are not deleted."""
         if deleted is None or not len(deleted):
             return self
         gone = np.diff(deleted.offsets.astype(np.int64).searchsorted(self.bounds()))
         return self._of_runs(self.lengths - gone, self.versions)
 
     def replaced(self, offsets: NDArray[np.int64], version: int) -> VersionSequence:
-        """The same with another version at some offsets, in any order."""
+        """Return the sequence with another version at some offsets, in any order."""
         values = self.values()
         values[offsets] = version
         return self.of(values)
