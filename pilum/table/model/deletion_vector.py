@@ -2,7 +2,7 @@
 
     physical rows    0  1  2  3  4  5  6  7
     deleted             x     x  x
-        positions        0     1        2  3  4      of the remaining rows
+    positions        0     1        2  3  4      of the remaining rows
 
 A position is converted to a physical row by counting. `offsets[i] - i` remaining rows lie before
 deleted row `offsets[i]`, so a binary search in these numbers gives the number of deleted rows to

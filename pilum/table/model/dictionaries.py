@@ -1,6 +1,6 @@
 """Dictionaries of a legacy table: one per field, shared by all files, stored in each manifest.
 
-        manifest file   values of the dictionaries, then the contents of any other manifest file
+    manifest file   values of the dictionaries, then the contents of any other manifest file
                     ▲
     Field.dictionary of the manifest      position and number of the values
 

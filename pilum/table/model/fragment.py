@@ -4,7 +4,7 @@
 
               column 0   column 1   column 2          a file supplies the columns in `fields`
     files[0]  field 0    field 1                      from its own columns `column_indices`;
-        files[1]                        field 4           fields in no file are null in every row
+    files[1]                        field 4           fields in no file are null in every row
 
 Deleted rows stay in the data files; a deletion file lists them.
 

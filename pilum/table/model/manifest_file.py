@@ -2,7 +2,7 @@
 
     values of dictionaries       in legacy tables that have any, see `dictionaries.py`
     u32 length, IndexSection     if the table has indices
-        u32 length, Transaction      the changes of the commit, the same bytes as in the .txn file
+    u32 length, Transaction      the changes of the commit, the same bytes as in the .txn file
     u32 length, Manifest         holds the offsets of the two above
     u64 offset of the Manifest's length
     u16 major, u16 minor, "LANC"
@@ -191,7 +191,7 @@ class _ManifestFile:
         return self._section(message.index_section)
 
     def transaction(self) -> transaction_pb2.Transaction | None:
-        """Return the inline transaction; old and new writers store its offset in different members."""
+        """Return the inline transaction, whose offset old and new writers store differently."""
         for name in ("transaction_section", "transaction_section_deprecated"):
             if self.message.HasField(name):
                 data = self._section(getattr(self.message, name))

@@ -2,15 +2,14 @@
 
     _versions/18446744073709551612.manifest   version 3 (V2: 2**64 - 1 - version, 20 digits)
     _versions/3.manifest                      version 3 (V1, in older tables)
-        _versions/d9223372036854775816.manifest   a detached version (bit 63 set), not part of
-        history
-        _versions/latest_version_hint.json        {"version":3}, for stores that list without order
-        _transactions/2-{uuid}.txn                changes of the commit that read version 2
+    _versions/d9223372036854775816.manifest   a detached version (bit 63 set), not in the history
+    _versions/latest_version_hint.json        {"version":3}, for stores that list without order
+    _transactions/2-{uuid}.txn                changes of the commit that read version 2
     data/{24 binary digits}{26 hex digits}.lance
-        data/{the same}/{32 binary digits}.blob    blob payloads of the data file of that name
-        _deletions/0-2-81.arrow                   deleted rows of fragment 0, selected in version 2
-        _refs/tags/v1.json                        the version that is tagged "v1"
-        _refs/branches/dev%2Ffeature.json         a branch, and the version where it began
+    data/{the same}/{32 binary digits}.blob    blob payloads of the data file of that name
+    _deletions/0-2-81.arrow                   deleted rows of fragment 0, selected in version 2
+    _refs/tags/v1.json                        the version that is tagged "v1"
+    _refs/branches/dev%2Ffeature.json         a branch, and the version where it began
     tree/dev/feature/                         root of the branch "dev/feature"
 
 A table keeps its initial naming scheme. Source: docs/format/table.md, "Files".

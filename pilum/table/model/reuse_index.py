@@ -3,13 +3,12 @@
 A compaction does not rewrite the files of an index. Instead, it records where rows moved, in the
 details of an additional "index" named `__lance_frag_reuse`:
 
-        version    version of the table that was compacted
-        groups     changed_row_addrs    the rows that moved, as a 64-bit Roaring bitmap
-                              old_fragments        the fragments that contained them
-                              new_fragments        the fragments that contain them now, in the same
-                              order
+    version    version of the table that was compacted
+    groups     changed_row_addrs    the rows that moved, as a 64-bit Roaring bitmap
+               old_fragments        the fragments that contained them
+               new_fragments        the fragments that contain them now, in the same order
 
-        address in an index file ──▶ its rank in changed_row_addrs ──▶ row of the new fragments
+    address in an index file ──▶ its rank in changed_row_addrs ──▶ row of the new fragments
 
 Readers translate the results of an index version by version. Details of more than 200 KiB are
 stored in a separate file. Source: docs/format/table.md, "The fragment-reuse index".

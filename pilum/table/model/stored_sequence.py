@@ -1,8 +1,8 @@
 """Storage of a fragment's row ids, and of the versions of its rows, in the manifest.
 
-        bytes               the serialized sequence, in the manifest itself
-        ExternalSequence    a range of bytes in another file
-        IN_HIDDEN_COLUMN    a column of the data files that no schema lists, one uint64 per row
+    bytes               the serialized sequence, in the manifest itself
+    ExternalSequence    a range of bytes in another file
+    IN_HIDDEN_COLUMN    a column of the data files that no schema lists, one uint64 per row
 
 `pilum.table.read.lineage` reads the sequences. Source: docs/format/table.md, "Row ids".
 """

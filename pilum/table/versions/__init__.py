@@ -1,1 +1,1 @@
-"""Which versions of a table exist, and who decides on the next one."""
+"""The versions of a table: how they are found, and how the next one is decided."""

@@ -3,8 +3,8 @@
     table.lance/                 root of the main line; the names of tags and branches are here
     └── tree/dev/feature/        root of the branch "dev/feature": a table of its own
 
-A version is told by its line and its number; numbers of a branch go on from the version where it
-began. Source: docs/format/table.md, "Branches".
+A version is identified by its line and its number. The version numbers of a branch continue from
+the version where the branch began. Source: docs/format/table.md, "Branches".
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from pilum.table.versions.history import latest_manifest, load_named, newest_sou
 __all__ = ["MAIN", "Line", "uri_of_line"]
 
 MAIN = "main"
-"""What users may call the main line."""
+"""Name by which users may refer to the main line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of history.
+    """A line of history: the main line or a branch.
 
     Attributes:
-        root: Root of the main line.
+        root: Store at the root of the main line.
         branch: Name of the branch, None for the main line.
-        store: Root of this line.
+        store: Store at the root of this line.
     """
 
     root: Store
@@ -41,11 +41,12 @@ class Line:
 
     @classmethod
     def of(cls, store: Store, branch: str | None) -> Line:
-        """The line of a manifest.
+        """Return the line that a manifest is on.
 
         Args:
-            store: Where the manifest is.
-            branch: What it says. A branch that was copied elsewhere is a main line there.
+            store: Store that contains the manifest.
+            branch: The branch that the manifest names. A branch that was copied elsewhere is a main
+                line there.
         """
         store = own_store(store)
         uri = store.uri.rstrip("/")
@@ -56,10 +57,10 @@ class Line:
 
     @classmethod
     def at(cls, store: Store) -> Line:
-        """The line whose root a store is; only below a folder of branches something is read.
+        """Return the line with this root; a manifest is read only below a folder of branches.
 
         Raises:
-            CorruptFileError: If all manifests there contradict the format.
+            CorruptFileError: If all manifests of the line contradict the format.
         """
         if f"/{TREE_FOLDER}/" not in store.uri:
             return cls(store, None, store)
@@ -74,7 +75,7 @@ class Line:
             return cls.of(store, whole.branch)
 
     def other(self, branch: str | None) -> Line:
-        """Another line of the same table; whether it exists is not looked up."""
+        """Return another line of the same table, without checking that it exists."""
         if branch in {None, MAIN}:
             return Line(self.root, None, self.root)
         if branch == self.branch:
@@ -83,7 +84,7 @@ class Line:
         return Line(self.root, branch, open_line(self.root, uri))
 
     def newest(self) -> int:
-        """Number of the newest version.
+        """Return the number of the newest version.
 
         Raises:
             DatasetNotFoundError: If the line has no version.
@@ -95,12 +96,12 @@ class Line:
 
 
 def uri_of_line(uri: str, current: str | None, wanted: str | None) -> str:
-    """The location of a line as users write it, from that of another line of the table.
+    """Return the location of a line as users write it, from that of another line of the table.
 
     Args:
-        uri: Of the line `current`.
-        current: Its branch, None for the main line.
-        wanted: The other branch.
+        uri: Location of the line `current`.
+        current: Branch at `uri`, None for the main line.
+        wanted: Branch to locate, None for the main line.
     """
     if current == wanted:
         return uri

@@ -1,13 +1,14 @@
-"""How the next manifest gets its name, and how manifests are found: the seam of all commits.
+"""Commit handlers: how manifests are published and found. All commits use this interface.
 
-    handler                     a version is decided by
-    ConditionalPut              creating the manifest under its final name, unless there is one
-    LockedPut                   the same name, looked at and written while a lock is held
+    handler                     what decides about a version
+    ConditionalPut              creating the manifest under its final name, if that is free
+    LockedPut                   checking and writing the final name while a lock is held
     ExternalManifests           an entry of a key-value store (`external/`)
 
-A handler knows no table: it is told the store each time, so that one serves a table and its
-branches. It travels with the store, as `TableStore`; all that commits or looks for a version asks
-`handler_of(store)`. Detached versions, whose random numbers nobody competes for, do without.
+A handler is not bound to a table: each call takes the store, so that one handler serves a table and
+its branches. It is attached to the store, as `TableStore`; everything that commits or looks for a
+version uses `handler_of(store)`. Detached versions do not use a handler, because their random
+numbers cannot conflict.
 
 Source: docs/format/table.md, "Commit protocol".
 """
@@ -44,33 +45,34 @@ __all__ = [
 ]
 
 CommitLock = Callable[[int], AbstractContextManager[object]]
-"""Given the number of a version, a context in which nobody else writes that version."""
+"""Takes the number of a version and returns a context in which no one else writes this version."""
 
 
 _REFUSALS = frozenset(
     {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EPERM}
     | {errno.EROFS}
 )
-"""What a file system says at once: nothing is under way that could still arrive."""
+"""Immediate errors of a file system, after which no write can still succeed later."""
 
 
 class CommitHandler(Protocol):
-    """Decides which manifest becomes a version. Safe to use from several threads."""
+    """Interface that decides which manifest becomes a version. Safe to use from several threads."""
 
     def publish(self, store: Store, name: ManifestName, data: bytes) -> bool:
-        """Makes a manifest the one of its version, unless that version exists.
+        """Publish a manifest as its version, unless that version exists.
 
         Returns:
-            Whether it is now; False only if the version is another's for certain.
+            Whether the manifest is now the version; False only if the version certainly belongs to
+            another writer.
 
         Raises:
-            OSError: If it is not known what became of it.
+            OSError: If the outcome is unknown.
             CommitError: If the manifest certainly did not become the version.
         """
         ...
 
     def names(self, store: Store, since: int = 0) -> list[ManifestName]:
-        """All versions in history, oldest first; those before `since` may be left out.
+        """Return all versions in the history, oldest first; those before `since` may be omitted.
 
         Raises:
             CorruptFileError: If two naming schemes are mixed.
@@ -78,28 +80,28 @@ class CommitHandler(Protocol):
         ...
 
     def latest(self, store: Store) -> ManifestName | None:
-        """The newest version, None if there is no table."""
+        """Return the newest version, None if there is no table."""
         ...
 
     def settle(self, store: Store, version: int) -> str | None:
-        """Finishes what the writer of a version began and did not end.
+        """Finish a commit that the writer of a version started but did not complete.
 
         Returns:
-            Path of the manifest if the version is decided elsewhere than by its final name.
+            Path of the manifest, if the version is decided by something other than its final name.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionalPut:
-    """The store itself lets exactly one writer create a name."""
+    """Relies on the store to let exactly one writer create a name."""
 
     def publish(self, store: Store, name: ManifestName, data: bytes) -> bool:
-        """Creates the manifest unless there is one of its name.
+        """Create the manifest unless one with its name exists.
 
         Raises:
-            CommitError: If the file system refused, and there is no such version afterwards.
-            OSError: If the store failed otherwise.
+            CommitError: If the file system refused, and the version still does not exist.
+            OSError: If the store failed in another way.
         """
         try:
             return store.put_if_absent(name.path, data)
@@ -111,37 +113,38 @@ class ConditionalPut:
             raise
 
     def names(self, store: Store, since: int = 0) -> list[ManifestName]:
-        """What the folder of versions holds."""
+        """Return the versions in the folder of versions."""
         return listed_manifests(store, since)
 
     def latest(self, store: Store) -> ManifestName | None:
-        """The newest that the folder of versions holds."""
+        """Return the newest version in the folder of versions."""
         return newest_listed(store)
 
     def settle(self, store: Store, version: int) -> str | None:
-        """Nothing is ever half done."""
+        """Do nothing: commits of this handler are atomic."""
         del store, version
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class LockedPut(ConditionalPut):
-    """A lock of the user keeps writers apart, for stores that cannot.
+    """Uses a lock provided by the user, for stores that cannot create conditionally.
 
     Attributes:
-        lock: Entered with the number of the version; left when the manifest is written, or with
-            an exception if it was not.
+        lock: Entered with the number of the version; left after the manifest is written, or with an
+            exception if it was not.
     """
 
     lock: CommitLock
 
     def publish(self, store: Store, name: ManifestName, data: bytes) -> bool:
-        """Looks for the manifest and writes it, both under the lock.
+        """Check for the manifest and write it, both under the lock.
 
         Raises:
-            CommitError: If the lock could not be entered.
-            CommitConflictError: If the lock says that the version is taken, and there is none.
-            CommitStatusUnknownError: If leaving the lock failed after the write.
+            CommitError: If the lock could not be acquired.
+            CommitConflictError: If the lock reports that the version is taken, but it does not
+                exist.
+            CommitStatusUnknownError: If releasing the lock failed after the write.
             OSError: If the write failed.
         """
         written = False
@@ -178,10 +181,10 @@ class LockedPut(ConditionalPut):
 
 @dataclass(frozen=True)
 class TableStore(StoreAround):
-    """A store together with the way in which its versions are decided.
+    """A store together with the handler that decides about its versions.
 
     Attributes:
-        handler: Who decides.
+        handler: The commit handler.
     """
 
     handler: CommitHandler
@@ -191,7 +194,7 @@ _CONDITIONAL_PUT = ConditionalPut()
 
 
 def handler_of(store: Store) -> CommitHandler:
-    """Who decides about the versions of the table in a store."""
+    """Return the commit handler of the table in a store."""
     while isinstance(store, StoreAround):
         if isinstance(store, TableStore):
             return store.handler
@@ -200,18 +203,18 @@ def handler_of(store: Store) -> CommitHandler:
 
 
 def open_line(store: Store, uri: str) -> Store:
-    """Opens the store of another line of a table: its versions are decided in the same way.
+    """Open the store of another line of a table, with the same commit handler.
 
     Args:
-        store: Of one line, such as a branch.
-        uri: Of the other.
+        store: Store of one line, such as a branch.
+        uri: Location of the other line.
     """
     other = open_beside(store, uri)
     return TableStore(other, handler_of(store)) if isinstance(store, TableStore) else other
 
 
 def exists(store: Store, path: str) -> bool:
-    """Whether there is an object of this name."""
+    """Return whether an object of this name exists."""
     try:
         store.source(path).close()
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""The history of a table: which versions there are, and what each one says about itself."""
+"""The history of a table: its versions, and information about each of them."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ _MAX_VERSION = 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class VersionInfo:
-    """One version in the history.
+    """A version in the history.
 
     Attributes:
-        version: Its number.
-        timestamp: When it was committed, UTC, cut to microseconds.
+        version: Number of the version.
+        timestamp: Commit time in UTC, truncated to microseconds.
         metadata: Counts as decimal strings: `total_fragments`, `total_data_files`,
-            `total_files_size` (bytes of data files), `total_deletion_files`; and, where the
-            writer was recent enough to record rows, `total_data_file_rows`,
-            `total_deletion_file_rows` and `total_rows` (those that are not deleted). Of a version
-            whose manifest is damaged only `damaged`: what is wrong; its timestamp is when the
-            manifest was written, 1970 if the store does not know.
+            `total_files_size` (bytes of data files), `total_deletion_files`; and, if the writer was
+            recent enough to record row counts, `total_data_file_rows`, `total_deletion_file_rows`
+            and `total_rows` (rows that are not deleted). If the manifest is damaged, only
+            `damaged`: a description of the damage. The timestamp is then the time at which the
+            manifest was written, or 1970 if the store does not know it.
     """
 
     version: int
@@ -70,11 +70,11 @@ class VersionInfo:
 
 
 def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
-    """The manifests of all versions in history, oldest first; empty if there is no table.
+    """Return the manifests of all versions in the history, oldest first; none if there is no table.
 
     Args:
-        store: Of the table.
-        since: Versions before this one may be left out.
+        store: Store of the table.
+        since: Versions before this one may be omitted.
 
     Raises:
         CorruptFileError: If two naming schemes are mixed.
@@ -83,7 +83,7 @@ def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
 
 
 def latest_manifest(store: Store) -> ManifestName | None:
-    """The manifest of the newest version, None if there is no table.
+    """Return the manifest of the newest version, None if there is no table.
 
     Raises:
         CorruptFileError: If two naming schemes are mixed.
@@ -92,7 +92,7 @@ def latest_manifest(store: Store) -> ManifestName | None:
 
 
 def load_version(store: Store, version: int) -> Manifest:
-    """Reads the manifest of one version, attached or detached.
+    """Read the manifest of one version, attached or detached.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -103,7 +103,7 @@ def load_version(store: Store, version: int) -> Manifest:
 
 
 def manifest_size(store: Store, version: int) -> int:
-    """Size of the manifest of one version, bytes.
+    """Return the size of the manifest of one version, in bytes.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -113,7 +113,7 @@ def manifest_size(store: Store, version: int) -> int:
 
 
 def manifest_place(store: Store, version: int) -> tuple[str, int]:
-    """Path and size in bytes of the manifest of one version, attached or detached.
+    """Return the path, and the size in bytes, of a version's manifest, attached or detached.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -129,7 +129,7 @@ def manifest_place(store: Store, version: int) -> tuple[str, int]:
 
 
 def describe_version(store: Store, version: int) -> VersionInfo:
-    """Describes one version, attached or detached.
+    """Describe one version, attached or detached.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -140,17 +140,17 @@ def describe_version(store: Store, version: int) -> VersionInfo:
 
 
 def load_named(store: Store, name: ManifestName) -> Manifest:
-    """Reads the manifest of a listed version.
+    """Read the manifest of a listed version.
 
     Raises:
-        NotFoundError: If it was removed meanwhile.
+        NotFoundError: If the manifest was removed concurrently.
         CorruptFileError: If its bytes contradict the format.
     """
     return _load(store, name.path, name.version)
 
 
 def list_versions(store: Store) -> list[VersionInfo]:
-    """Describes all versions in history, oldest first; damaged ones say so.
+    """Describe all versions in the history, oldest first, including damaged ones.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -162,10 +162,10 @@ def list_versions(store: Store) -> list[VersionInfo]:
 
 
 def newest_sound(store: Store, before: int = _MAX_VERSION + 1) -> Manifest | None:
-    """The newest version before another one whose manifest is whole, with its fragments.
+    """Return the newest intact version before another one, with its fragments.
 
     Returns:
-        None if there is none.
+        The manifest; None if there is no intact version.
 
     Raises:
         OSError: If the store failed.
@@ -178,11 +178,11 @@ def newest_sound(store: Store, before: int = _MAX_VERSION + 1) -> Manifest | Non
 
 
 def sound(manifest: Manifest) -> Manifest:
-    """Returns a manifest all of which could be read.
+    """Return the manifest after checking that all of it can be read.
 
     Raises:
-        CorruptFileError: If a fragment contradicts the format, which is else noticed when it is
-            asked for.
+        CorruptFileError: If a fragment contradicts the format, which is otherwise detected on first
+            use.
     """
     _ = manifest.fragments
     return manifest
@@ -196,7 +196,7 @@ def _load(store: Store, path: str, version: int) -> Manifest:
 
 
 def _found(store: Store, version: int, load: Callable[[str], _T]) -> _T:
-    """What `load` makes of the manifest of a version, under whichever name that stands."""
+    """Call `load` with the path of a version's manifest, whatever its name; return the result."""
     candidates = _candidates(version)
     for path in candidates:
         with suppress(NotFoundError):

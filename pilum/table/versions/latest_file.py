@@ -1,12 +1,12 @@
-"""Tables of the oldest writers: the newest manifest is also a file at the root.
+"""Tables of the oldest writers, which also keep the newest manifest in a file at the root.
 
     _latest.manifest          a copy of the newest manifest; some documents say latest.manifest
-    _versions/2.manifest      the history, where it was kept
+    _versions/2.manifest      the history, if it was kept
 
-The copy counts where there is no history: it is a table of one version. Whoever commits to such a
-table writes the copy down as the version that it is, then commits, then replaces the copy: what the
-old documents ask for, so that their readers see the new version. Where there is no copy none is
-made. Source: docs/format/table.md, "Files".
+If there is no history, the copy is the table: a table of one version. A commit to such a table
+first stores the copy as the version that it is, then commits, then replaces the copy. The old
+documents require this, so that old readers see the new version. If there is no copy, none is
+created. Source: docs/format/table.md, "Files".
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["keep_version", "latest_file", "remove_copies", "replace_copies"]
 
 
 def latest_file(store: Store) -> ManifestName | None:
-    """The copy, as a version; None if there is none.
+    """Return the copy as a version; None if there is none.
 
     Raises:
-        CorruptFileError: If its bytes contradict the format.
+        CorruptFileError: If the bytes of the copy contradict the format.
     """
     tasks = [partial(_copy, store, path) for path in LATEST_PATHS]
     return next(filter(None, in_turn(store, tasks)), None)
@@ -40,16 +40,16 @@ def _copy(store: Store, path: str) -> ManifestName | None:
 
 
 def keep_version(store: Store, name: ManifestName) -> None:
-    """Writes a copy down as the version that it is; any other manifest stays as it is."""
+    """Store a copy as the version that it is; do nothing for any other manifest."""
     if name.path in LATEST_PATHS:
         store.put_if_absent(name.scheme.manifest_path(name.version), store.read(name.path))
 
 
 def replace_copies(store: Store, path: str) -> None:
-    """Lets the copies that there are be of another manifest.
+    """Replace the existing copies by another manifest.
 
     Raises:
-        OSError: If the store failed; the copies may be old then.
+        OSError: If the store failed; the copies may then be outdated.
     """
     for copy in LATEST_PATHS:
         if _exists(store, copy):
@@ -57,7 +57,7 @@ def replace_copies(store: Store, path: str) -> None:
 
 
 def remove_copies(store: Store) -> None:
-    """Removes the copies, of a table whose history their readers cannot follow any more."""
+    """Remove the copies of a table whose history old readers can no longer follow."""
     for copy in LATEST_PATHS:
         store.delete(copy)
 

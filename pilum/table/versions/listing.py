@@ -1,10 +1,10 @@
-"""The manifests in a folder of versions, with no more of the listing read than it takes.
+"""Listing of the manifests in a folder of versions, which reads as few names as possible.
 
-Names of the scheme V2 sort newest first. So in a store that lists in order the first of them is
-the newest version, however many there are, and those since a version are at the front.
+Names of the V2 scheme sort newest first. In a store that lists in order, the first name is
+therefore the newest version, however many there are, and the versions since a given one come first.
 
     18446744073709551612.manifest   version 3    ◀ the newest
-    18446744073709551613.manifest   version 2    ◀ known already: stop here
+    18446744073709551613.manifest   version 2    ◀ already known: stop here
     18446744073709551614.manifest   version 1
 
 Source: docs/format/table.md, "Files".
@@ -28,14 +28,14 @@ __all__ = ["listed_manifests", "newest_listed"]
 
 
 def listed_manifests(store: Store, since: int = 0) -> list[ManifestName]:
-    """The manifests of a version and all after it, perhaps of some before, oldest first.
+    """Return the manifests of a version and all later ones, oldest first, maybe with earlier ones.
 
     Args:
-        store: Of the table.
-        since: The version; 0 for all.
+        store: Store of the table.
+        since: First version that is needed; 0 for all.
 
     Raises:
-        CorruptFileError: If two naming schemes are seen.
+        CorruptFileError: If two naming schemes are found.
     """
     names: Iterable[str] = store.names(VERSIONS_FOLDER)
     if store.lists_in_order:
@@ -47,10 +47,10 @@ def listed_manifests(store: Store, since: int = 0) -> list[ManifestName]:
 
 
 def newest_listed(store: Store) -> ManifestName | None:
-    """The manifest of the newest version, None if there is none.
+    """Return the manifest of the newest version, None if there is none.
 
     Raises:
-        CorruptFileError: If two naming schemes are seen.
+        CorruptFileError: If two naming schemes are found.
     """
     if store.lists_in_order:
         parsed = map(ManifestName.parse, store.names(VERSIONS_FOLDER))
@@ -64,7 +64,7 @@ def newest_listed(store: Store) -> ManifestName | None:
 
 
 def _until(names: Iterable[str], version: int) -> Iterator[str]:
-    """Sorted names up to the first that tells this version, or one before it."""
+    """Yield sorted names up to the first with this version number, or a lower one."""
     for text in names:
         yield text
         name = ManifestName.parse(text)

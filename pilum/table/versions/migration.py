@@ -1,10 +1,10 @@
-"""From the older names of manifests to the newer ones, with the same bytes.
+"""Migration of manifests from V1 to V2 names; their bytes do not change.
 
     2.manifest   1.manifest        ──▶   18446744073709551613.manifest   1844…614.manifest
 
-The newest version goes first, so that at every moment the newer names are those of the newest
-versions: a migration that was interrupted leaves a table that this library reads and writes, and
-that it can go on to migrate. Source: docs/format/table.md, "Files".
+The newest version is renamed first, so that at any time the newest versions have the newer names.
+An interrupted migration leaves a table that this library can read, write and continue to migrate.
+Source: docs/format/table.md, "Files".
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["migrate_to_v2_names"]
 
 
 def migrate_to_v2_names(store: Store) -> None:
-    """Renames all manifests; a table that has the newer names stays as it is.
+    """Rename all manifests; a table that already has the newer names is not changed.
 
-    Nobody may write to the table meanwhile. Copies of the newest manifest at the root go: who needs
-    them cannot read the newer names.
+    No one may write to the table concurrently. Copies of the newest manifest at the root are
+    removed, because the readers that need them cannot read the newer names.
 
     Raises:
         DatasetNotFoundError: If there is no table.
-        UnsupportedFeatureError: If an external manifest store has the older names.
+        UnsupportedFeatureError: If an external manifest store contains the older names.
         OSError: If the store failed.
     """
     name = latest_manifest(store)

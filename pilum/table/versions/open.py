@@ -1,13 +1,13 @@
-"""From what users write to the store of a table: where it is, and who decides about its versions.
+"""Opening of tables: from a location and options to a store with a commit handler.
 
-    path, file://…                        the store decides by itself
+    path, file://…                        no external entries: the store itself decides
     s3+ddb://bucket/path?ddbTableName=T   entries in the DynamoDB table T; the files are in S3
     storage option "manifest_store"       entries in a database, whatever the location:
         sqlite:///absolute/path.db
         postgresql://user@host/database
         dynamodb://T
 
-All who use a table must name the same: what is written past the entries may be lost.
+Everyone who uses a table must specify the same: a version written without the entries may be lost.
 Source: docs/guide/concurrency.md.
 """
 
@@ -47,18 +47,18 @@ def open_table(
     commit_lock: CommitLock | None = None,
     commit_handler: CommitHandler | None = None,
 ) -> Store:
-    """Opens the store of a table. Nothing is read or written yet.
+    """Open the store of a table. Nothing is read or written yet.
 
     Args:
-        uri: Its location.
-        storage_options: Settings of the store, and `manifest_store`.
-        commit_lock: Keeps writers apart.
-        commit_handler: Decides about versions.
+        uri: Location of the table.
+        storage_options: Options of the store, and `manifest_store`.
+        commit_lock: Lock that keeps concurrent writers apart.
+        commit_handler: Commit handler that decides about versions.
 
     Raises:
-        UnsupportedFormatError: For a scheme that this library has no store for.
-        InvalidInputError: For a location or option that is malformed, or if several are to
-            decide.
+        UnsupportedFormatError: If this library has no store for the scheme.
+        InvalidInputError: If the location or an option is malformed, or if several of them specify
+            how versions are decided.
     """
     options = dict(storage_options or {})
     location, _ = _without_parameter(os.fspath(uri))
@@ -81,16 +81,16 @@ def open_table(
 def handler_named(
     uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> CommitHandler:
-    """Who decides about the versions of a table that is opened without a lock or handler.
+    """Return the commit handler of a table that is opened without a lock or handler.
 
     Raises:
-        InvalidInputError: For a location or option that is malformed.
+        InvalidInputError: If the location or an option is malformed.
     """
     return next(_named(uri, storage_options or {}), ConditionalPut())
 
 
 def _named(uri: str | os.PathLike[str], options: Mapping[str, str]) -> Iterator[CommitHandler]:
-    """What the location and the options name, each."""
+    """Yield the commit handlers that the location and the options specify."""
     _, dynamo = _without_parameter(os.fspath(uri))
     if dynamo:
         yield ExternalManifests(DynamoEntries.of(dynamo, options))
@@ -99,7 +99,7 @@ def _named(uri: str | os.PathLike[str], options: Mapping[str, str]) -> Iterator[
 
 
 def _without_parameter(uri: str) -> tuple[str, str | None]:
-    """The location of the files, and the DynamoDB table if one is named."""
+    """Return the location of the files, and the DynamoDB table if one is specified."""
     if not uri.startswith(_DYNAMO_SCHEME):
         return uri, None
     location, _, query = uri.partition("?")

@@ -1,4 +1,4 @@
-"""Entries in a DynamoDB table, as the reference keeps them: `s3+ddb://bucket/path?ddbTableName=T`.
+"""Entries in DynamoDB, as the reference stores them: `s3+ddb://bucket/path?ddbTableName=T`.
 
     base_uri   S  hash key     the location in its bucket: `path` of s3://bucket/path
     version    N  range key
@@ -6,8 +6,8 @@
     size       N               of the manifest, bytes; 0 if unknown
     committer  S               "lancedb"
 
-All reads are consistent. The reference has entries for detached versions too, whose numbers are
-above all others: they are no candidates for the newest.
+All reads are strongly consistent. The reference also has entries for detached versions, whose
+numbers are above all others; they are ignored when looking for the newest version.
 
 Source: docs/format/table.md, "External manifest stores".
 """
@@ -43,18 +43,19 @@ _ARGUMENTS = {
     "aws_default_region": "region_name",
     "dynamodb_endpoint": "endpoint_url",
 }
-"""Storage options, and what they are called by boto3."""
+"""Storage options, and the corresponding arguments of boto3."""
 
 
 @dataclass(frozen=True, slots=True)
 class DynamoEntries:
-    """Which manifest is which version, in a DynamoDB table.
+    """Manifest paths by version, in a DynamoDB table.
 
     Needs `boto3`: `pip install pilum[dynamodb]`.
 
     Attributes:
-        table_name: Of the DynamoDB table.
-        arguments: Of the client of boto3, as pairs; what is not given, boto3 finds as it does.
+        table_name: Name of the DynamoDB table.
+        arguments: Arguments of the boto3 client, as pairs; boto3 uses its own defaults for the
+            others.
     """
 
     table_name: str
@@ -62,12 +63,13 @@ class DynamoEntries:
 
     @classmethod
     def of(cls, table_name: str, storage_options: Mapping[str, str]) -> DynamoEntries:
-        """Entries that are reached with the credentials of the object store.
+        """Create entries that use the credentials of the object store.
 
         Args:
-            table_name: Of the DynamoDB table.
-            storage_options: Of the object store; `dynamodb_endpoint` is the server, if it is
-                not that of the region. The environment's `DYNAMODB_ENDPOINT` is the same.
+            table_name: Name of the DynamoDB table.
+            storage_options: Options of the object store; `dynamodb_endpoint` is the server, if it
+                is not that of the region. The environment variable `DYNAMODB_ENDPOINT` has the same
+                effect.
         """
         found = {}
         if endpoint := os.environ.get(_ENDPOINT_VARIABLE):
@@ -78,13 +80,13 @@ class DynamoEntries:
         return cls(table_name, tuple(sorted(found.items())))
 
     def get(self, table: str, version: int) -> str | None:
-        """The path of a version, None if there is no entry."""
+        """Return the path of a version, None if there is no entry."""
         key = {"base_uri": {"S": _base(table)}, "version": {"N": str(version)}}
         item = self._call("get_item", Key=key, ConsistentRead=True).get("Item")
         return self._path(table, item) if item else None
 
     def get_latest(self, table: str) -> tuple[int, str] | None:
-        """The highest version of a table and its path, None without entries."""
+        """Return the highest version of a table and its path, None without entries."""
         items = self._call(
             "query",
             KeyConditionExpression="base_uri = :base AND version < :detached",
@@ -99,12 +101,12 @@ class DynamoEntries:
         return (int(items[0]["version"]["N"]), self._path(table, items[0])) if items else None
 
     def put_if_absent(self, table: str, version: int, path: str, size: int) -> bool:
-        """Creates the entry of a version unless there is one; exactly one caller wins."""
+        """Create the entry of a version unless there is one; exactly one caller succeeds."""
         condition = "attribute_not_exists(base_uri) AND attribute_not_exists(version)"
         return self._put(table, version, path, size, condition)
 
     def put_if_exists(self, table: str, version: int, path: str, size: int) -> None:
-        """Replaces the entry of a version; nothing happens if there is none."""
+        """Replace the entry of a version; do nothing if there is none."""
         condition = "attribute_exists(base_uri) AND attribute_exists(version)"
         self._put(table, version, path, size, condition)
 
@@ -164,6 +166,6 @@ def _client(arguments: tuple[tuple[str, str], ...]) -> tuple[Any, Any]:
 
 
 def _base(table: str) -> str:
-    """The path of a location within its bucket."""
+    """Return the path of a location within its bucket."""
     match = _LOCATION.fullmatch(table)
     return match[1] if match else table

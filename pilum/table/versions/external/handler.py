@@ -1,17 +1,18 @@
-"""Commits that a key-value store decides, for object stores that cannot create conditionally.
+"""Commits decided by a key-value store, for object stores without conditional creation.
 
-Four steps write version 3 of a table whose entries are keyed by table and version:
+Version 3 of a table is written in five steps. Entries are keyed by table and version:
 
     1  put      _versions/…612.manifest-{uuid}      the manifest, under a name of its own
-    2  entry    (table, 3) -> …612.manifest-{uuid}  unless there is one: this decides
-    3  copy     _versions/…612.manifest             to its final name
+    2  entry    (table, 3) -> …612.manifest-{uuid}  if there is none: this commits the version
+    3  copy     _versions/…612.manifest             the manifest under its final name
     4  entry    (table, 3) -> …612.manifest
     5  delete   _versions/…612.manifest-{uuid}
 
-Whoever dies between 2 and 5 leaves a version that is decided and not finished. The next one who
-looks for it, reader or writer, sees an entry that does not end with `.manifest` and takes the
-steps that are left: they may be taken twice, and by several at once. A reader that may not write
-reads the manifest where it stands. After step 2 a writer has committed, whatever fails then.
+A writer that fails between steps 2 and 5 leaves a version that is committed but not finished. The
+next reader or writer that looks for it finds an entry that does not end with `.manifest`, and takes
+the remaining steps. They are idempotent, and several processes may take them concurrently. A reader
+without write access reads the manifest under its first name. After step 2 a version is committed,
+even if a later step fails.
 
 Source: docs/format/table.md, "External manifest stores".
 """
@@ -36,43 +37,43 @@ _T = TypeVar("_T")
 
 
 class ManifestEntries(Protocol):
-    """A key-value store with put-if-absent that says which manifest is which version.
+    """A key-value store with put-if-absent that maps versions to manifests.
 
-    Keys are the location of a table (`Store.uri`) and a version, values are paths below that
-    location. Every answer must be that of the newest state. Whatever goes wrong is an `OSError`;
-    an entry may have been written all the same. Safe to use from several threads.
+    Keys are the location of a table (`Store.uri`) and a version; values are paths below that
+    location. Reads must return the newest state. Every failure raises `OSError`; an entry may have
+    been written nevertheless. Safe to use from several threads.
     """
 
     def get(self, table: str, version: int) -> str | None:
-        """The path of a version, None if there is no entry."""
+        """Return the path of a version, None if there is no entry."""
         ...
 
     def get_latest(self, table: str) -> tuple[int, str] | None:
-        """The highest version of a table and its path, None without entries."""
+        """Return the highest version of a table and its path, None without entries."""
         ...
 
     def put_if_absent(self, table: str, version: int, path: str, size: int) -> bool:
-        """Creates the entry of a version unless there is one; exactly one caller wins.
+        """Create the entry of a version unless there is one; exactly one caller succeeds.
 
         Args:
-            table: Location.
-            version: Number.
-            path: Of the manifest.
-            size: Of the manifest, bytes.
+            table: Location of the table.
+            version: Number of the version.
+            path: Path of the manifest.
+            size: Size of the manifest, bytes.
 
         Returns:
-            Whether this call created it.
+            Whether this call created the entry.
         """
         ...
 
     def put_if_exists(self, table: str, version: int, path: str, size: int) -> None:
-        """Replaces the entry of a version; nothing happens if there is none."""
+        """Replace the entry of a version; do nothing if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalManifests:
-    """The handler: entries decide, the store holds the bytes.
+    """The handler: entries decide, and the store holds the manifests.
 
     Attributes:
         entries: The key-value store.
@@ -81,22 +82,22 @@ class ExternalManifests:
     entries: ManifestEntries
 
     def publish(self, store: Store, name: ManifestName, data: bytes) -> bool:
-        """Steps 1 and 2, which commit, and the others as far as they succeed."""
+        """Take steps 1 and 2, which commit the version, and then steps 3 to 5 if possible."""
         staged = f"{name.path}-{uuid4()}"
         write_object(store, staged, data)
         if not self._decide(store, name.version, staged, len(data)):
             with suppress(OSError):
                 store.delete(staged)
             return False
-        with suppress(OSError):  # committed already; whoever reads next goes on from here
+        with suppress(OSError):  # already committed; the next reader continues from here
             write_object(store, name.path, data)
             self._register(store, name, len(data), staged)
         return True
 
     def names(self, store: Store, since: int = 0) -> list[ManifestName]:
-        """What the folder of versions holds, once the newest is finished.
+        """Return the versions in the folder of versions, after finishing the newest one.
 
-        Versions beyond it were committed past the entries; they get theirs.
+        Versions after the newest entry were committed without entries; they get one.
         """
         latest = self.latest(store)
         names = listed_manifests(store, since)
@@ -108,32 +109,32 @@ class ExternalManifests:
         return sorted({name.version: name for name in (latest, *names)}.values())
 
     def latest(self, store: Store) -> ManifestName | None:
-        """The newest entry, else the newest that the folder of versions holds."""
+        """Return the version of the newest entry, or else the newest in the folder of versions."""
         found = _ask(self.entries.get_latest, store.uri)
         if found is None:
             return newest_listed(store)
         return self._finished(store, *found)
 
     def settle(self, store: Store, version: int) -> str | None:
-        """Takes the steps that are left, if the version has an entry."""
+        """Take the remaining steps, if the version has an entry."""
         path = _ask(self.entries.get, store.uri, version)
         return None if path is None else self._finished(store, version, path).path
 
     def _decide(self, store: Store, version: int, staged: str, size: int) -> bool:
         if _ask(self.entries.put_if_absent, store.uri, version, staged, size):
             return True
-        # Clients repeat requests whose answer got lost, and the repetition loses.
+        # Clients retry requests whose response was lost, and the retry does not win.
         return _ask(self.entries.get, store.uri, version) == staged
 
     def _finished(self, store: Store, version: int, path: str) -> ManifestName:
-        """The name of a version that has an entry, after steps 3 to 5 if they are due."""
+        """Return the final name of a version with an entry, after taking steps 3 to 5 if needed."""
         name = _final_name(store, version, path)
         if path == name.path:
             return name
         try:
             data = store.read(path)
         except NotFoundError:
-            if exists(store, name.path):  # somebody else has just finished
+            if exists(store, name.path):  # finished by another process just now
                 return name
             raise CorruptFileError(
                 f"version {version} is decided to be a manifest that is not there",
@@ -160,7 +161,7 @@ def _final_name(store: Store, version: int, path: str) -> ManifestName:
 
 
 def _ask(call: Callable[..., _T], *args: object) -> _T:
-    """Calls the key-value store; whatever it raises is an `OSError`, or one of ours."""
+    """Call the key-value store, and convert other exceptions than those of pilum to `OSError`."""
     try:
         return call(*args)
     except (OSError, PilumError):

@@ -1,7 +1,7 @@
-"""Entries in a PostgreSQL database: one row per version, which the primary key makes unique.
+"""Manifest entries in PostgreSQL: one row per version, which the primary key makes unique.
 
-The table is that of `sqlite.py`, created when it is first needed by somebody who may. A
-connection lives for one call, so that threads and forked processes never share one.
+The table is that of `sqlite.py`. It is created on first use, by a user with the permission to do
+so. Each call opens its own connection, so that threads and forked processes never share one.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _CREATE = """create table if not exists lance_manifests (
 
 @dataclass(frozen=True, slots=True)
 class PostgresEntries:
-    """Which manifest is which version, in a PostgreSQL database.
+    """Manifest paths by version, in a PostgreSQL database.
 
     Needs `psycopg`: `pip install pilum[postgresql]`.
 
     Attributes:
-        location: As `psycopg.connect` takes it: `postgresql://user@host/database`.
+        location: Connection URI for `psycopg.connect`: `postgresql://user@host/database`.
     """
 
-    location: str = field(repr=False)  # it may have a password
+    location: str = field(repr=False)  # it may contain a password
 
     def get(self, table: str, version: int) -> str | None:
-        """The path of a version, None if there is no entry."""
+        """Return the path of a version, None if there is no entry."""
         found = self._run(
             "select path from lance_manifests where base_uri = %s and version = %s", table, version
         )
         return found[0][0] if found else None
 
     def get_latest(self, table: str) -> tuple[int, str] | None:
-        """The highest version of a table and its path, None without entries."""
+        """Return the highest version of a table and its path, None without entries."""
         found = self._run(
             "select version, path from lance_manifests where base_uri = %s "
             "order by version desc limit 1",
@@ -49,7 +49,7 @@ class PostgresEntries:
         return (found[0][0], found[0][1]) if found else None
 
     def put_if_absent(self, table: str, version: int, path: str, size: int) -> bool:
-        """Creates the entry of a version unless there is one; exactly one caller wins."""
+        """Create the entry of a version unless there is one; exactly one caller succeeds."""
         created = self._run(
             "insert into lance_manifests (path, size, base_uri, version, committer) "
             "values (%s, %s, %s, %s, 'pilum') on conflict do nothing returning version",
@@ -61,7 +61,7 @@ class PostgresEntries:
         return bool(created)
 
     def put_if_exists(self, table: str, version: int, path: str, size: int) -> None:
-        """Replaces the entry of a version; nothing happens if there is none."""
+        """Replace the entry of a version; do nothing if there is none."""
         self._run(
             "update lance_manifests set path = %s, size = %s "
             "where base_uri = %s and version = %s returning version",
@@ -78,7 +78,7 @@ class PostgresEntries:
                 try:
                     return _rows(connection, statement, values)
                 except psycopg.errors.UndefinedTable:
-                    # Two that create it at once: the second fails and finds it.
+                    # Of two processes that create it concurrently, the second fails and finds it.
                     with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
                         connection.execute(_CREATE)
                     return _rows(connection, statement, values)

@@ -1,10 +1,10 @@
-"""Entries in a SQLite database: a file that the processes of one machine share.
+"""Manifest entries in SQLite: a database file shared by the processes of one machine.
 
     lance_manifests    base_uri text, version bigint, path text, size bigint, committer text
                        primary key (base_uri, version)
 
-The table is created when it is first needed. A connection lives for one call, so that threads and
-forked processes never share one; a write waits until the device has it.
+The table is created on first use. Each call opens its own connection, so that threads and forked
+processes never share one. A write waits until it is on the device.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _CREATE = """create table if not exists lance_manifests (
 
 @dataclass(frozen=True, slots=True)
 class SqliteEntries:
-    """Which manifest is which version, in a SQLite database.
+    """Manifest paths by version, in a SQLite database.
 
     Attributes:
-        database: Path of the database file; it is created, its folder is not.
+        database: Path of the database file. The file is created if missing, but its folder is not.
     """
 
     database: str
 
     def get(self, table: str, version: int) -> str | None:
-        """The path of a version, None if there is no entry."""
+        """Return the path of a version, None if there is no entry."""
         found = self._rows(
             "select path from lance_manifests where base_uri = ? and version = ?", table, version
         )
         return found[0][0] if found else None
 
     def get_latest(self, table: str) -> tuple[int, str] | None:
-        """The highest version of a table and its path, None without entries."""
+        """Return the highest version of a table and its path, None without entries."""
         found = self._rows(
             "select version, path from lance_manifests where base_uri = ? "
             "order by version desc limit 1",
@@ -49,7 +49,7 @@ class SqliteEntries:
         return (found[0][0], found[0][1]) if found else None
 
     def put_if_absent(self, table: str, version: int, path: str, size: int) -> bool:
-        """Creates the entry of a version unless there is one; exactly one caller wins."""
+        """Create the entry of a version unless there is one; exactly one caller succeeds."""
         changed = self._change(
             "insert into lance_manifests (path, size, base_uri, version, committer) "
             "values (?, ?, ?, ?, 'pilum') on conflict do nothing",
@@ -58,7 +58,7 @@ class SqliteEntries:
         return changed == 1
 
     def put_if_exists(self, table: str, version: int, path: str, size: int) -> None:
-        """Replaces the entry of a version; nothing happens if there is none."""
+        """Replace the entry of a version; do nothing if there is none."""
         self._change(
             "update lance_manifests set path = ?, size = ? where base_uri = ? and version = ?",
             (path, size, table, version),
@@ -75,7 +75,7 @@ class SqliteEntries:
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        import sqlite3  # loads a library that few need
+        import sqlite3  # a library that is seldom needed
 
         try:
             with closing(
