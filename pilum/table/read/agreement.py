@@ -1,13 +1,14 @@
-"""What a manifest says of the columns of a data file, compared with what the file says itself.
+"""Checks that the columns of a data file agree with what the manifest says about them.
 
-A file has a schema, with the ids that its fields had when it was written:
+A file has its own schema, with the ids that its fields had when it was written:
 
     manifest   field 0 "a"  ->  column 1          file   column 0   field 0 "a" int32
                field 1 "b"  ->  column 0                 column 1   field 1 "b" int32
 
-Names change, and files that others wrote have ids of their own. So only what leaves no doubt is
-damage: a field whose id, name and type the file has in another column than the manifest says, and
-a column whose values are of another type. Source: docs/format/table.md, "Fragments".
+Names change, and files from other writers have their own ids. Therefore only unambiguous
+contradictions count as damage: the file has a field of the same id, name and type in another column
+than the manifest says, or a column whose values have another type. Source: docs/format/table.md,
+"Fragments".
 """
 
 from __future__ import annotations
@@ -27,22 +28,24 @@ _LIKE = {"large_string": "string", "large_binary": "binary"}
 
 _MANY = 8192
 _AGREED: dict[tuple[int, int, int], tuple[Field, Schema, Mapping[FieldId, int]]] = {}
-"""What was compared, by identity: most files of a table have one schema, and are said to hold the
-same. It is kept with the result, so that no other object gets its identity."""
+"""Results of comparisons by identity, as most files of a table share a schema and a list of fields.
+
+The compared objects are kept with the result, so that no other object can get their identity.
+"""
 
 
 def require_agreement(
     field: Field, column_of: Mapping[FieldId, int], reader: DataFileReader
 ) -> None:
-    """Check the columns that a manifest names for a field.
+    """Check the columns that the manifest lists for a field.
 
     Args:
-        field: As the table has it.
-        column_of: The column of each field that the file is said to hold; never changed.
-        reader: The file.
+        field: The field of the table's schema.
+        column_of: The column of each field that the manifest lists for the file; must never change.
+        reader: Reader of the file.
 
     Raises:
-        CorruptFileError: If the file has another column of the field, or another type.
+        CorruptFileError: If the file has the field in another column, or with another type.
     """
     if reader.version is FileVersion.LEGACY:
         return  # its columns are found by their ids
@@ -60,7 +63,7 @@ def require_agreement(
 
 
 def _require_place(field: Field, siblings: Sequence[Field], reader: DataFileReader) -> None:
-    """Check that fields are members of the same fields in the file; none ever moves."""
+    """Check that fields have the same parents in the file; fields never change their parent."""
     own = reader.schema.find(field.id)
     if own is None or own.name != field.name:
         return
@@ -94,15 +97,16 @@ def _require_agreement(member: Field, column: int, reader: DataFileReader) -> No
 
 
 def require_absence(field: Field, missing: Container[FieldId], reader: DataFileReader) -> None:
-    """Check that a file lacks what the manifest lists for no file of the fragment.
+    """Check that a file does not contain fields that the manifest lists for no file.
 
     Args:
-        field: As the table has it.
-        missing: Ids of the field and of its members that are listed for no file.
-        reader: The file.
+        field: The field of the table's schema.
+        missing: Ids of the field and of its members that the manifest lists for no file of the
+            fragment.
+        reader: Reader of the file.
 
     Raises:
-        CorruptFileError: If it has one.
+        CorruptFileError: If the file contains one of them.
     """
     if reader.version is FileVersion.LEGACY:
         return
@@ -117,7 +121,7 @@ def require_absence(field: Field, missing: Container[FieldId], reader: DataFileR
 
 
 def _listed(field: Field, version: FileVersion) -> Iterator[Field]:
-    """The field and its members, but for those that the reference does not list in 2.0."""
+    """Yield the field and its members, except those that the reference does not list in 2.0."""
     yield field
     if field.list_size is None or version is not FileVersion.V2_0:
         for child in field.children:
@@ -125,7 +129,7 @@ def _listed(field: Field, version: FileVersion) -> Iterator[Field]:
 
 
 def _has(reader: DataFileReader, member: Field) -> bool:
-    """Whether the file has this very field: of the same id, name and type."""
+    """Return whether the file has a field of the same id, name and type."""
     own = reader.schema.find(member.id)
     if own is None:
         return False
@@ -133,7 +137,7 @@ def _has(reader: DataFileReader, member: Field) -> bool:
 
 
 def _are_alike(one: Field, other: Field) -> bool:
-    """Whether values of one type may be read as the other, as far as types have no parameters."""
+    """Return whether values of one type may be read as the other, ignoring parameters of types."""
     types = {_LIKE.get(field.logical_type, field.logical_type) for field in (one, other)}
     if len(types) == 1 or not types & PLAIN_TYPES:
         return True
@@ -141,6 +145,6 @@ def _are_alike(one: Field, other: Field) -> bool:
 
 
 def _has_two_forms(field: Field) -> bool:
-    """Whether files may hold a field otherwise than tables name it: blobs and dictionaries."""
+    """Return whether files may store a field with another type: blobs and dictionaries."""
     is_described = any(child.id == DESCRIPTOR_ID for child in field.children)
     return is_described or field.blob_version > 0 or field.logical_type.startswith("dict:")

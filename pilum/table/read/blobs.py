@@ -1,9 +1,9 @@
-"""Payloads of blobs: from descriptors to places, from places to bytes.
+"""Reading of blob payloads: from descriptors to places, and from places to bytes.
 
     descriptors ──▶ places: an object, a position, a size ──▶ one request per object ──▶ binary
 
-Places are found for whole columns at a time; each object is read once, however many payloads are
-wanted of it. Source: docs/format/blobs.md, "Where payloads stand".
+Places are found for whole columns at a time. Each object is read once, however many of its payloads
+are requested. Source: docs/format/blobs.md, "Where payloads stand".
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ _SIDECAR = re.compile(r".+/[01]{32}\.blob")
 
 
 class BlobHome(Protocol):
-    """What blobs belong to: a fragment, or a file."""
+    """Interface of the owner of blobs: a fragment, or a file."""
 
     def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
-        """Store and path of the file that holds a leaf; None if none does."""
+        """Return the store and path of the file that contains a leaf; None if none does."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BlobPlace:
-    """Where one payload stands. Plain values: it can be sent to other processes.
+    """Location of one payload. It holds plain values, so it can be sent to other processes.
 
     Attributes:
-        store: A folder.
-        path: The object below it.
-        position: First byte of the payload.
-        size: Its size in bytes.
+        store: Store of a folder.
+        path: Path of the object below the folder.
+        position: Position of the first byte of the payload.
+        size: Size of the payload, bytes.
     """
 
     store: Store
@@ -78,11 +78,11 @@ class BlobPlace:
     size: int
 
     def source(self) -> Source:
-        """Opens the object.
+        """Open the object.
 
         Raises:
-            CorruptFileError: If it is a file of the table that is missing.
-            NotFoundError: If it is anything else that is missing.
+            CorruptFileError: If the object is a missing file of the table.
+            NotFoundError: If any other object is missing.
         """
         try:
             return self.store.source(self.path)
@@ -97,13 +97,13 @@ class BlobPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Places of many payloads.
+    """Locations of many payloads.
 
     Attributes:
-        objects: What they stand in.
-        which: int64, the object of each; -1 for null.
-        positions: int64, bytes.
-        sizes: int64, bytes.
+        objects: Store and path of the objects that contain the payloads.
+        which: int64, index of the object of each payload; -1 for null.
+        positions: int64, positions of the first bytes.
+        sizes: int64, sizes in bytes.
     """
 
     objects: list[tuple[Store, str]]
@@ -122,11 +122,11 @@ class _Places:
 
 
 def blob_column(snapshot: Snapshot, name: str) -> Field:
-    """The field of a column of blobs.
+    """Return the field of a blob column.
 
     Raises:
-        ColumnNotFoundError: If there is no such column.
-        InvalidInputError: If it does not hold blobs, or within lists.
+        ColumnNotFoundError: If the column does not exist.
+        InvalidInputError: If the column does not hold blobs, or holds them within lists.
         UnsupportedFormatError: If the table has legacy files.
     """
     field = snapshot.schema.project([name]).fields[0]
@@ -144,11 +144,11 @@ def blob_column(snapshot: Snapshot, name: str) -> Field:
 def blob_places(
     snapshot: Snapshot, name: str, addresses: NDArray[np.uint64]
 ) -> list[BlobPlace | None]:
-    """Finds payloads by the addresses of their rows, in that order; None for nulls.
+    """Find payloads by the addresses of their rows, in that order; None for nulls.
 
     Raises:
-        InvalidInputError: If a row is deleted or was never there, or the column holds no blobs.
-        CorruptFileError: If a descriptor makes no sense.
+        InvalidInputError: If a row is deleted or does not exist, or the column does not hold blobs.
+        CorruptFileError: If a descriptor is invalid.
     """
     field = blob_column(snapshot, name)
     table = take_addresses(snapshot, addresses, [name])
@@ -171,7 +171,7 @@ def blob_places(
 
 
 def read_places(places: Sequence[BlobPlace | None]) -> list[bytes | None]:
-    """Reads payloads whole, each object with one request."""
+    """Read whole payloads, with one request per object."""
     known = [place for place in places if place is not None]
     objects = list(dict.fromkeys((place.store.uri, place.path) for place in known))
     numbers = {key: number for number, key in enumerate(objects)}
@@ -191,18 +191,18 @@ def read_places(places: Sequence[BlobPlace | None]) -> list[bytes | None]:
 def materialize(
     home: BlobHome, columns: Sequence[ScanColumn], table: pa.Table, schema: pa.Schema
 ) -> pa.Table:
-    """Rows with payloads in place of descriptors, at any depth.
+    """Replace descriptors by their payloads, at any depth.
 
     Args:
-        home: The fragment or file.
-        columns: As users see them.
+        home: The fragment or file that contains the rows.
+        columns: The columns of the result.
         table: The rows with descriptors.
-        schema: Of the result.
+        schema: Schema of the result.
 
     Raises:
-        CorruptFileError: If a descriptor makes no sense.
-        UnsupportedFormatError: If a payload stands where this library does not read.
-        NotFoundError: If what it refers to outside of the table is gone.
+        CorruptFileError: If a descriptor is invalid.
+        UnsupportedFormatError: If a payload is in a place that this library cannot read.
+        NotFoundError: If an object outside of the table is missing.
     """
     arrays = []
     for column, found, field in zip(columns, table.columns, schema, strict=True):
@@ -214,7 +214,7 @@ def materialize(
 
 
 def payloads(home: BlobHome, field: Field, descriptors: pa.Array) -> pa.Array:
-    """The payloads that descriptors of a column are for, large_binary; null for nulls.
+    """Return the payloads of the descriptors of a column, as large_binary; null for nulls.
 
     Raises:
         As `materialize`.
@@ -242,7 +242,7 @@ def _locate(home: BlobHome, field: Field, descriptors: pa.Array) -> _Places:
 def _numbers(
     descriptors: pa.Array, name: str, field: Field, alive: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """A member of descriptors, 0 for nulls."""
+    """Return a member of the descriptors, 0 for nulls."""
     if len(descriptors) == 0 or not alive.any():
         return np.zeros(len(descriptors), dtype=np.int64)
     values = np.where(alive, descriptors.field(name).fill_null(0).to_numpy(), 0)
@@ -259,7 +259,7 @@ def _locate_outside(
     which: NDArray[np.int64],
     objects: list[tuple[Store, str]],
 ) -> None:
-    """Tells payloads in sidecars and at URIs apart; there are few of these objects."""
+    """Locate payloads in sidecar files and at URIs; the distinct objects are few."""
     kinds = np.where(alive, descriptors.field("kind").fill_null(0).to_numpy(), 0)
     ids = descriptors.field("blob_id").fill_null(0).to_numpy()
     for kind in np.unique(kinds[kinds != BlobKind.INLINE]).tolist():
@@ -279,15 +279,15 @@ def _locate_outside(
 
 
 def object_at(uri: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
-    """The store and path of what a blob refers to.
+    """Return the store and path of an object that a blob refers to.
 
     Args:
-        uri: Where it is.
-        options: Storage options of the table, for what lies in the same object store.
+        uri: Location of the object.
+        options: Storage options of the table, used for objects in the same object store.
 
     Raises:
-        CorruptFileError: If it is not an absolute URI.
-        UnsupportedFormatError: If no store knows its scheme.
+        CorruptFileError: If the location is not an absolute URI.
+        UnsupportedFormatError: If no store supports its scheme.
     """
     if "://" not in uri:
         raise CorruptFileError(f"a blob at {uri!r}, which is no absolute URI")
@@ -304,7 +304,7 @@ def _measure(
     sizes: NDArray[np.int64],
     descriptors: pa.Array,
 ) -> None:
-    """Gives payloads that are a whole object at a URI the size of that object."""
+    """Set the sizes of payloads that are a whole object at a URI to the size of that object."""
     kinds = descriptors.field("kind").fill_null(0).to_numpy()
     whole = (which >= 0) & (kinds == BlobKind.EXTERNAL) & (sizes == 0) & (positions == 0)
     for number in np.unique(which[whole]).tolist():
@@ -313,11 +313,12 @@ def _measure(
 
 
 def _payloads(places: _Places, own: Store | None = None) -> pa.Array:
-    """The bytes of all places, large_binary.
+    """Read the bytes of all places, as large_binary.
 
     Args:
-        places: Where they stand.
-        own: Where no byte belongs to two blobs, so that few bytes cannot claim to be many.
+        places: The locations.
+        own: Store in which payloads never overlap, which bounds their total size by that of the
+            object.
     """
     wanted = (places.which >= 0) & (places.sizes > 0)
     order = np.flatnonzero(wanted)[np.argsort(places.which[wanted], kind="stable")]
@@ -348,7 +349,7 @@ def _groups(order: NDArray[np.int64], which: NDArray[np.int64]) -> list[NDArray[
 def _read_object(
     store: Store, path: str, places: _Places, rows: NDArray[np.int64], own: Store | None
 ) -> NDArray[np.uint8]:
-    """Payloads of one object, one behind the other."""
+    """Read payloads of one object, concatenated."""
     positions, sizes = places.positions[rows], places.sizes[rows]
     source = BlobPlace(store, path, 0, 0).source()
     end = int((positions.astype(np.uint64) + sizes.astype(np.uint64)).max())

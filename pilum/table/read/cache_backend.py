@@ -1,7 +1,7 @@
-"""What users of the reference say of caches: `"moka://?capacity=1048576"`, or the same as a dict.
+"""Cache settings of the reference: `"moka://?capacity=1048576"`, or the same as a dict.
 
-There is one kind of cache here, which drops what was used least recently; of the reference's
-default kind it takes the capacity. Other kinds are refused by name.
+This library has one kind of cache, which evicts the least recently used entries. Of the reference's
+default kind, only the capacity is used. Other kinds are refused by name.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _KIND = "moka"
 
 
 def backend_bytes(name: str, backend: CacheBackend) -> int:
-    """The capacity of a cache, bytes.
+    """Return the capacity of a cache in bytes.
 
     Args:
-        name: Of the argument, for messages.
-        backend: A URI, or a dict of "kind" and "options".
+        name: Name of the argument, for error messages.
+        backend: A URI, or a dict with "kind" and "options".
 
     Raises:
-        InvalidInputError: For another kind, or options that make no sense.
+        InvalidInputError: If the cache is of another kind, or an option is invalid.
     """
     kind, options = _parsed(name, backend)
     if kind != _KIND:

@@ -1,4 +1,4 @@
-"""Statistics of columns, from their values; those of parts of a table join to those of the whole.
+"""Statistics of columns, computed from values; summaries of parts of a table can be merged.
 
 fragments 0 1 2   ──▶ ColumnSummary ─┐
 fragments 3 4     ──▶ ColumnSummary ─┴─▶ ColumnSummary ──▶ num_rows, nulls, min, max, distinct
@@ -20,7 +20,7 @@ from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["ColumnSummary", "summarize"]
 
-# Types that Arrow does not compare.
+# Types that Arrow cannot compare.
 _COMPARABLE = {
     pa.float16(): pa.float32(),
     pa.string_view(): pa.string(),
@@ -30,14 +30,14 @@ _COMPARABLE = {
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """What some rows have in a column.
+    """Statistics of some rows of a column.
 
     Attributes:
-        num_rows: Rows.
-        null_count: Of them, those that are null.
-        min: The least value; None if there is none, or the type has no order. NaN is no value.
-        max: The greatest.
-        distinct: The different values; None for nested types.
+        num_rows: Number of rows.
+        null_count: Number of these rows that are null.
+        min: The smallest value; None if there is none, or the type has no order. NaN is ignored.
+        max: The largest value; None in the same cases.
+        distinct: Sketch of the distinct values; None for nested types.
     """
 
     num_rows: int = 0
@@ -48,13 +48,13 @@ class ColumnSummary:
 
     @classmethod
     def of(cls, values: pa.Array) -> ColumnSummary:
-        """Of an array."""
+        """Summarize an array."""
         least, most = _bounds(values)
         distinct = Distinct().with_values(values) if can_count(values.type) else None
         return cls(len(values), values.null_count, least, most, distinct)
 
     def joined(self, other: ColumnSummary) -> ColumnSummary:
-        """Of the rows of both."""
+        """Return the summary of the rows of both."""
         return ColumnSummary(
             self.num_rows + other.num_rows,
             self.null_count + other.null_count,
@@ -67,18 +67,18 @@ class ColumnSummary:
 def summarize(
     snapshot: Snapshot, columns: Iterable[str], fragment_ids: Iterable[int] | None = None
 ) -> dict[str, ColumnSummary]:
-    """Reads columns, a batch at a time.
+    """Summarize columns, reading a batch at a time.
 
     Args:
         snapshot: The version.
         columns: Names of columns.
-        fragment_ids: Only these fragments; None for all.
+        fragment_ids: Ids of the fragments to read; None for all.
 
     Returns:
-        A summary of each column, without deleted rows.
+        A summary of each column, which ignores deleted rows.
 
     Raises:
-        ColumnNotFoundError: If there is no such column.
+        ColumnNotFoundError: If a column does not exist.
         CorruptFileError: If a file is damaged.
     """
     names = tuple(columns)

@@ -1,8 +1,8 @@
-"""The columns of a scan: how each is read and named.
+"""The columns of a scan: how each of them is read and named.
 
 "a"         the column a
 "s.x"       a column named "s.x": member x of the struct s, null where s is
-"_rowid"    and others that no file has: see `pilum.table.read.meta_columns`
+"_rowid"    and other columns that are in no file: see `pilum.table.read.meta_columns`
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ META_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, CREATED_AT.column, UPDATED_AT.c
 
 
 class ScanColumn:
-    """One column of a scan.
+    """A column of a scan.
 
     Attributes:
-        name: As it is asked for and given.
-        field: The top-level field to read, with only the wanted members; None for
-            columns that no file has.
-        leaf: What is given of it: the field itself or one of its members.
-        arrow: Of the values given.
+        name: Name in the request and in the result.
+        field: The top-level field to read, reduced to the requested members; None for columns that
+            are in no file.
+        leaf: The part of `field` that is returned: the field itself or one of its members.
+        arrow: Arrow field of the returned values.
     """
 
     def __init__(self, schema: Schema, name: str) -> None:
@@ -63,14 +63,14 @@ class ScanColumn:
         self.arrow = member.arrow.with_name(name).with_nullable(nullable)
 
     def pick(self, array: pa.Array) -> pa.Array:
-        """The wanted member of what was read."""
+        """Return the requested member of a column that was read."""
         return pc.struct_field(array, self._members) if self._members else array
 
 
 def scan_columns(schema: Schema, names: Iterable[str]) -> list[ScanColumn]:
-    """Resolves names.
+    """Resolve column names.
 
     Raises:
-        ColumnNotFoundError: If one leads nowhere.
+        ColumnNotFoundError: If a column does not exist.
     """
     return [ScanColumn(schema, name) for name in names]

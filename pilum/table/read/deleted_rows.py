@@ -1,4 +1,4 @@
-"""Scans that also give rows that are deleted, but still stored; they have no id any more."""
+"""Scans that include deleted rows that are still stored; these rows no longer have an id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROW_MASK = np.uint64(0xFFFFFFFF)
 
 
 def undeleted(snapshot: Snapshot) -> Snapshot:
-    """The version as if no row of its files had been deleted."""
+    """Return the version as if no row of its files were deleted."""
     fragments = tuple(
         replace(fragment, deletion_file=None) for fragment in snapshot.manifest.fragments
     )
@@ -28,7 +28,7 @@ def undeleted(snapshot: Snapshot) -> Snapshot:
 
 
 def with_nullable_ids(schema: pa.Schema) -> pa.Schema:
-    """The schema of what `without_ids` gives."""
+    """Return the schema of the batches that `without_ids` yields."""
     return pa.schema(
         [
             field.with_nullable(True) if field.name in (ROW_ID, ROW_ADDRESS) else field
@@ -39,11 +39,11 @@ def with_nullable_ids(schema: pa.Schema) -> pa.Schema:
 
 
 def without_ids(snapshot: Snapshot, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches in which `_rowid` and `_rowaddr` of deleted rows are null.
+    """Yield batches in which `_rowid` and `_rowaddr` of deleted rows are null.
 
     Args:
-        snapshot: The version, with its deletions.
-        batches: With `_rowaddr`.
+        snapshot: The version, with its deletion files.
+        batches: Batches with the column `_rowaddr`.
     """
     readers = {
         int(fragment.id): FragmentReader.of(snapshot.session, snapshot.store, fragment)

@@ -1,13 +1,14 @@
-"""How many different values there are, from the smallest of their hashes.
+"""Estimation of the number of distinct values, from the smallest of their hashes.
 
     values ──▶ 64-bit hashes, spread evenly ──▶ the 1,024 smallest ones
                                                      0 |||| ||  |||                2^64
-                                                                  └ the largest of them tells
-                                                                    how dense they lie
+                                                                 └ the largest of them shows
+                                                                   how dense the hashes are
 
-Sketches of parts join to that of the whole. Below 1,024 values the number is exact, above it is
-within 6 % in 95 of 100 cases. Texts and binary count by their length and their first and last 256
-bytes. Source: Z. Bar-Yossef and others, "Counting distinct elements in a data stream" (2002).
+Sketches of parts can be merged into a sketch of the whole. Below 1,024 values, the number is exact.
+Above, it is within 6 % in 95 of 100 cases. Texts and binary values are hashed by their length and
+their first and last 256 bytes. Source: Z. Bar-Yossef and others, "Counting distinct elements in a
+data stream" (2002).
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ class Distinct:
     """A sketch of a set of values.
 
     Attributes:
-        smallest: Their smallest hashes, ascending.
+        smallest: The smallest hashes of the values, ascending.
     """
 
     smallest: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def with_values(self, values: pa.Array) -> Distinct:
-        """The set with more values; nulls are none."""
+        """Return the sketch with more values; nulls are ignored."""
         return self.joined(Distinct(hashes(values)))
 
     def joined(self, other: Distinct) -> Distinct:
-        """The set of both."""
+        """Return the sketch of the union of both sets."""
         more = other.smallest
         if len(self.smallest) == _SIZE:
             more = more[more < self.smallest[-1]]
@@ -55,24 +56,24 @@ class Distinct:
 
     @property
     def count(self) -> int:
-        """How many values there are, about."""
+        """Estimate the number of distinct values."""
         if len(self.smallest) < _SIZE:
             return len(self.smallest)
         return round((_SIZE - 1) / (float(self.smallest[-1]) / 2.0**64))
 
 
 def can_count(kind: pa.DataType) -> bool:
-    """Whether values of a type have hashes: all but nested ones."""
+    """Return whether values of a type can be hashed: all types except nested ones."""
     if pt.is_dictionary(kind):
         return can_count(kind.value_type)
     return not (pt.is_nested(kind) or pt.is_null(kind) or isinstance(kind, pa.ExtensionType))
 
 
 def hashes(values: pa.Array) -> Hashes:
-    """A hash of each value that is not null.
+    """Return a hash of each value that is not null.
 
     Args:
-        values: Of a type for which `can_count` is true.
+        values: Values of a type for which `can_count` is true.
     """
     values = values.drop_null()
     if pt.is_dictionary(values.type):
@@ -89,7 +90,7 @@ def hashes(values: pa.Array) -> Hashes:
 
 
 def _items(values: pa.Array, width: int) -> NDArray[np.uint8]:
-    """The bytes of each item, shape (n, width)."""
+    """Return the bytes of each item, shape (n, width)."""
     data = np.frombuffer(values.buffers()[1] or b"", np.uint8)
     start = values.offset * width
     return data[start : start + len(values) * width].reshape(-1, width)
@@ -109,11 +110,11 @@ def _of_texts(values: pa.Array) -> Hashes:
 
 
 def _of_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Hashes:
-    """A hash of each run of bytes: they are the digits of a number in an odd base.
+    """Hash runs of bytes, each taken as the digits of a number in an odd base.
 
     Args:
-        data: All bytes.
-        offsets: Where runs begin and end, shape (n + 1,).
+        data: The bytes of all runs.
+        offsets: Bounds of the runs, shape (n + 1,).
     """
     if len(offsets) < 2:
         return np.empty(0, np.uint64)
@@ -138,7 +139,7 @@ def _of_slice(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Hashes:
 
 
 def _mixed(numbers: Hashes) -> Hashes:
-    """Numbers spread evenly over 64 bits (SplitMix64)."""
+    """Spread numbers evenly over 64 bits (SplitMix64)."""
     numbers = numbers + _BASE
     for shift, factor in zip(_SHIFTS, _MIX, strict=False):
         numbers = (numbers ^ (numbers >> shift)) * factor

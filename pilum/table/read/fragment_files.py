@@ -1,6 +1,6 @@
-"""The columns of one fragment: which data file holds which leaf, opened once and kept.
+"""The data files of one fragment: which file holds which leaf. Files are opened once and kept.
 
-For a wanted field, the first file that lists the id of a leaf supplies it; a leaf that no file
+For a requested field, the first file that lists the id of a leaf supplies it. A leaf that no file
 lists is null in every row. Open readers are shared by all scans of a session. Source:
 docs/format/table.md, "Fragments".
 """
@@ -34,22 +34,22 @@ from pilum.table.read.session import Session
 
 __all__ = ["FragmentReader", "open_data_file"]
 
-# What Python's objects take, roughly.
+# Approximate sizes of Python objects.
 _FRAGMENT_BYTES = 2048
 _FIELD_BYTES = 2048
 _NO_COLUMN = -1
-"""Files before 2.0 have no columns by number."""
+"""Column number for files before 2.0, which have no numbered columns."""
 
 
 def open_data_file(session: Session, store: Store, file: DataFile) -> DataFileReader:
-    """Opens a data file of a table, once for all that read it in a session.
+    """Open a data file of a table, once for all readers of a session.
 
     Raises:
-        UnsupportedVersionError: If it has a version that is not supported.
-        CorruptFileError: If it is damaged.
+        UnsupportedVersionError: If the version of the file is not supported.
+        CorruptFileError: If the file is damaged.
     """
     version = FileVersion.from_numbers(file.major, file.minor)
-    # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
+    # Releases around 0.30 of the reference recorded too small a size for 0.1 files.
     size = None if version is FileVersion.LEGACY else file.size_bytes
     return session.open_file(*data_file_place(store, file), size)
 
@@ -58,9 +58,9 @@ class FragmentReader:
     """Reads fields of one fragment. Safe to use from several threads.
 
     Attributes:
-        store: Where the table is, and its base paths are.
-        fragment: Which one.
-        num_rows: Its physical rows.
+        store: Store of the table, with its base paths.
+        fragment: The fragment to read.
+        num_rows: Number of physical rows.
     """
 
     def __init__(self, session: Session, store: Store, fragment: Fragment) -> None:
@@ -74,26 +74,26 @@ class FragmentReader:
 
     @classmethod
     def of(cls, session: Session, store: Store, fragment: Fragment) -> FragmentReader:
-        """The reader of a fragment, shared by all that read it in a session."""
+        """Return the reader of a fragment, which is shared within a session."""
         cache, key = session.metadata, _key(store, fragment)
         reader: FragmentReader | None = cache.get(key)
         if reader is None:
             made = cls(session, store, fragment)
             reader = cache.put_if_absent(key, made, made.held_bytes)
         if reader.fragment is not fragment and reader.fragment != fragment:
-            # Another version says something else of the same files: no field may be mixed up.
+            # Another version may describe the same files differently: fields must not be mixed up.
             reader = cls(session, store, fragment)
             cache.put(key, reader, reader.held_bytes)
         return reader
 
     @property
     def id(self) -> int:
-        """Of the fragment."""
+        """The id of the fragment."""
         return self.fragment.id
 
     @property
     def held_bytes(self) -> int:
-        """About the memory that it takes, with its open files."""
+        """The approximate memory size of the reader, with its open files."""
         files = sum([reader.held_bytes for reader in list(self._files.values())])
         deleted = 4 * self.fragment.num_deleted_rows
         fields = _FIELD_BYTES * len(self._fields)
@@ -101,7 +101,7 @@ class FragmentReader:
 
     @property
     def group_bounds(self) -> tuple[int, ...] | None:
-        """Where the batches of the files begin, and the end; None if files have no batches.
+        """The bounds of the batches of the files, with the end; None if files have no batches.
 
         Raises:
             CorruptFileError: If a file contradicts the manifest.
@@ -109,7 +109,7 @@ class FragmentReader:
         first = self._open(self.fragment.files[0]) if self.fragment.files else None
         if first is None or first.version is not FileVersion.LEGACY:
             return None
-        from pilum.container.legacy.file import LegacyFile  # few processes ever meet one
+        from pilum.container.legacy.file import LegacyFile  # few processes read a legacy file
 
         assert isinstance(first, LegacyFile)
         return tuple(first.metadata.batch_bounds.tolist())
@@ -133,7 +133,7 @@ class FragmentReader:
         """The stable id of each physical row.
 
         Raises:
-            CorruptFileError: If the table has none, or they are damaged.
+            CorruptFileError: If the table has no stable row ids, or they are damaged.
         """
         sequence = load_row_ids(self.store, self.fragment, self._hidden)
         self._count(sequence.size_bytes)
@@ -144,16 +144,16 @@ class FragmentReader:
         """The version that created each physical row.
 
         Raises:
-            CorruptFileError: If what was recorded is damaged.
+            CorruptFileError: If the recorded versions are damaged.
         """
         return self._versions(CREATED_AT)
 
     @cached_property
     def updated_at(self) -> VersionSequence:
-        """The version that changed each physical row last.
+        """The version that last changed each physical row.
 
         Raises:
-            CorruptFileError: If what was recorded is damaged.
+            CorruptFileError: If the recorded versions are damaged.
         """
         return self._versions(UPDATED_AT)
 
@@ -163,7 +163,7 @@ class FragmentReader:
         return sequence
 
     def _hidden(self, kind: SequenceKind) -> NDArray[np.uint64]:
-        """The values of a column that no schema lists."""
+        """Return the values of a column that no schema lists."""
         if self.file_of(FieldId(kind.field_id)) is None:
             raise CorruptFileError(f"no data file has the hidden column {kind.column}")
         field = Field(kind.column, FieldId(kind.field_id), "uint64", nullable=False)
@@ -174,21 +174,21 @@ class FragmentReader:
         return np.concatenate([array.to_numpy() for array in arrays])
 
     def field(self, field: Field) -> FieldReader:
-        """Opens what a field, with only its wanted members, needs.
+        """Open the columns of a field, reduced to the requested members.
 
         Raises:
-            UnsupportedVersionError: If a data file has a version that is not supported.
+            UnsupportedVersionError: If the version of a data file is not supported.
             CorruptFileError: If a file contradicts the manifest.
         """
         known = self._fields.get(field.ids)
         return known if known and known.field is field else self.fields([field])[0]
 
     def fields(self, fields: Iterable[Field]) -> list[FieldReader]:
-        """Opens what several fields need; see `field`."""
+        """Open the columns of several fields; see `field`."""
         readers, has_grown = [], False
         for field in fields:
             reader = self._fields.get(field.ids)
-            # The same columns may have another name or place in another version.
+            # The same columns may have another name or position in another version.
             if reader is None or (reader.field is not field and reader.field != field):
                 reader = self._fields[field.ids] = self._make(field)
                 has_grown = True
@@ -198,13 +198,13 @@ class FragmentReader:
         return readers
 
     def _count(self, lineage_bytes: int = 0) -> None:
-        """Tells the cache how large the reader has become."""
+        """Report the current size of the reader to the cache."""
         self._lineage_bytes += lineage_bytes
         key = _key(self.store, self.fragment)
         self._session.metadata.resize(key, self, self.held_bytes)
 
     def file_of(self, field_id: FieldId) -> tuple[Store, str] | None:
-        """Store and path of the data file that holds a leaf; None if none does."""
+        """Return the store and path of the data file that contains a leaf; None if none does."""
         for file in self.fragment.files:
             if field_id in file.fields:
                 return data_file_place(self.store, file)
@@ -215,11 +215,11 @@ class FragmentReader:
 
     @property
     def _columns(self) -> list[Mapping[FieldId, int]]:
-        """For each file, the column of each field that it holds."""
+        """For each file, a mapping from its fields to its columns."""
         return [_columns_of(file.fields, file.column_indices) for file in self.fragment.files]
 
     def _parts(self, field: Field) -> list[FilePart]:
-        """The files that hold some of a field; of two that hold the same, the first counts."""
+        """Return the files that hold parts of a field; if two hold the same, the first is used."""
         if len(self.fragment.files) == 1:
             [file], [column_of] = self.fragment.files, self._columns
             columns = {number: column_of[number] for number in field.ids if number in column_of}
@@ -234,16 +234,16 @@ class FragmentReader:
                     missing.difference_update(columns)
         if not missing:
             return parts
-        for part in parts:  # structs and lists have columns in some files
+        for part in parts:  # in some files, structs and lists have columns
             require_absence(field, missing, part.reader)
         self._require_absence(field, missing)
         return parts
 
     def _require_absence(self, field: Field, missing: set[FieldId]) -> None:
-        """Check leaves that are null in every row, as no file is said to hold them.
+        """Check leaves that are null in every row because the manifest lists them for no file.
 
         Raises:
-            CorruptFileError: If a file has one all the same, or there must not be nulls.
+            CorruptFileError: If a file contains such a leaf, or the leaf must not be null.
         """
         paths = [path for path in field.leaf_paths() if path[-1].id in missing]
         for path in paths:
@@ -287,13 +287,13 @@ class FragmentReader:
 def _columns_of(
     fields: tuple[FieldId, ...], column_indices: tuple[int, ...]
 ) -> Mapping[FieldId, int]:
-    """The same of most files of a table."""
+    """Map fields to columns; cached, because most files of a table have the same mapping."""
     return dict(zip(fields, column_indices or repeat(_NO_COLUMN), strict=False))
 
 
 def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:
     paths = tuple(
-        # A base id may mean another place in another version.
+        # A base id may refer to another place in another version.
         file.path if file.base_id is None else _absolute(data_file_place(store, file))
         for file in fragment.files
     )

@@ -1,6 +1,6 @@
-"""JSON columns: text of the extension type arrow.json for users, binary in files.
+"""JSON columns: text of the extension type arrow.json for users, a binary form in files.
 
-The binary form has sorted keys and numbers of 64 bits, so text comes back with the same meaning but
+The binary form has sorted keys and 64-bit numbers, so text is returned with the same meaning but
 not with the same spelling. Source: docs/format/container.md, "JSON".
 """
 
@@ -44,19 +44,19 @@ _MAX_TEXT_BYTES = 2**31 - 1
 
 
 def has_json(field: Field) -> bool:
-    """Whether the field or one below it is JSON."""
+    """Return whether the field or one of its descendants is JSON."""
     return any(one.is_json for one in field.walk())
 
 
 def with_binary_json(field: Field, array: pa.Array) -> pa.Array:
-    """A column with binary values for JSON, at any depth; what is binary already stays.
+    """Convert the JSON values of a column to binary, at any depth; binary values do not change.
 
     Args:
-        field: The column of the table.
-        array: Incoming rows: text or binary where the field is JSON.
+        field: The field of the table's schema.
+        array: Rows to be written: text or binary where the field is JSON.
 
     Raises:
-        InvalidInputError: If a text is not JSON.
+        InvalidInputError: If a text is not valid JSON.
     """
 
     def form(leaf: Field, values: pa.Array) -> pa.Array:
@@ -73,15 +73,15 @@ def with_binary_json(field: Field, array: pa.Array) -> pa.Array:
 
 
 def given_schema(stored: pa.Schema) -> pa.Schema:
-    """The schema as users see it: with text for JSON and the extension types of this process."""
+    """Return the schema for users: text for JSON, and extension types known to this process."""
     return restored_schema(_with_text(stored).arrow if _has_json(stored) else stored)
 
 
 def given_table(table: pa.Table) -> pa.Table:
-    """A table as users see it; see `given_schema`.
+    """Return the table for users; see `given_schema`.
 
     Raises:
-        CorruptFileError: If a value is damaged, or a type cannot have its storage.
+        CorruptFileError: If a value is damaged, or an extension type does not fit its storage.
     """
     if not _has_json(table.schema):
         return restored_table(table)
@@ -91,10 +91,10 @@ def given_table(table: pa.Table) -> pa.Table:
 
 
 def given_batches(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """Batches of a schema as users see them; see `given_schema`.
+    """Return the batches of a stored schema for users; see `given_schema`.
 
     Raises:
-        CorruptFileError: As `given_table`.
+        CorruptFileError: As for `given_table`.
     """
     if not _has_json(stored):
         return restored_batches(stored, batches)
@@ -102,12 +102,12 @@ def given_batches(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Itera
 
 
 def text_schema(stored: pa.Schema) -> pa.Schema:
-    """The schema with text for JSON; extension types stay storage."""
+    """Return the schema with text for JSON; extension types remain as storage."""
     return _with_text(stored).arrow if _has_json(stored) else stored
 
 
 def text_batches(stored: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """Batches of a schema with text for JSON; see `text_schema`.
+    """Return batches of a stored schema with text for JSON; see `text_schema`.
 
     Raises:
         CorruptFileError: If a value is damaged.
@@ -172,7 +172,7 @@ def _has_json(schema: pa.Schema) -> bool:
 
 
 def is_json_field(field: pa.Field) -> bool:
-    """Whether an Arrow field is binary JSON, as it is stored."""
+    """Return whether an Arrow field is JSON in its stored, binary form."""
     return bool(field.metadata and field.metadata.get(EXTENSION_NAME.encode()) == _MARK)
 
 

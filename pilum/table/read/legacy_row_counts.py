@@ -1,8 +1,8 @@
-"""Rows of fragments whose writer was too old to record them, counted in their files.
+"""Row counts of fragments whose writer was too old to record them, read from their files.
 
-Manifests without a writer version have no number of physical rows, or a wrong one: some wrote the
-rows that deletions had left. Nor do they tell how many rows are deleted. Source:
-docs/format/table.md, "Deleted rows".
+Manifests without a writer version have no number of physical rows, or a wrong one: some writers
+recorded the rows that were not deleted. They do not record the number of deleted rows either.
+Source: docs/format/table.md, "Deleted rows".
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ __all__ = ["with_counted_rows"]
 
 
 def with_counted_rows(store: Store, manifest: Manifest, session: Session) -> Manifest:
-    """The manifest with the rows of each fragment, also deleted ones; the same if it has them.
+    """Return the manifest with the physical row counts of its fragments; unchanged if it has them.
 
-    They are counted when the fragments are asked for, which may then raise what `_counted` does:
-    the history and the indices of a table can be listed although its data files are gone.
+    Rows are counted when the fragments are first used, which may then raise the errors of
+    `_all_counted`. Thus the history and the indices of a table can be listed even if its data files
+    are missing.
     """
     if manifest.writer_version is not None and manifest.is_counted:
         return manifest
@@ -33,10 +34,10 @@ def with_counted_rows(store: Store, manifest: Manifest, session: Session) -> Man
 
 
 def _all_counted(store: Store, manifest: Manifest, session: Session) -> tuple[Fragment, ...]:
-    """Counts the rows of every fragment.
+    """Count the rows of every fragment.
 
     Raises:
-        UnsupportedVersionError: If a file has a version that is not supported.
+        UnsupportedVersionError: If the version of a file is not supported.
         NotFoundError: If a file is missing.
         CorruptFileError: If a file is damaged.
     """

@@ -1,18 +1,18 @@
-"""What stays with rows when they move: their ids, and when they were created and last changed.
+"""Lineage of rows: their ids, and the versions that created and last changed them.
 
-An operation that writes rows again takes their lineage along, in the order of the new rows:
+An operation that rewrites rows preserves their lineage, in the order of the new rows:
 
     update, merge insert    moved = lineage_of_rows(snapshot, addresses of the rows that moved)
                             new = with_lineage(written, moved and moved.to_update())
     compaction              kept = lineage_of_fragments(snapshot, fragments that are replaced)
                             new = with_lineage(written, kept)
-    values in place         in `apply`, for each such fragment of the new manifest:
+    values in place         in `apply`, for each changed fragment of the new manifest:
                             with_changed_rows(fragment, offsets, manifest.version + 1)
 
-In tables without stable row ids there is no lineage (None), and nothing changes. Rows behind the
-moved ones are new. They need nothing: `assignment.py` completes all new fragments at the
-commit, also with its version as the last one that changed their rows, unless they say otherwise.
-Source: docs/format/table.md, "Row ids".
+Tables without stable row ids have no lineage (None), and none of this has an effect. Rows after the
+moved ones are new and need no lineage: at the commit, `assignment.py` completes all new fragments.
+It also records the version of the commit as the last one that changed their rows, unless the
+fragments say otherwise. Source: docs/format/table.md, "Row ids".
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Lineage:
     """The lineage of some rows, one entry per row and sequence.
 
     Attributes:
-        row_ids: Their ids.
-        created_at: The version that created each.
-        updated_at: The version that changed each last; None if that is the one to come.
+        row_ids: Ids of the rows.
+        created_at: The version that created each row.
+        updated_at: The version that last changed each row; None for the version being committed.
     """
 
     row_ids: RowIdSequence
@@ -57,11 +57,11 @@ class Lineage:
     updated_at: VersionSequence | None
 
     def to_update(self) -> Lineage:
-        """The same rows, changed by the version to come."""
+        """Return the lineage of the same rows, changed by the version being committed."""
         return replace(self, updated_at=None)
 
     def slice(self, start: int, stop: int) -> Lineage:
-        """Of the rows from `start` to before `stop`."""
+        """Return the lineage of the rows from `start` to before `stop`."""
         updated_at = self.updated_at and self.updated_at.slice(start, stop)
         return Lineage(
             self.row_ids.slice(start, stop), self.created_at.slice(start, stop), updated_at
@@ -69,17 +69,17 @@ class Lineage:
 
 
 def lineage_of_rows(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> Lineage | None:
-    """The lineage of single rows.
+    """Return the lineage of single rows.
 
     Args:
-        snapshot: The version that has them.
-        addresses: uint64, shape (n,), in the order in which the rows are written again.
+        snapshot: The version that contains the rows.
+        addresses: uint64, shape (n,), in the order in which the rows are rewritten.
 
     Returns:
-        None if the table has no stable row ids.
+        The lineage; None if the table has no stable row ids.
 
     Raises:
-        InvalidInputError: If the version does not have one of their fragments.
+        InvalidInputError: If a fragment of the rows is not in the version.
         CorruptFileError: If the lineage is damaged.
     """
     if not snapshot.has_stable_row_ids:
@@ -104,10 +104,10 @@ def lineage_of_rows(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> Lineag
 
 
 def lineage_of_fragments(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Lineage | None:
-    """The lineage of all rows of some fragments that are not deleted, in their order.
+    """Return the lineage of all rows of some fragments that are not deleted, in order.
 
     Returns:
-        None if the table has no stable row ids.
+        The lineage; None if the table has no stable row ids.
 
     Raises:
         CorruptFileError: If the lineage is damaged.
@@ -131,16 +131,17 @@ def _left(reader: FragmentReader) -> tuple[RowIdSequence, VersionSequence, Versi
 def with_changed_rows(
     fragment: Fragment, offsets: NDArray[np.int64] | None, version: int
 ) -> Fragment:
-    """A fragment in which values were replaced where they are.
+    """Return a fragment after values were replaced in place.
 
     Args:
-        fragment: Its rows stay, and so do its row ids.
-        offsets: Its physical rows with new values, in any order; None for all.
-        version: That has the new values.
+        fragment: The fragment; its rows and row ids do not change.
+        offsets: Physical rows with new values, in any order; None for all.
+        version: The version that contains the new values.
 
     Raises:
-        UnsupportedFeatureError: If the versions of its rows are not in the manifest, and some stay.
-        CorruptFileError: If they are damaged.
+        UnsupportedFeatureError: If row versions are stored outside of the manifest, and not all
+            change.
+        CorruptFileError: If the recorded versions are damaged.
     """
     if fragment.row_ids is None:
         return fragment
@@ -160,14 +161,14 @@ def with_changed_rows(
 
 
 def with_lineage(fragments: Iterable[Fragment], lineage: Lineage | None) -> tuple[Fragment, ...]:
-    """New fragments with the lineage of their rows, as far as it goes.
+    """Return new fragments with the lineage of their rows, as far as it is known.
 
     Args:
-        fragments: As they were written, one after the other.
-        lineage: Of their first rows, in order; None to leave the fragments as they are.
+        fragments: The fragments, in the order in which they were written.
+        lineage: Lineage of their first rows, in order; None to leave the fragments unchanged.
 
     Raises:
-        InvalidInputError: If it is longer than the fragments.
+        InvalidInputError: If the lineage has more rows than the fragments.
     """
     new = tuple(fragments)
     if lineage is None:

@@ -1,10 +1,10 @@
-"""The rows of fragments as they are written again: without deleted ones, blobs with payloads.
+"""Rows of fragments in the form in which they are rewritten: live rows, blobs with payloads.
 
     descriptors    inline, packed, dedicated    ──▶    data
                    external                     ──▶    uri, position, size
 
-Payloads are in memory for a part of a batch only, so that about `_PAYLOAD_BYTES` of them are at
-hand, or one that is larger.
+Payloads are loaded for a part of a batch at a time, so that about `_PAYLOAD_BYTES` of them are in
+memory, or a single larger one.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ _PAYLOAD_BYTES = 32 * 1024 * 1024
 _GATHERED_ROWS = 8192
 _GATHERED_BYTES = 1024 * 1024
 _SESSION_BYTES = 4 * 1024 * 1024
-"""Nobody reads the old files again, so few of them are kept open."""
+"""Cache size of the session; it is small because the old files are not read again."""
 
 
 def written_schema(snapshot: Snapshot) -> Schema:
-    """What the rows are written with."""
+    """Return the schema with which the rows are written."""
     return given(snapshot.schema)
 
 
 def live_rows(
     snapshot: Snapshot, fragments: Sequence[Fragment], batch_size: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Reads the rows of fragments that are not deleted, in order.
+    """Read the rows of fragments that are not deleted, in order.
 
     Args:
-        snapshot: A version that has the fragments.
-        fragments: Of the version.
+        snapshot: A version that contains the fragments.
+        fragments: Fragments of this version.
         batch_size: Rows per batch; None for the default.
 
     Yields:
-        Batches of `written_schema`.
+        Batches with the schema `written_schema`.
 
     Raises:
         CorruptFileError: If a file is damaged.
@@ -77,11 +77,12 @@ def live_rows(
 
 
 def gathered(tables: Iterable[pa.Table], batch_size: int | None) -> Iterator[pa.RecordBatch]:
-    """Batches of tables: what is done per batch costs more than copying tiny ones.
+    """Merge small tables into batches, as the cost per batch exceeds that of copying tiny ones.
 
     Args:
-        tables: Of one schema, not empty.
-        batch_size: Rows of a batch; None for the default. Only batches of small tables have more.
+        tables: Non-empty tables of one schema.
+        batch_size: Rows per batch; None for the default. Only batches of small tables can have
+            more.
     """
     size = batch_size or _GATHERED_ROWS
     waiting: list[pa.Table] = []
@@ -101,7 +102,7 @@ def gathered(tables: Iterable[pa.Table], batch_size: int | None) -> Iterator[pa.
 
 
 def _joined(tables: list[pa.Table]) -> list[pa.RecordBatch]:
-    """One batch of all, if there are any and their dictionaries go together."""
+    """Join tables into one batch; one batch each if their dictionaries are not compatible."""
     if not tables:
         return []
     try:
@@ -113,16 +114,16 @@ def _joined(tables: list[pa.Table]) -> list[pa.RecordBatch]:
 def with_payloads(
     home: FragmentReader, schema: Schema, batch: pa.RecordBatch, written: Collection[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """The rows with payloads in place of descriptors, a part of them at a time.
+    """Replace blob descriptors by their payloads, for a part of the rows at a time.
 
     Args:
-        home: The fragment that they are of.
-        schema: Of the table.
-        batch: All columns, as a scan gives them.
-        written: Names of columns that have the form that is written.
+        home: The fragment that contains the rows.
+        schema: Schema of the table.
+        batch: All columns, as returned by a scan.
+        written: Names of columns that already have the form in which they are written.
 
     Yields:
-        Batches of `written_schema`.
+        Batches with the schema `written_schema`.
 
     Raises:
         CorruptFileError: If a file is damaged.
@@ -164,7 +165,7 @@ def _is_external(field: Field, descriptors: pa.Array) -> NDArray[np.bool_]:
 
 
 def _given(home: FragmentReader, field: Field, descriptors: pa.Array) -> pa.Array:
-    """Blobs as users would write them."""
+    """Return blobs in the form in which users write them."""
     if field.blob_version == 1:
         return payloads(home, field, descriptors)
     external = _is_external(field, descriptors)
@@ -185,7 +186,7 @@ def _given(home: FragmentReader, field: Field, descriptors: pa.Array) -> pa.Arra
 
 
 def _masked(descriptors: pa.Array, wanted: NDArray[np.bool_]) -> pa.Array:
-    """The descriptors with nulls for those that are not wanted."""
+    """Return the descriptors, with nulls for those that are not selected."""
     if wanted.all():
         return descriptors
     children = [descriptors.field(index) for index in range(descriptors.type.num_fields)]
@@ -195,6 +196,6 @@ def _masked(descriptors: pa.Array, wanted: NDArray[np.bool_]) -> pa.Array:
 
 
 def _masked_values(descriptors: pa.Array, name: str, wanted: NDArray[np.bool_]) -> pa.Array:
-    """A member, null where it is not wanted."""
+    """Return a member of the descriptors, null where it is not selected."""
     rows = np.arange(len(descriptors))
     return descriptors.field(name).take(pa.array(rows, mask=~wanted))

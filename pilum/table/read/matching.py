@@ -1,11 +1,11 @@
-"""Which rows of windows match a filter.
+"""Evaluation of a filter on windows of rows.
 
     windows       |    |  |     |        |          few rows each, of small fragments
     evaluated     |    |  :     |        :   ...    1, 2, 4 … of them at once
     masks         |    |  |     |        |
 
-To evaluate a filter takes some calls however few the rows are, so small windows are put together
-for it. The first ones are few, as who reads may want no more than these.
+Evaluating a filter has a fixed cost, however few the rows are. Small windows are therefore
+evaluated together. The first groups are small, because the caller may need only the first matches.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ Tested = tuple[Window, pa.Table]
 def matching_windows(
     windows: Iterable[Window], columns: list[ScanColumn], schema: pa.Schema, filter: BoundFilter
 ) -> Iterator[tuple[Window, pa.Table, pa.BooleanArray]]:
-    """Reads the columns of a filter and evaluates it.
+    """Read the columns of a filter and evaluate it.
 
     Args:
-        windows: What to look at.
-        columns: Those that the filter reads.
-        schema: Of them.
-        filter: Tells which rows are wanted.
+        windows: Windows to test.
+        columns: Columns that the filter reads.
+        schema: Schema of these columns.
+        filter: Predicate that selects rows.
 
     Yields:
-        Each window with a match, its columns, and where the filter is true.
+        Each window with a match, its columns, and the mask of rows for which the filter is true.
 
     Raises:
         CorruptFileError: If a file is damaged.
@@ -62,7 +62,7 @@ def matching_windows(
 
 
 def _together(windows: Iterable[Tested]) -> Iterator[list[Tested]]:
-    """Neighbours that are small; a large window stays alone."""
+    """Group adjacent small windows; a large window is a group of its own."""
     waiting: list[Tested] = []
     num_rows = num_bytes = 0
     most = 1
@@ -81,13 +81,13 @@ def _together(windows: Iterable[Tested]) -> Iterator[list[Tested]]:
 
 
 def _masks(tested: list[Tested], filter: BoundFilter) -> Iterator[pa.BooleanArray]:
-    """Where the filter is true, for each of several windows."""
+    """Yield the mask of rows for which the filter is true, for each of several windows."""
     tables = [table for _, table in tested]
     if len(tables) > 1:
         try:
             mask = filter.mask(joined_batch(pa.concat_tables(tables)))
         except UnsupportedTypeError:
-            pass  # their dictionaries do not go together
+            pass  # their dictionaries are not compatible
         else:
             ends = np.cumsum([table.num_rows for table in tables]).tolist()
             for table, end in zip(tables, ends, strict=True):
@@ -98,7 +98,7 @@ def _masks(tested: list[Tested], filter: BoundFilter) -> Iterator[pa.BooleanArra
 
 
 def _mask(filter: BoundFilter, table: pa.Table) -> pa.BooleanArray:
-    """Where the filter is true; threads share large tables."""
+    """Return where the filter is true; several threads share a large table."""
     batches = table.to_batches(max_chunksize=_MASK_ROWS)
     if len(batches) == 1:
         return filter.mask(batches[0])
@@ -107,7 +107,7 @@ def _mask(filter: BoundFilter, table: pa.Table) -> pa.BooleanArray:
 
 
 def rows_where(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
-    """Return the rows that match, chunk by chunk: `Table.filter` slices chunks, see `filtered`."""
+    """Return the matching rows, chunk by chunk: `Table.filter` slices chunks, see `filtered`."""
     if mask.true_count == len(mask):
         return table
     columns = []

@@ -1,10 +1,10 @@
-"""Columns that no data file has: what the table knows about its rows.
+"""Columns that are in no data file: information that the table has about its rows.
 
 "_rowid"                         the stable id; the address in tables without stable row ids
 "_rowaddr"                       fragment id << 32 | physical row in the fragment
 "_rowoffset"                     position among all rows that are not deleted, from 0
 "_row_created_at_version"        the version that created the row, 1 if it was not recorded
-"_row_last_updated_at_version"   the version that changed it last, 1 if it was not recorded
+"_row_last_updated_at_version"   the version that last changed it, 1 if it was not recorded
 
 All are uint64 without nulls. Source: docs/format/table.md, "Row ids".
 """
@@ -33,7 +33,7 @@ _MAX_SIGNED_ID = (1 << 31) - 1
 
 
 class MetaColumns:
-    """These columns of one version.
+    """The meta columns of one version.
 
     Args:
         snapshot: The version.
@@ -43,20 +43,20 @@ class MetaColumns:
         self._snapshot = snapshot
 
     def of(self, reader: FragmentReader) -> MetaValues:
-        """What gives the values of a column for a window of a fragment."""
+        """Return a function that computes the values of a column for a window of a fragment."""
         return partial(self._of_window, reader)
 
     def _of_window(self, reader: FragmentReader, name: str, window: Window) -> pa.Array:
         if self._is_address(name) and reader.id <= _MAX_SIGNED_ID:
-            # Numbers of rows that begin elsewhere; added to others they would be copied.
+            # Row numbers with another start; adding the start to others would copy them.
             return integers(window.wanted(int(reader.id) << 32).view(np.uint64))
         return self.values(reader, name, window.wanted())
 
     def values(self, reader: FragmentReader, name: str, rows: NDArray[np.int64]) -> pa.Array:
-        """The values of the column `name` for some physical rows of a fragment.
+        """Return the values of the column `name` for some physical rows of a fragment.
 
         Raises:
-            CorruptFileError: If what the table recorded is damaged.
+            CorruptFileError: If the recorded information is damaged.
         """
         return integers(self._function(name)(reader, rows))
 
@@ -83,7 +83,7 @@ class MetaColumns:
 
     @cached_property
     def _firsts(self) -> dict[int, int]:
-        """For each fragment, how many rows are before it."""
+        """Return the number of live rows before each fragment."""
         fragments = self._snapshot.manifest.fragments
         bounds = np.cumsum([0, *(fragment.num_rows for fragment in fragments)]).tolist()
         return {int(one.id): first for one, first in zip(fragments, bounds, strict=False)}

@@ -1,10 +1,10 @@
-"""Rows in the order of some columns, not in that of the table.
+"""Sorting of the rows of a scan by columns.
 
-    keys        (a ascending, b descending)      nulls last, or first where that is asked for
+    keys        (a ascending, b descending)      nulls last, or first if requested
     sorted by   is a null?, a, is b null?, b     NaN is the greatest number, and -0.0 below 0.0
 
-All rows are in memory, but with a limit only about twice as many as are wanted. Rows with equal
-keys stay in the order of the table.
+All rows are held in memory; with a limit, only about twice as many as are requested. Rows with
+equal keys keep the order of the table.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _BITS: dict[int, type[np.signedinteger[Any]]] = {16: np.int16, 32: np.int32, 64:
 
 @dataclass(frozen=True)
 class ColumnOrdering:
-    """One column to order rows by.
+    """A column to sort rows by.
 
     Attributes:
-        column_name: Name, or path to a member of structs ("s.x").
-        ascending: Whether the least comes first.
+        column_name: Name, or path of a struct member ("s.x").
+        ascending: Whether the smallest value comes first.
         nulls_first: Whether nulls come before all values, in either direction.
     """
 
@@ -50,14 +50,14 @@ def ordered(
     offset: int,
     limit: int | None,
 ) -> pa.RecordBatch:
-    """Sorts rows.
+    """Sort rows.
 
     Args:
-        batches: With the columns that the keys name.
-        schema: Of the batches.
-        keys: What to sort by, the most important first.
-        offset: Rows to leave out, of the sorted ones.
-        limit: The most rows to give behind them; None for all.
+        batches: Batches that contain the columns of the keys.
+        schema: Schema of the batches.
+        keys: Columns to sort by, the most important one first.
+        offset: Number of sorted rows to skip.
+        limit: Maximum number of rows after these; None for all.
 
     Raises:
         InvalidInputError: If values of a type have no order.
@@ -98,7 +98,7 @@ def _sorted(
 
 
 def _comparable(column: pa.Array) -> pa.Array:
-    """Values that Arrow sorts as they should be."""
+    """Convert values so that Arrow sorts them correctly."""
     if pt.is_dictionary(column.type):
         column = column.dictionary_decode()
     if not pt.is_floating(column.type):

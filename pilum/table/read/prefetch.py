@@ -1,8 +1,8 @@
-"""Fragments of a store that is far away are opened before they are read, several at once.
+"""Prefetch of fragments: those of a remote store are opened ahead, several at once.
 
-On a local disk the next file is opened when the last one is read: waiting is short, and threads
-cost more. At a store that answers after 30 ms, a thousand fragments one after the other would be
-half a minute of nothing.
+On a local disk, a file is opened when the previous one has been read: there is little latency, and
+threads cost more than they save. With a store that answers after 30 ms, opening a thousand
+fragments one after the other would take half a minute.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _MOST_AHEAD = 31
 def opened_ahead(
     fragments: Iterable[FragmentReader], fields: Sequence[Field]
 ) -> Iterator[FragmentReader]:
-    """The same fragments; of a store that is far away, some of the next ones are being opened.
+    """Yield the same fragments; of a remote store, the next ones are opened in the background.
 
-    The first one alone, then twice as many each time: a scan may end soon.
+    One fragment is opened at first, then twice as many each time, because a scan may end soon.
 
     Args:
-        fragments: In the order of the scan.
-        fields: What will be read of them.
+        fragments: Fragments in scan order.
+        fields: Fields that will be read.
     """
     running: deque[tuple[FragmentReader, Future[None]]] = deque()
     ahead = 0
@@ -56,5 +56,5 @@ def _open(fragment: FragmentReader, fields: Sequence[Field]) -> None:
 
 
 def _opened(fragment: FragmentReader, opening: Future[None]) -> FragmentReader:
-    wait([opening])  # what is wrong with it is raised again where it is read
+    wait([opening])  # an error is raised again when the fragment is read
     return fragment

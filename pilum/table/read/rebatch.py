@@ -1,4 +1,4 @@
-"""Batches of other sizes: of exactly so many rows, or of about so many bytes."""
+"""Batches of other sizes: of a fixed number of rows, or of a maximum number of bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["of_bytes", "of_rows"]
 
 
 def of_rows(batches: Iterator[pa.RecordBatch], num_rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of `num_rows` rows; the last may have fewer."""
+    """Yield the same rows in batches of `num_rows` rows; the last one may be shorter."""
     waiting: list[pa.RecordBatch] = []
     missing = num_rows
     for batch in batches:
@@ -27,7 +27,7 @@ def of_rows(batches: Iterator[pa.RecordBatch], num_rows: int) -> Iterator[pa.Rec
 
 
 def of_bytes(batches: Iterator[pa.RecordBatch], num_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of about `num_bytes` in memory at most, but of at least a row."""
+    """Yield the same rows in batches of at most about `num_bytes`, with at least one row each."""
     for batch in batches:
         rows = max(num_bytes * batch.num_rows // max(batch.nbytes, 1), 1)
         for start in range(0, batch.num_rows, rows):

@@ -1,13 +1,13 @@
-"""Where rows with stable ids are: from an id to the address of its row, for one version.
+"""Index of stable row ids: maps an id to the address of its row, for one version.
 
     ids        0 1 2 3 4   9   12        runs    start    length    address
     addresses  0 1 2 3 4   7   (1, 0)            0        5         (0, 0)
                                                  9        1         (0, 7)
                                                  12       1         (1, 0)
 
-A run is ids that follow each other in rows that follow each other. A fragment as it was appended is
-one run, so the index of most tables is tiny; rows that moved one by one take 20 bytes each.
-Deleted rows are left out: the id of a row that moved is in two fragments, and deleted in one.
+A run is a sequence of consecutive ids in consecutive rows. A fragment that was appended is a single
+run, so the index of most tables is tiny. Rows that moved individually take 20 bytes each. Deleted
+rows are omitted: the id of a row that moved is in two fragments, and deleted in one of them.
 Source: docs/format/table.md, "Row ids".
 """
 
@@ -33,12 +33,12 @@ _ROW_MASK = 0xFFFF_FFFF
 
 @dataclass(frozen=True, eq=False)
 class RowIdIndex:
-    """Runs of ids, ascending.
+    """Runs of ids, in ascending order.
 
     Attributes:
-        starts: uint64, shape (n,): the first id of each run.
-        lengths: uint32, shape (n,): how many ids it has.
-        addresses: uint64, shape (n,): the address of the row with the first one.
+        starts: uint64, shape (n,): first id of each run.
+        lengths: uint32, shape (n,): number of ids in each run.
+        addresses: uint64, shape (n,): address of the row with the first id of each run.
     """
 
     starts: NDArray[np.uint64]
@@ -47,31 +47,32 @@ class RowIdIndex:
 
     @property
     def size_bytes(self) -> int:
-        """The memory that it takes."""
+        """The memory size of the index."""
         return self.starts.nbytes + self.lengths.nbytes + self.addresses.nbytes
 
     def find(self, ids: Ids) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """The address of each of some ids, and whether there is a row with it at all.
+        """Find the addresses of the rows with the given ids, and whether each of them exists.
 
         Args:
-            ids: uint64, shape (n,), any order, also repeated.
+            ids: uint64, shape (n,), in any order; ids may repeat.
 
         Returns:
-            uint64 and bool, each of shape (n,). Where the second is false, the first means nothing.
+            uint64 and bool, each of shape (n,). Where the second is false, the first has no
+            meaning.
         """
         if not len(self.starts):
             return np.zeros(len(ids), dtype=np.uint64), np.zeros(len(ids), dtype=np.bool_)
         runs = self.starts.searchsorted(ids, side="right") - 1
-        behind = ids - self.starts[runs]  # of an id before the first run: it wraps around
+        behind = ids - self.starts[runs]  # wraps around for ids before the first run
         is_there = (runs >= 0) & (behind < self.lengths[runs])
         return self.addresses[runs] + behind, is_there
 
 
 def row_id_index(snapshot: Snapshot) -> RowIdIndex:
-    """The index of a version, kept in its session.
+    """Return the index of a version, which is cached in its session.
 
     Raises:
-        CorruptFileError: If row ids are damaged, or two rows have one id.
+        CorruptFileError: If row ids are damaged, or two rows have the same id.
         NotFoundError: If a deletion file is missing.
     """
     manifest, cache = snapshot.manifest, snapshot.session.indices
@@ -88,7 +89,7 @@ def _build(snapshot: Snapshot) -> RowIdIndex:
     _load_deletions(readers)
     starts, lengths, addresses = _runs(readers)
     if (starts[1:] < starts[:-1]).any():
-        order = np.argsort(starts, kind="stable")  # fast where long parts are in order already
+        order = np.argsort(starts, kind="stable")  # fast if long parts are already sorted
         starts, lengths, addresses = starts[order], lengths[order], addresses[order]
     is_twice = starts[1:] - starts[:-1] < lengths[:-1].astype(np.uint64)
     if is_twice.any():
@@ -101,7 +102,7 @@ def _build(snapshot: Snapshot) -> RowIdIndex:
 
 
 def _load_deletions(readers: list[FragmentReader]) -> None:
-    """Reads deletion files side by side: each is a request."""
+    """Read deletion files concurrently: each of them is a request."""
     pending = [
         submit(partial(getattr, reader, "deletions"))
         for reader in readers
@@ -112,12 +113,12 @@ def _load_deletions(readers: list[FragmentReader]) -> None:
 
 
 _Runs = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64]]
-"""First ids, lengths and first addresses."""
+"""First ids, lengths and first addresses of runs."""
 
 
 def _runs(readers: list[FragmentReader]) -> _Runs:
-    """The runs of all fragments, in no order."""
-    whole: list[tuple[int, int, int]] = []  # of most tables all, so not an array for each
+    """Return the runs of all fragments, in any order."""
+    whole: list[tuple[int, int, int]] = []  # in most tables all runs, so not arrays
     cut: list[_Runs] = []
     for reader in readers:
         deletions = reader.deletions
@@ -140,7 +141,7 @@ def _runs(readers: list[FragmentReader]) -> _Runs:
 
 
 def _deleted(deletions: DeletionVector | None, first: int, piece: Piece) -> NDArray[np.int64]:
-    """The offsets within a piece, which begins at the row `first`, of deleted rows."""
+    """Return the offsets of deleted rows in a piece, whose first row is `first`."""
     if deletions is None:
         return np.empty(0, dtype=np.int64)
     low, high = deletions.offsets.searchsorted([first, first + len(piece)])
@@ -150,7 +151,7 @@ def _deleted(deletions: DeletionVector | None, first: int, piece: Piece) -> NDAr
 def _runs_of_piece(
     piece: Piece, deleted: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """First ids, lengths and first offsets of the runs of the rows that are left."""
+    """Return the first ids, lengths and first offsets of the runs of rows that are not deleted."""
     if isinstance(piece, range):
         offsets, lengths = _gaps(deleted, len(piece))
         return offsets.view(np.uint64) + np.uint64(piece.start), lengths, offsets
@@ -171,7 +172,7 @@ def _runs_of_piece(
 
 
 def _gaps(deleted: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First offsets and lengths of what some offsets below a size leave."""
+    """Return the first offsets and lengths of the ranges below `size` that some offsets leave."""
     offsets = np.zeros(len(deleted) + 1, dtype=np.int64)
     np.add(deleted, 1, out=offsets[1:])
     lengths = np.empty_like(offsets)

@@ -1,11 +1,11 @@
-"""Scans: options to batches, in bounded memory.
+"""Scans: from options to batches, in bounded memory.
 
     fragments ──▶ windows of rows ──▶ segments of each column ──▶ threads decode ──▶ batches
 
-A window is some rows that are read together (`windows.py`). With a filter, rows that it
-cannot match are left out where files know what they hold (`skip.py`); of the others its
-columns are read first, and the rest only where it matches: whole windows if many rows do, single
-rows if few. Deleted rows are left out before the filter sees them.
+A window is a group of rows that are read together (`windows.py`). With a filter, rows that cannot
+match are skipped if the files have statistics (`skip.py`). The columns of the filter are read
+first. The others are read only for matches: whole windows if many rows match, single rows if few
+do. Deleted rows are removed before the filter is evaluated.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ _FIRST_WINDOW_BATCHES = 4
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """What to read of a version.
+    """Options of a scan.
 
     Attributes:
-        columns: Names of top-level columns, dotted paths to members of structs, or names of
-            `pilum.table.read.meta_columns`, in the wanted order; None for all columns.
-        filter: Keeps the rows for which it is true.
-        limit: At most so many rows, counted after the filter; None for all.
-        offset: Rows to skip, counted after the filter.
+        columns: Names of top-level columns, dotted paths of struct members, or names of
+            `pilum.table.read.meta_columns`, in the order of the result; None for all columns.
+        filter: Predicate that selects rows.
+        limit: Maximum number of rows, counted after the filter; None for all.
+        offset: Number of rows to skip, counted after the filter.
         batch_size: Rows per batch; None for 8,192.
-        with_row_id: Whether to add `_rowid` behind the columns.
-        with_row_address: Whether to add `_rowaddr` behind the columns.
-        fragment_ids: Only these fragments.
-        row_range: Only these physical rows (first, behind the last) of the one fragment; deleted
-            ones are left out.
-        with_payloads: Whether columns of blobs give their payloads; else descriptors.
-        window_bytes: About how many bytes of rows are read together; None for 32 MiB. A few times
-            as much is in memory.
+        with_row_id: Whether to add `_rowid` after the columns.
+        with_row_address: Whether to add `_rowaddr` after the columns.
+        fragment_ids: Ids of the fragments to read; None for all.
+        row_range: Physical rows (first, end) of the single fragment to read, without the end;
+            deleted rows are omitted.
+        with_payloads: Whether blob columns return payloads; otherwise they return descriptors.
+        window_bytes: Approximate size of the rows that are read together; None for 32 MiB. A few
+            times this size is in memory.
     """
 
     columns: tuple[str, ...] | None = None
@@ -81,7 +81,7 @@ class ScanOptions:
 
 
 def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
-    """Schema of the batches of a scan.
+    """Return the schema of the batches of a scan.
 
     Raises:
         ColumnNotFoundError: If a column does not exist.
@@ -91,15 +91,15 @@ def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
 
 
 def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
-    """Reads batches in row order.
+    """Read batches in row order.
 
     Args:
         snapshot: The version.
-        options: What to read.
+        options: Columns and rows to read.
 
     Yields:
-        Batches of `scan_schema`, never empty, of `batch_size` rows; fewer at the end of a fragment,
-        behind a filter, and where rows are deleted.
+        Non-empty batches with the schema `scan_schema`, of `batch_size` rows. They are shorter at
+        the end of a fragment, after a filter, and where rows are deleted.
 
     Raises:
         ColumnNotFoundError: If a column does not exist.
@@ -113,7 +113,7 @@ def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
 
 
 def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
-    """Reads all that a scan gives, without cutting it into batches.
+    """Read all rows of a scan, without splitting them into batches.
 
     Raises:
         As `scan`.
@@ -125,7 +125,7 @@ def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
 
 
 def count_rows(snapshot: Snapshot, filter: BoundFilter | None = None) -> int:
-    """Counts rows; without a filter from the manifest alone.
+    """Count rows; without a filter, only the manifest is needed.
 
     Raises:
         As `scan`.
@@ -139,7 +139,7 @@ def count_rows(snapshot: Snapshot, filter: BoundFilter | None = None) -> int:
 
 
 def _addresses(options: ScanOptions) -> ScanOptions:
-    """The same rows with their addresses alone; of tables without columns, Arrow loses the rows."""
+    """Return options that read only addresses; without columns, Arrow tables lose their rows."""
     return replace(options, columns=(), with_row_address=True, with_payloads=False)
 
 
@@ -159,9 +159,9 @@ def _arrow(snapshot: Snapshot, columns: list[ScanColumn]) -> pa.Schema:
 
 
 def scan_tables(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.Table]:
-    """Reads a table per window, none of them empty; a fragment has one or some of them.
+    """Read non-empty tables, one per window; a fragment has one or more windows.
 
-    Of a scan without columns the tables have no rows; see `scan_table` and `scan`.
+    In a scan without columns, the tables lose their rows; see `scan_table` and `scan`.
 
     Raises:
         As `scan`.
@@ -238,9 +238,9 @@ def _windows(
             if window.num_rows:
                 yield window
             continue
-        # The size of payloads is not known before they are read.
+        # The size of payloads is unknown until they are read.
         full = size if options.with_payloads else rows_of_window(fields, size, options.window_bytes)
-        # A limit behind a filter may be reached soon; so begin with little and double it.
+        # A limit after a filter may be reached soon, so begin with small windows and double them.
         impatient = options.filter is not None and options.limit is not None
         rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
         while start < wanted.stops[-1]:
@@ -253,7 +253,7 @@ def _windows(
 
 
 def _window(fragment: FragmentReader, rows: RowRanges, meta: MetaColumns) -> Window:
-    """Those of some rows that are not deleted."""
+    """Return a window of the given rows that are not deleted."""
     kept = None
     if fragment.deletions is not None and len(rows.bounds):
         kept = fragment.deletions.kept(rows)
@@ -263,7 +263,7 @@ def _window(fragment: FragmentReader, rows: RowRanges, meta: MetaColumns) -> Win
 def _wanted_rows(
     snapshot: Snapshot, options: ScanOptions, fields: list[Field]
 ) -> Iterator[tuple[FragmentReader, RowRanges]]:
-    """Fragments with the rows that are looked at, if there are any."""
+    """Yield fragments with the rows to test, if there are any."""
     for fragment, start, stop in _row_ranges(snapshot, options, fields):
         rows = RowRanges.one(start, stop)
         if options.filter is not None:
@@ -277,7 +277,7 @@ def _wanted_rows(
 def _row_ranges(
     snapshot: Snapshot, options: ScanOptions, fields: list[Field]
 ) -> Iterator[tuple[FragmentReader, int, int]]:
-    """Fragments with their wanted rows; a limit without a filter is known to end them."""
+    """Yield fragments with a range of rows; without a filter, the offset and limit are applied."""
     unfiltered = options.filter is None
     skip = options.offset if unfiltered else 0
     left = options.limit if unfiltered and options.limit is not None else snapshot.num_rows
@@ -289,7 +289,7 @@ def _row_ranges(
                 f"which has {fragment.num_rows}"
             )
         if options.row_range is None and skip and skip >= fragment.fragment.num_rows:
-            skip -= fragment.fragment.num_rows  # without looking for the deleted ones
+            skip -= fragment.fragment.num_rows  # without reading its deletion file
             continue
         deleted = fragment.deletions
         present = stop - start - (deleted.count(start, stop) if deleted else 0)
@@ -309,7 +309,7 @@ def _row_ranges(
 
 def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentReader]:
     if options.fragment_ids is None:
-        # One by one: there are old tables in which two fragments have one id.
+        # Not by id: in some old tables, two fragments have the same id.
         for fragment in snapshot.manifest.fragments:
             yield FragmentReader.of(snapshot.session, snapshot.store, fragment)
         return

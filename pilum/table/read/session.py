@@ -1,10 +1,10 @@
-"""What outlives a dataset: open files, and what random access has learned of their pages.
+"""Sessions: caches of open files and of page metadata, shared by datasets.
 
-    fragment    what its manifest entry and the ends of its files say     FragmentReader
+    fragment    its manifest entry and the footers of its files           FragmentReader
     page        chunk table, repetition index, dictionary                 of a mini-block page
 
-Both kinds share one limit of bytes, and the least recently used go first. Files never change once
-they are written, so every dataset of a session may use what another one has read.
+Both kinds share one limit in bytes, and the least recently used entries are evicted first. Files
+never change after they are written, so all datasets of a session can share these entries.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _INDEX_CACHE_BYTES = 6 * 1024 * 1024 * 1024
 class Session:
     """Caches that datasets share. Safe to use from several threads.
 
-    Datasets that are opened without a session share one of the process. A child process starts
-    with empty caches.
+    Datasets that are opened without a session share a session of the process. A child process
+    starts with empty caches.
     """
 
     def __init__(
@@ -40,19 +40,19 @@ class Session:
         index_cache_backend: CacheBackend | None = None,
         metadata_cache_backend: CacheBackend | None = None,
     ) -> None:
-        """Makes a session with empty caches.
+        """Create a session with empty caches.
 
         Args:
-            index_cache_size_bytes: The most bytes of opened indices; 6 GiB if None.
-            metadata_cache_size_bytes: The most bytes of open files, and of what random access has
-                learned of their pages; 512 MiB if None.
-            index_cache_backend: Another way to say the first: "moka://?capacity=1048576", or a
-                dict of "kind" and "options".
-            metadata_cache_backend: The same for the second.
+            index_cache_size_bytes: Maximum size of opened indices, bytes; 6 GiB if None.
+            metadata_cache_size_bytes: Maximum size of open files and of page metadata read by
+                random access, bytes; 512 MiB if None.
+            index_cache_backend: Alternative to `index_cache_size_bytes`:
+                "moka://?capacity=1048576", or a dict with "kind" and "options".
+            metadata_cache_backend: Alternative to `metadata_cache_size_bytes`.
 
         Raises:
-            InvalidInputError: If a limit is not a number of bytes, a backend is of another kind,
-                or both are given.
+            InvalidInputError: If a limit is not a number of bytes, a backend has an unknown kind,
+                or both a limit and a backend are given.
         """
         index_bytes = _capacity("index_cache", index_cache_size_bytes, index_cache_backend)
         metadata_bytes = _capacity(
@@ -63,27 +63,27 @@ class Session:
         self._files: WeakValueDictionary[str, DataFileReader] = WeakValueDictionary()
 
     def size_bytes(self) -> int:
-        """Bytes that both caches hold."""
+        """Return the size of both caches in bytes."""
         return self.indices.size_bytes + self.metadata.size_bytes
 
     def index_cache_size_bytes(self) -> int:
-        """Bytes of opened indices."""
+        """Return the size of opened indices in bytes."""
         return self.indices.size_bytes
 
     def metadata_cache_stats(self) -> CacheStats:
-        """Hits, misses and size of the cache of files and pages."""
+        """Return hits, misses and size of the cache of files and pages."""
         return self.metadata.stats()
 
     def index_cache_stats(self) -> CacheStats:
-        """Hits, misses and size of the cache of indices."""
+        """Return hits, misses and size of the cache of indices."""
         return self.indices.stats()
 
     def is_same_as(self, other: Session) -> bool:
-        """Whether both are one session."""
+        """Return whether both objects are the same session."""
         return self is other
 
     def open_file(self, store: Store, path: str, size: int | None) -> DataFileReader:
-        """The reader of a file, shared by all that hold it."""
+        """Return the reader of a file, which is shared by all of its users."""
         key = f"{store.identity}/{path}:{size}"
         reader = self._files.get(key)
         if reader is None:
@@ -118,5 +118,5 @@ _default = Session()
 
 
 def default_session() -> Session:
-    """The session of datasets that are opened without one."""
+    """Return the session of datasets that are opened without one."""
     return _default

@@ -1,9 +1,9 @@
-"""Which rows of a fragment a filter has to look at, by what is known about their contents.
+"""Data skipping: finds the rows of a fragment that a filter has to test, with zone maps.
 
 batches of a legacy file   | x in [1, 9] | x in [5, 12] | x unknown |
 filter x > 10              |             |##############|###########|     rows that are read
 
-Of row ids, addresses and versions that is always known.
+Zones of row ids, addresses and versions are always known.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ZONE_ROWS = 1 << 16
 def rows_to_test(
     fragment: FragmentReader, schema: Schema, filter: BoundFilter, start: int, stop: int
 ) -> RowRanges:
-    """The rows of a fragment in [start, stop) that may match; those left out cannot.
+    """Return the rows of a fragment in [start, stop) that may match; no other row can match.
 
     Raises:
-        CorruptFileError: If what a file knows about itself is damaged.
+        CorruptFileError: If the statistics of a file are damaged.
     """
     whole = RowRanges.of((start, stop))
-    # What the table knows of ids tells more, and no file has to be opened for it.
+    # Zones of ids are more selective, and need no open file.
     zones = (
         _zones_of_ids(fragment, schema, filter)
         or _zones_of_versions(fragment, schema, filter)
@@ -54,7 +54,7 @@ def rows_to_test(
 def _zones(
     fragment: FragmentReader, schema: Schema, filter: BoundFilter
 ) -> dict[tuple[str, ...], Zones]:
-    """Of the columns that a filter reads; of several cuts into zones only the first counts."""
+    """Return the zones of the filter's columns; of different divisions, the first one is used."""
     found: dict[tuple[str, ...], Zones] = {}
     for column in scan_columns(schema, filter.columns):
         if column.field is None:
@@ -71,7 +71,7 @@ def _zones(
 def _zones_of_ids(
     fragment: FragmentReader, schema: Schema, filter: BoundFilter
 ) -> dict[tuple[str, ...], Zones]:
-    """Of row ids or row addresses, if a filter reads some."""
+    """Return the zones of row ids or row addresses, if the filter reads them."""
     names = {ROW_ID, ROW_ADDRESS}.intersection(filter.columns).difference(schema.names)
     if not names:
         return {}
@@ -85,7 +85,7 @@ def _zones_of_ids(
 def _zones_of_versions(
     fragment: FragmentReader, schema: Schema, filter: BoundFilter
 ) -> dict[tuple[str, ...], Zones]:
-    """Of the versions that created rows or changed them last, if a filter reads some."""
+    """Return the zones of the versions that created or changed rows, if the filter reads them."""
     names = set(filter.columns).difference(schema.names)
     known: dict[str, VersionSequence] = {}
     if CREATED_AT.column in names:
@@ -128,7 +128,7 @@ def _most(piece: Piece) -> int:
 
 
 def _ranges(bounds: NDArray[np.int64], keep: NDArray[np.int64]) -> RowRanges:
-    """Rows of zones; neighbours become one range."""
+    """Return the rows of zones; adjacent zones become one range."""
     runs = RowRanges.of_rows(keep)
     pairs = np.stack([bounds[runs.starts], bounds[runs.stops]], axis=1)
     return RowRanges(np.ascontiguousarray(pairs[pairs[:, 0] < pairs[:, 1]]))

@@ -1,4 +1,4 @@
-"""One version of a table, pinned: what all reading starts from."""
+"""Snapshots: a pinned version of a table, from which everything is read."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ __all__ = ["Snapshot"]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A version of a table and the store that holds it. Never changes.
+    """A version of a table and its store. Immutable.
 
     Attributes:
-        store: Where the table is; it knows the base paths of the version.
-        manifest: What the version consists of.
-        session: What keeps open files and what was learned of them.
+        store: Store of the table, with the base paths of the version.
+        manifest: The manifest of the version.
+        session: Session that caches open files and page metadata.
     """
 
     store: Store
@@ -53,11 +53,11 @@ class Snapshot:
 
     @classmethod
     def latest(cls, store: Store, session: Session | None = None) -> Snapshot:
-        """Pins the newest version.
+        """Open the newest version.
 
         Raises:
             DatasetNotFoundError: If there is no table.
-            UnsupportedFeatureError: If it needs a reader that knows more.
+            UnsupportedFeatureError: If the table has features that this library cannot read.
             CorruptFileError: If its manifest contradicts the format.
         """
         name = latest_manifest(store)
@@ -73,29 +73,29 @@ class Snapshot:
 
     @classmethod
     def at(cls, store: Store, version: int, session: Session | None = None) -> Snapshot:
-        """Pins the version of this number.
+        """Open the version with a number.
 
         Raises:
             VersionNotFoundError: If the table has no such version.
             DatasetNotFoundError: If there is no table.
-            UnsupportedFeatureError: If it needs a reader that knows more.
+            UnsupportedFeatureError: If the table has features that this library cannot read.
             CorruptFileError: If its manifest contradicts the format.
         """
         return cls._checked(store, load_version(store, version), session)
 
     @classmethod
     def as_of(cls, store: Store, when: datetime, session: Session | None = None) -> Snapshot:
-        """Pins the newest version that was committed at or before a moment.
+        """Open the newest version that was committed at or before a moment.
 
         Args:
-            store: Where the table is.
-            when: The moment; without a time zone it is local time.
-            session: What the snapshot reads with; None for the one of the process.
+            store: Store of the table.
+            when: The moment; a time without a time zone is local time.
+            session: Session of the snapshot; None for that of the process.
 
         Raises:
-            VersionNotFoundError: If the table is younger.
+            VersionNotFoundError: If the table was created later.
             DatasetNotFoundError: If there is no table.
-            UnsupportedFeatureError: If it needs a reader that knows more.
+            UnsupportedFeatureError: If the table has features that this library cannot read.
             CorruptFileError: If a manifest contradicts the format.
         """
         names = list_manifests(store)
@@ -108,28 +108,28 @@ class Snapshot:
             if isinstance(manifest, CorruptFileError):
                 damage = damage or manifest
             elif manifest.timestamp <= moment:
-                if damage:  # it may be the version of that moment
+                if damage:  # the damaged one may be the version of that moment
                     raise damage
                 return cls._checked(store, manifest, session)
             else:
-                damage = None  # it is younger still
+                damage = None  # the damaged one is later too
         raise VersionNotFoundError(f"{store.uri} has no version as old as {when.isoformat()}")
 
     @cached_property
     def line(self) -> Line:
-        """The line of history that the version is on."""
+        """The line of history that contains the version."""
         return Line.of(self.store, self.manifest.branch)
 
     @property
     def schema(self) -> Schema:
-        """The columns."""
+        """The schema of the table."""
         return self.manifest.schema
 
     @cached_property
     def described(self) -> Schema:
-        """The columns as scans give them: with descriptors for blobs.
+        """The schema of scans, with descriptors for blobs.
 
-        Legacy files keep blobs as they are.
+        Blobs of legacy files are not changed.
         """
         if self.manifest.data_version is FileVersion.LEGACY:
             return self.manifest.schema
@@ -142,11 +142,11 @@ class Snapshot:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows that are not deleted."""
+        """The number of rows that are not deleted."""
         return self.manifest.num_rows
 
     def deletions(self, fragment: Fragment) -> DeletionVector | None:
-        """The deleted rows of one of its fragments, None if there are none.
+        """Return the deleted rows of a fragment of the version, None if there are none.
 
         Raises:
             NotFoundError: If the deletion file is missing.
@@ -155,7 +155,7 @@ class Snapshot:
         return self.reader(fragment).deletions
 
     def reader(self, fragment: Fragment) -> FragmentReader:
-        """The reader of one of its fragments."""
+        """Return the reader of a fragment of the version."""
         return FragmentReader.of(self.session, self.store, fragment)
 
     @classmethod
@@ -174,7 +174,7 @@ def _loaded_or_damage(store: Store, name: ManifestName) -> Manifest | CorruptFil
 
 
 def _way_back(store: Store, damaged: int) -> str:
-    """What to do about a table whose newest version cannot be opened."""
+    """Describe what to do about a table whose newest version cannot be opened."""
     whole = newest_sound(store, damaged)
     if whole is None:
         return f"version {damaged} is the newest of {store.uri}, and no other can be read"

@@ -1,7 +1,7 @@
-"""Random access: rows by position, id or address, in the order asked for, also repeated.
+"""Random access: rows by position, id or address, in the requested order, possibly repeated.
 
-positions ──▶ deleted rows stepped over ──▶ addresses ──▶ per fragment: sorted, distinct rows ──▶
-one round of requests for all columns ──▶ decode only these values ──▶ back into the wanted order
+positions ──▶ skip deleted rows ──▶ addresses ──▶ per fragment: sorted, distinct rows ──▶
+one round of requests for all columns ──▶ decode only these values ──▶ restore the order
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ __all__ = [
 _SHIFT = np.uint64(32)
 _ROW_MASK = np.uint64(0xFFFF_FFFF)
 _SEVERAL = 4
-"""From this number of small neighbours on, they are read together."""
+"""Minimum number of adjacent small fragments that are read together."""
 _MANY_VALUES = 4096
-"""From this number of rows x columns on, decoding is worth more than one thread."""
+"""Minimum number of rows x columns for which decoding uses more than one thread."""
 
 
 _Part = tuple[FragmentReader, NDArray[np.int64]]
@@ -57,16 +57,16 @@ _Find = Callable[[int], Fragment | None]
 def take(
     snapshot: Snapshot, rows: NDArray[np.int64], columns: Iterable[str] | None = None
 ) -> pa.Table:
-    """Reads rows by their position in scan order.
+    """Read rows by their position in scan order.
 
     Args:
         snapshot: The version.
-        rows: int64, shape (n,), any order, also repeated.
+        rows: int64, shape (n,), in any order; rows may repeat.
         columns: Names or dotted paths (a struct keeps only its named members), or names of
             `pilum.table.read.meta_columns`; None for all columns.
 
     Returns:
-        n rows in the order of `rows`.
+        n rows, in the order of `rows`.
 
     Raises:
         InvalidInputError: If a position does not exist.
@@ -79,7 +79,7 @@ def take(
 
 
 def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Addresses of rows by their position in scan order.
+    """Return the addresses of rows, given their positions in scan order.
 
     Raises:
         InvalidInputError: If a position does not exist.
@@ -92,7 +92,7 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
 def _located(
     snapshot: Snapshot, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each position in scan order, the place of its fragment and the physical row there."""
+    """Return the place of the fragment and the physical row of each position in scan order."""
     fragments = snapshot.manifest.places
     bounds = fragments.bounds
     rows = np.asarray(rows, dtype=np.int64)
@@ -116,7 +116,7 @@ def _located(
 def physical_rows(
     snapshot: Snapshot, fragment: Fragment, positions: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The physical rows at positions among those of a fragment that are not deleted."""
+    """Return the physical rows at positions among the rows of a fragment that are not deleted."""
     deleted = snapshot.deletions(fragment)
     return positions if deleted is None else deleted.physical(positions)
 
@@ -124,18 +124,18 @@ def physical_rows(
 def take_addresses(
     snapshot: Snapshot, addresses: NDArray[np.uint64], columns: Iterable[str] | None = None
 ) -> pa.Table:
-    """Reads rows by their address; those that are deleted are left out.
+    """Read rows by their address; deleted rows are omitted.
 
     Args:
         snapshot: The version.
-        addresses: uint64, shape (n,), any order, also repeated.
+        addresses: uint64, shape (n,), in any order; addresses may repeat.
         columns: See `take`.
 
     Returns:
         The rows in the order of `addresses`.
 
     Raises:
-        InvalidInputError: If there is no such fragment or row.
+        InvalidInputError: If a fragment or row does not exist.
         ColumnNotFoundError: If a column does not exist.
         CorruptFileError: If a file is damaged.
     """
@@ -146,11 +146,11 @@ def take_addresses(
 def take_row_ids(
     snapshot: Snapshot, ids: NDArray[np.uint64], columns: Iterable[str] | None = None
 ) -> pa.Table:
-    """Reads rows by their id, wherever they moved; ids that no row has are left out.
+    """Read rows by their id, wherever they are now; ids of no row are omitted.
 
     Args:
         snapshot: The version.
-        ids: uint64, shape (n,), any order, also repeated. In tables without stable row ids they
+        ids: uint64, shape (n,), in any order; ids may repeat. In tables without stable row ids they
             are addresses.
         columns: See `take`.
 
@@ -158,7 +158,7 @@ def take_row_ids(
         The rows in the order of `ids`.
 
     Raises:
-        As `take_addresses`; CorruptFileError also if row ids are damaged.
+        As `take_addresses`; also CorruptFileError if row ids are damaged.
     """
     places, is_there = addresses_of_ids(snapshot, ids)
     return _take(snapshot, places[is_there], columns, _finder(snapshot))
@@ -167,7 +167,7 @@ def take_row_ids(
 def addresses_of_ids(
     snapshot: Snapshot, ids: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """The address of the row with each of some ids, and whether there is one.
+    """Return the address of the row with each given id, and whether it exists.
 
     Raises:
         CorruptFileError: If row ids are damaged.
@@ -179,7 +179,7 @@ def addresses_of_ids(
 
 
 def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """For each address, whether its row is there and not deleted."""
+    """Return whether the row at each address exists and is not deleted."""
     present = np.ones(len(addresses), dtype=np.bool_)
     places = snapshot.manifest.places
     ids = addresses >> _SHIFT
@@ -193,15 +193,15 @@ def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bo
 
 
 def _deletions(snapshot: Snapshot, fragments: Sequence[Fragment]) -> list[DeletionVector | None]:
-    """Deleted rows of some fragments."""
+    """Return the deleted rows of some fragments."""
     return at_once(snapshot.store, [partial(snapshot.deletions, one) for one in fragments])
 
 
 def _finder(snapshot: Snapshot) -> _Find:
-    """The fragments by their ids, which are distinct but in some tables of release 0.16.
+    """Return a lookup of fragments by id; ids are unique except in some tables of release 0.16.
 
     Raises:
-        CorruptFileError: If two fragments have one id.
+        CorruptFileError: If two fragments have the same id.
     """
     places = snapshot.manifest.places
     if not places.are_distinct:
@@ -216,9 +216,9 @@ def _finder(snapshot: Snapshot) -> _Find:
 def _take(
     snapshot: Snapshot, places: NDArray[np.uint64], columns: Iterable[str] | None, find: _Find
 ) -> pa.Table:
-    """Reads rows by a key of their fragment, in the upper half, and their physical number."""
+    """Read rows, given a key of their fragment in the upper half and their number in the lower."""
     names, schema = _projection(snapshot, columns)
-    if not names:  # of tables without columns, Arrow loses the rows
+    if not names:  # a table without columns loses its rows in Arrow
         return _take(snapshot, places, [ROW_ADDRESS], find).select([])
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
@@ -239,7 +239,7 @@ def _reordered(table: pa.Table, order: pa.Array) -> pa.Table:
 
 
 def _projection(snapshot: Snapshot, columns: Iterable[str] | None) -> tuple[list[str], Schema]:
-    """Names of the columns of the result, and the fields to read for them."""
+    """Return the names of the columns of the result, and the schema to read for them."""
     if columns is None:
         return snapshot.described.names, snapshot.described
     wanted = list(columns)
@@ -261,7 +261,7 @@ def _arrow(names: list[str], schema: Schema) -> pa.Schema:
 
 
 def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find) -> list[_Part]:
-    """Rows of each fragment, both ascending."""
+    """Return the requested rows of each fragment, both in ascending order."""
     ids = (addresses >> _SHIFT).astype(np.int64)
     rows = (addresses & _ROW_MASK).astype(np.int64)
     cuts = np.flatnonzero(np.diff(ids)) + 1
@@ -282,7 +282,7 @@ def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find)
 def _fragments_rows(
     snapshot: Snapshot, parts: list[_Part], names: list[str], schema: Schema, arrow: pa.Schema
 ) -> list[pa.Table]:
-    """A table per fragment."""
+    """Return a table per fragment."""
     meta = MetaColumns(snapshot)
     tables: list[pa.Table] = []
     for small, group in groupby(parts, lambda part: are_small(part[0])):
@@ -316,7 +316,7 @@ def _fragment_rows(
 
 
 def _read_fields(fields: list[FieldReader], rows: RowRanges) -> list[pa.Array]:
-    """One array per field."""
+    """Return one array per field."""
     segments = [list(field.segments(rows)) for field in fields]
     if rows.num_rows * len(fields) < _MANY_VALUES:
         arrays = iter(read_segments([segment for group in segments for segment in group]))
@@ -330,7 +330,7 @@ def _read_fields(fields: list[FieldReader], rows: RowRanges) -> list[pa.Array]:
 
 
 def _read_in_threads(segments: list[list[Segment]]) -> list[list[pa.Array]]:
-    """Groups of fields, one per thread, each read with one round of requests."""
+    """Read groups of fields, one group per thread, each with one round of requests."""
     groups = [segments[i :: num_threads()] for i in range(min(num_threads(), len(segments)))]
     flat = [[segment for field in group for segment in field] for group in groups]
     futures = [submit(partial(read_segments, part)) for part in flat]

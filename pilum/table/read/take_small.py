@@ -1,8 +1,8 @@
-"""Single rows of many small fragments: their files are read whole, and so are their pages.
+"""Random access to many small fragments, whose files and pages are read whole.
 
-A file that is small is read as a whole when it is opened. To look for single values in each of its
-pages takes longer than to decode all pages of many such files together and to pick the rows of all
-of them at once.
+A small file is read as a whole when it is opened. Looking up single values in each of its pages
+takes longer than decoding all pages of many such files together and selecting the rows from all of
+them at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Part = tuple[FragmentReader, NDArray[np.int64]]
 
 
 def are_small(reader: FragmentReader) -> bool:
-    """Whether all files of a fragment are small, and near."""
+    """Return whether all files of a fragment are small and local."""
     if reader.store.is_remote:
         return False
     sizes = [file.size_bytes for file in reader.fragment.files]
@@ -42,20 +42,20 @@ def are_small(reader: FragmentReader) -> bool:
 def rows_of_small(
     parts: Sequence[Part], columns: list[ScanColumn], schema: pa.Schema, meta: MetaColumns
 ) -> Iterator[pa.Table]:
-    """Reads rows of small fragments.
+    """Read rows of small fragments.
 
     Args:
         parts: Fragments, each with its rows: ascending, distinct, at least one.
-        columns: What to read.
-        schema: Of them.
-        meta: Gives the columns that no file has.
+        columns: Columns to read.
+        schema: Schema of these columns.
+        meta: Computes the columns that are in no file.
 
     Yields:
-        A table for several fragments.
+        Tables, each with the rows of several fragments.
 
     Raises:
         CorruptFileError: If a file is damaged.
-        UnsupportedTypeError: If the dictionaries of a column do not go together.
+        UnsupportedTypeError: If the dictionaries of a column are not compatible.
     """
     fields = [column.field for column in columns if column.field is not None]
     windows = (_window(reader, fields, meta) for reader, _ in parts)
@@ -70,7 +70,7 @@ def rows_of_small(
 
 
 class _Group:
-    """Fragments that rows are picked of together."""
+    """A group of fragments from which rows are selected together."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.tables: list[pa.Table] = []
@@ -84,18 +84,18 @@ class _Group:
         return self._size_bytes > _TOGETHER_BYTES or len(self.tables) == _TOGETHER
 
     def add(self, pending: Pending, rows: NDArray[np.int64], num_rows: int) -> None:
-        """Adds a fragment of so many rows; some of them are wanted."""
+        """Add a fragment of `num_rows` rows, of which `rows` are requested."""
         self.tables.append(pending.table(self._schema))
         self._rows.append(rows + self._num_rows)
         self._num_rows += num_rows
         self._size_bytes += pending.size_bytes
 
     def picked(self) -> pa.Table:
-        """The rows that are wanted."""
+        """Return the requested rows."""
         batch = joined_batch(pa.concat_tables(self.tables))
         return pa.Table.from_batches([taken(batch, integers(np.concatenate(self._rows)))])
 
 
 def _window(reader: FragmentReader, fields: list[Field], meta: MetaColumns) -> Window:
-    reader.fields(fields)  # all at once takes less than one by one
+    reader.fields(fields)  # faster than one by one
     return Window(reader, RowRanges.one(0, reader.num_rows), meta=meta.of(reader))

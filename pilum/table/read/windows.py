@@ -1,8 +1,8 @@
-"""Rows that are read together: a window of some columns becomes one table, decoded by threads.
+"""Windows: groups of rows that are read together, into one table, and decoded by threads.
 
-A window is as many rows as about `_WINDOW_BYTES` of memory hold; the next ones are read while the
-caller works on the last. Rows in between that nobody wants, such as deleted ones, are read too and
-left out where they are decoded, unless few others are left.
+A window has as many rows as fit in about `_WINDOW_BYTES` of memory. The next windows are prefetched
+while the caller processes the last one. Unneeded rows in between, such as deleted ones, are read
+too and removed during decoding, unless few rows remain.
 """
 
 from __future__ import annotations
@@ -42,47 +42,47 @@ __all__ = [
 
 _WINDOW_BYTES = 32 * 1024 * 1024
 _LEAST_ROW_BYTES = 8
-"""Of its id, or of what is computed for it, where next to nothing is read."""
+"""Minimum size assumed per row, for its id or computed values when almost nothing is read."""
 _WINDOWS_AHEAD = 2
 _SMALL_WINDOWS_AHEAD = 32
 _TASK_BYTES = 512 * 1024
 _BYTES_AHEAD = 2 * _TASK_BYTES
 _REMOTE_BYTES_AHEAD = 64 * 1024 * 1024
-"""What a network brings while one request waits."""
+"""Bytes that a network delivers within the latency of a request."""
 _THREAD_BYTES = 32 * 1024
-"""Threads would only wait for each other where segments are on average smaller."""
+"""Average size of segments below which threads would only wait for each other."""
 _TINY_VALUES = 1024
 _TINY_VALUE_BYTES = 64
 _FEW = 0.05
-"""Below this share of wanted rows, single ones are read instead of all chunks of a window."""
+"""Share of selected rows below which single rows are read instead of all chunks of a window."""
 
 
 MetaValues = Callable[[str, "Window"], pa.Array]
-"""Values of a column that no file has, by its name, for physical rows."""
+"""Function that computes a column that is in no file, given its name and physical rows."""
 
 
 class RowSource(Protocol):
-    """What has fields to read: a fragment, or a file."""
+    """Interface of a source of fields: a fragment, or a file."""
 
     @property
     def store(self) -> Store:
-        """Where it is."""
+        """The store of the source."""
         ...
 
     def field(self, field: Field) -> FieldReader:
-        """Opens what a field, with only its wanted members, needs."""
+        """Open the columns of a field, reduced to the requested members."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some rows that are read together.
+    """A group of rows that are read together.
 
     Attributes:
-        source: What has them.
-        rows: What is read.
-        kept: For each of these, whether it is wanted; None if all are.
-        meta: Gives the columns that no file has; None where there are none.
+        source: The fragment or file that contains the rows.
+        rows: The rows to read.
+        kept: Mask of the selected rows among these; None if all are selected.
+        meta: Computes the columns that are in no file; None if there are none.
     """
 
     source: RowSource
@@ -92,11 +92,11 @@ class Window:
 
     @property
     def num_rows(self) -> int:
-        """How many rows are wanted."""
+        """The number of selected rows."""
         return self.rows.num_rows if self.kept is None else int(self.kept.true_count)
 
     def wanted(self, first: int = 0) -> NDArray[np.int64]:
-        """The rows that are wanted, where row 0 of the fragment is called `first`."""
+        """Return the selected rows, numbered so that row 0 of the fragment is `first`."""
         if self.kept is None:
             return self.rows.rows(first)
         kept = np.flatnonzero(truths(self.kept))
@@ -104,7 +104,7 @@ class Window:
         return kept + (self.rows.bounds[0, 0] + first) if one_range else self.rows.rows(first)[kept]
 
     def matching(self, mask: pa.BooleanArray) -> Window:
-        """Fewer rows: of those that are wanted the ones for which `mask` is true."""
+        """Return a window of the selected rows for which `mask` is true."""
         if self.kept is None:
             return replace(self, kept=mask).lean()
         kept = truths(self.kept)
@@ -112,7 +112,7 @@ class Window:
         return replace(self, kept=bit_mask(kept)).lean()
 
     def lean(self) -> Window:
-        """The same rows; if they are few, they are read one by one."""
+        """Return a window of the same rows; if they are few, it reads them one by one."""
         if self.kept is None or self.num_rows > _FEW * len(self.kept):
             return self
         return replace(self, rows=RowRanges.of_rows(self.wanted()), kept=None)
@@ -134,34 +134,34 @@ class _Task:
 
     @property
     def is_for_threads(self) -> bool:
-        """Whether there is more to read or decode than one step of Python after the other."""
+        """Whether the work is large enough to be worth a thread."""
         return self._is_remote or self.size_bytes >= len(self.segments) * _THREAD_BYTES
 
     def start(self) -> Future[list[pa.Array]]:
-        """Hands it out, unless it is; no segment may follow."""
+        """Submit the task unless it was submitted; no segment may be added afterwards."""
         if self._future is None:
             start = submit_waiting if self._is_remote else submit
             self._future = start(partial(_read, self.segments))
         return self._future
 
     def arrays(self) -> list[pa.Array]:
-        """Waits for the arrays of the segments; once, as each column asks for its own."""
+        """Wait for the arrays of the segments; the result is kept, as each column asks for it."""
         if self._arrays is None:
-            # Who waits can as well read what no other thread has begun.
+            # The waiting thread can read a task that no other thread has begun.
             is_mine = self._future is None and not self._is_remote
             self._arrays = _read(self.segments) if is_mine else self.start().result()
         return self._arrays
 
     def cancel(self) -> None:
-        """Gives up unless it has begun."""
+        """Cancel the task unless it has begun."""
         if self._future is not None:
             self._future.cancel()
 
 
 class _Tasks:
-    """Small segments together, also those of several windows.
+    """Tasks that combine small segments, including those of several windows.
 
-    Handing them out one by one costs more than decoding them.
+    Submitting small segments one by one costs more than decoding them.
     """
 
     def __init__(self, is_remote: bool) -> None:
@@ -172,7 +172,7 @@ class _Tasks:
     def add(
         self, segment: Segment, kept: pa.BooleanArray | None, size_bytes: float
     ) -> tuple[_Task, int]:
-        """Returns the task of a segment, and the place of its array in the result."""
+        """Return the task of a segment, and the index of its array in the result."""
         if self._last.has_started:
             self._last = _Task(self._is_remote)
             self._has_others = True
@@ -187,22 +187,22 @@ class _Tasks:
         return task, len(task.segments) - 1
 
     def flush(self) -> None:
-        """Hands out what is left, unless it is all there is and waiting for it would be as long."""
+        """Submit the remaining segments, unless it is not worth it, as there are no others."""
         is_worth_it = self._is_remote or (self._has_others and self._last.is_for_threads)
         if self._last.segments and not self._last.has_started and is_worth_it:
             self._last.start()
 
 
 class Pending:
-    """Columns of a window that threads are reading.
+    """Columns of a window that are being read by threads.
 
     Args:
-        window: Which rows.
-        columns: Of which columns.
-        tasks: What the segments are added to; None for tasks of their own.
+        window: Rows to read.
+        columns: Columns to read.
+        tasks: Tasks to which the segments are added; None for separate tasks.
 
     Attributes:
-        size_bytes: About the memory that they will take.
+        size_bytes: Approximate memory size of the result.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class Pending:
         self._window = window
         self._columns = columns
         own = tasks or _Tasks(window.source.store.is_remote)
-        # Asking how large very few values are costs more than reading them.
+        # Computing the size of very few values costs more than reading them.
         is_tiny = window.rows.num_rows * len(columns) <= _TINY_VALUES
         self._places: list[list[tuple[_Task, int]] | None] = []
         for column in columns:
@@ -238,7 +238,7 @@ class Pending:
             first += num_rows
 
     def table(self, schema: pa.Schema) -> pa.Table:
-        """Waits for the rows."""
+        """Wait for the rows and return them."""
         arrays = []
         for column, places in zip(self._columns, self._places, strict=True):
             if places is None:
@@ -250,7 +250,7 @@ class Pending:
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def cancel(self) -> None:
-        """Gives up what has not begun."""
+        """Cancel the reads that have not begun."""
         for places in self._places:
             for task, _ in places or ():
                 task.cancel()
@@ -267,14 +267,14 @@ def _read(bundle: list[tuple[Segment, pa.BooleanArray | None]]) -> list[pa.Array
 def read_ahead(
     windows: Iterable[Window], columns: list[ScanColumn]
 ) -> Iterator[tuple[Window, Pending]]:
-    """Starts reading windows before they are asked for: few large ones, or more small ones."""
+    """Start reading windows before they are requested: few large ones, or more small ones."""
     running: deque[tuple[Window, Pending]] = deque()
     tasks = _Tasks(is_remote=False)
     ahead_bytes = 0.0
     try:
         for window in windows:
             is_remote = window.source.store.is_remote
-            # Several windows in one task would wait one after the other.
+            # Several windows in one task would wait for each other.
             running.append((window, Pending(window, columns, None if is_remote else tasks)))
             ahead_bytes += running[-1][1].size_bytes
             wanted_bytes = _REMOTE_BYTES_AHEAD if is_remote else _BYTES_AHEAD
@@ -293,12 +293,12 @@ def read_ahead(
 def rows_of_window(
     fields: Iterable[FieldReader], batch_size: int, window_bytes: int | None = None
 ) -> int:
-    """How many rows are read together; whole batches.
+    """Return the number of rows to read together, a multiple of the batch size.
 
     Args:
-        fields: What is read.
-        batch_size: Rows of a batch.
-        window_bytes: Size in memory that a window aims at; None for the usual one.
+        fields: Fields to read.
+        batch_size: Rows per batch.
+        window_bytes: Approximate size of a window in memory; None for the default.
     """
     bytes_per_row = sum(field.bytes_per_row for field in fields)
     wanted = int((window_bytes or _WINDOW_BYTES) / max(bytes_per_row, _LEAST_ROW_BYTES))
@@ -306,17 +306,17 @@ def rows_of_window(
 
 
 def batches(tables: Iterable[pa.Table], batch_size: int) -> Iterator[pa.RecordBatch]:
-    """Cuts tables of few chunks into batches; copies only where a page ends within one."""
+    """Split tables of few chunks into batches; rows are copied only if a page ends within one."""
     for table in tables:
         for start in range(0, table.num_rows, batch_size):
             yield joined_batch(table.slice(start, batch_size))
 
 
 def joined_batch(table: pa.Table) -> pa.RecordBatch:
-    """A table as one batch.
+    """Convert a table to one batch.
 
     Raises:
-        UnsupportedTypeError: If the dictionaries of a column do not go together.
+        UnsupportedTypeError: If the dictionaries of a column are not compatible.
     """
     if not table.num_columns:
         rows = pa.StructArray.from_buffers(pa.struct([]), table.num_rows, [None])
