@@ -1,1 +1,1 @@
-"""What one version of a table consists of: the manifest, and the files it names."""
+"""The contents of one version of a table: the manifest, and the files that it names."""

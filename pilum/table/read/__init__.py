@@ -1,1 +1,1 @@
-"""From one version to rows: scans, takes, blobs, statistics."""
+"""Reading of one version of a table: scans, random access, blobs, statistics."""

@@ -2,8 +2,8 @@
 
     values ──▶ 64-bit hashes, spread evenly ──▶ the 1,024 smallest ones
                                                      0 |||| ||  |||                2^64
-                                                                 └ the largest of them shows
-                                                                   how dense the hashes are
+                                                                  └ the largest of them shows
+                                                                    how dense the hashes are
 
 Sketches of parts can be merged into a sketch of the whole. Below 1,024 values, the number is exact.
 Above, it is within 6 % in 95 of 100 cases. Texts and binary values are hashed by their length and
