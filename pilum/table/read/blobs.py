@@ -3,7 +3,7 @@
     descriptors ──▶ places: an object, a position, a size ──▶ one request per object ──▶ binary
 
 Places are found for whole columns at a time. Each object is read once, however many of its payloads
-are requested. Source: docs/format/blobs.md, "Where payloads stand".
+are requested. Source: docs/format/blobs.md, "Where payloads lie".
 """
 
 from __future__ import annotations

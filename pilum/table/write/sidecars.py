@@ -5,7 +5,7 @@
     data/{stem}/0100….blob    id 2: dedicated, one payload
 
 They have no framing; descriptors in the data file say what stands where. Source:
-docs/format/blobs.md, "Where payloads stand".
+docs/format/blobs.md, "Where payloads lie".
 """
 
 from __future__ import annotations
