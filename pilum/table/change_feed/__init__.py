@@ -1,1 +1,1 @@
-"""What changed between two versions."""
+"""The change feed: which rows changed between two versions."""

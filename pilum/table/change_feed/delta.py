@@ -1,7 +1,7 @@
-"""What happened to rows between two versions, told by their ids.
+"""Changes of rows between two versions, by stable row ids.
 
-Rows leave a fragment by being deleted, there or with the fragment. Their ids are looked up in the
-newer version: those that it has, have only moved.
+A row leaves a fragment when it is deleted, or when the whole fragment is removed. Its id is looked
+up in the newer version: a row that is still there has only moved.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _NO_ROWS = DeletionVector(np.empty(0, dtype=np.uint32))
 
 
 def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uint64]]:
-    """Ids of the rows that one version has and a later one does not.
+    """Yield the ids of the rows that a version has and a later one does not have.
 
     Args:
         older: A version with stable row ids.
-        newer: Another one of the same table.
+        newer: A later version of the same table.
 
     Yields:
         uint64, never empty, in parts of at most 65,536 ids.
@@ -43,12 +43,12 @@ def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uin
 
 
 def deleted_rows(older: Snapshot, fragment: Fragment, newer: Snapshot) -> NDArray[np.int64]:
-    """Rows of one fragment of a version that a later one does not have, wherever.
+    """Return the rows of one fragment that a later version does not have in any fragment.
 
     Args:
         older: A version with stable row ids.
         fragment: One of its fragments.
-        newer: Another one of the same table.
+        newer: A later version of the same table.
 
     Returns:
         int64, shape (n,): physical rows of the fragment, ascending.
@@ -76,7 +76,7 @@ def _deleted(
 def _gone(
     older: Snapshot, before: Fragment, newer: Snapshot, now: Fragment | None
 ) -> RowIdSequence:
-    """Ids of the rows that a fragment no longer has; they may be in others."""
+    """Return the ids of the rows that a fragment no longer has; other fragments may have them."""
     reader = older.reader(before)
     if now is None or now.row_ids != before.row_ids:
         return reader.row_ids.without(reader.deletions)

@@ -1,9 +1,11 @@
-"""Which table a version is of: two tables can be at one place, one after the other.
+"""Marks: which table a version belongs to.
+
+Two tables can be at one place, one after the other.
 
     {"version": 6, "timestamp_ns": 1763…, "transaction": "5-3b0c….txn"}
 
-A table that was dropped and made again has versions of the same numbers, but no version of the same
-transaction. Source: docs/spark.md, "Following a table".
+A table that was dropped and created again has versions of the same numbers, but no version of the
+same transaction. Source: docs/spark.md, "Following a table".
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ __all__ = ["Mark"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What distinguishes a version from one of the same number in another table.
+    """The mark of a version, which differs from the mark of the same version of another table.
 
     Attributes:
         version: Number of the version.
@@ -54,19 +56,19 @@ class Mark:
         return asdict(self)
 
     def require(self, manifest: Manifest, uri: str) -> None:
-        """Compare a version of the same number.
+        """Check that a version of the same number belongs to the same table.
 
         Raises:
-            InvalidInputError: If it is of another table.
+            InvalidInputError: If the version is of another table.
         """
         if Mark.of(manifest) != self:
             raise _other_table(uri, self.version)
 
     def require_in(self, store: Store, latest: Manifest) -> None:
-        """Compare the table with the one of the mark.
+        """Check that the table is the one of the mark.
 
-        If the version was cleaned up, older ones that are left must not be younger. Where there
-        are none, nothing can be said.
+        If the version was cleaned up, the older versions that are left must have earlier
+        timestamps. If there are none, the check passes.
 
         Args:
             store: Where the table is.

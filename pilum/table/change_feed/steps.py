@@ -1,14 +1,14 @@
-"""What one version tells those who follow a table: pieces of fragments, in a fixed order.
+"""Steps: the rows that one version changed, as pieces of fragments in a fixed order.
 
     append             its new fragments                                  ADDED
     update, merge…     new and changed fragments, in this version         ADDED or CHANGED
                        fragments of the version before that lost rows     LOST
     rewrite, index…    nothing: the rows are what they were
 
-The transaction says which. There are two ways to follow: by new fragments alone, which asks
-nothing of the table but goes on only while rows are added; and by changes of rows, for tables
-with stable row ids. Both are pure functions of versions, so they may be asked again and again.
-Source: docs/spark.md, "Following a table".
+The transaction says which case applies. There are two ways to follow a table. The first reads new
+fragments alone: it works for every table, but continues only while rows are added. The second reads
+changes of rows, and needs stable row ids. Both are pure functions of versions, so they can be
+called repeatedly. Source: docs/spark.md, "Following a table".
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ __all__ = ["Piece", "Rows", "Step", "added_step", "changed_step", "whole_step"]
 _NO_ROWS = (CreateIndex, Project, ReserveFragments, Rewrite, UpdateBases, UpdateConfig)
 _ONLY_ADDS = (Append, Clone, Merge, *_NO_ROWS)
 _TELLING = (DataReplacement, Delete, Overwrite, Update)
-"""Those that change rows, and say which fragments have them."""
+"""Operations that change rows and record in which fragments."""
 
 
 class Rows(Enum):
-    """Which rows of a fragment are meant."""
+    """Which rows of a fragment a piece contains."""
 
     ADDED = "added"
-    """All of them; they were not there before."""
+    """All rows of the fragment, which the version before did not have."""
     CHANGED = "changed"
-    """Those that the version added or changed."""
+    """The rows that the version added or changed."""
     LOST = "lost"
-    """Those that the next version does not have any more."""
+    """The rows that the next version no longer has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Piece:
     """Some rows of one fragment.
 
     Attributes:
-        rows: Which.
-        mark: The version in which the fragment is to be read.
+        rows: Which rows of the fragment.
+        mark: Mark of the version in which to read the fragment.
         fragment: The fragment, as it is in that version.
     """
 
@@ -73,24 +73,24 @@ class Piece:
 
     @property
     def version(self) -> int:
-        """Number of the version in which the fragment is to be read."""
+        """Return the number of the version in which to read the fragment."""
         return self.mark.version
 
     @property
     def size_bytes(self) -> int:
-        """Size of its files, as far as it was recorded."""
+        """Return the size of the fragment's files, as far as it was recorded."""
         return sum(file.size_bytes or 0 for file in self.fragment.files)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one version brings.
+    """The rows that one version added, changed or deleted.
 
     Attributes:
         version: The version.
-        pieces: Its rows; the order never changes.
-        changed_by: Arm of an operation that did something to older rows, so that new fragments
-            are not all that there is to tell; None if they are.
+        pieces: Its rows; the order is fixed.
+        changed_by: Name of the operation, if it also changed older rows; None if new fragments are
+            the whole change.
     """
 
     version: int
@@ -99,18 +99,19 @@ class Step:
 
 
 def whole_step(snapshot: Snapshot) -> Step:
-    """All rows of a version, as a beginning."""
+    """Return all rows of a version, as the first step."""
     return _step(snapshot, _added(snapshot, snapshot.manifest.fragments))
 
 
 def added_step(snapshot: Snapshot) -> Step:
-    """The fragments that a version added.
+    """Return the fragments that a version added.
 
-    If it did more than that, also those in which it changed values: whole ones, whose other rows
-    are told a second time. Of operations that do not say what they changed, all fragments.
+    If the version also changed values, the step contains the changed fragments too. They are whole
+    fragments, so that their unchanged rows are reported a second time. If the operation does not
+    record what it changed, the step contains all fragments.
 
     Raises:
-        VersionNotFoundError: If the version before is needed, and gone.
+        VersionNotFoundError: If the version before is needed and no longer exists.
         CorruptFileError: If the transaction contradicts the format.
     """
     committed = _committed(snapshot)
@@ -119,7 +120,7 @@ def added_step(snapshot: Snapshot) -> Step:
     if isinstance(operation, _ONLY_ADDS) or _is_first(committed):
         return _step(snapshot, new)
     if isinstance(operation, Update) and not (operation.updated or operation.removed):
-        return _step(snapshot, new)  # of a merge that found no row
+        return _step(snapshot, new)  # a merge that matched no row
     if isinstance(operation, _TELLING):
         new += _added(snapshot, _changed(snapshot, committed))
         return _step(snapshot, new, changed_by=_arm(committed))
@@ -127,11 +128,11 @@ def added_step(snapshot: Snapshot) -> Step:
 
 
 def changed_step(snapshot: Snapshot) -> Step:
-    """The rows that a version added, changed and deleted, told by their stable ids.
+    """Return the rows that a version added, changed and deleted, identified by stable row ids.
 
     Raises:
-        UnsupportedFeatureError: If what made the version does not tell which rows it changed.
-        VersionNotFoundError: If the version before is needed, and gone.
+        UnsupportedFeatureError: If the operation does not record which rows it changed.
+        VersionNotFoundError: If the version before is needed and no longer exists.
         CorruptFileError: If the transaction contradicts the format.
     """
     committed = _committed(snapshot)
@@ -154,7 +155,7 @@ def _step(snapshot: Snapshot, pieces: Iterable[Piece], changed_by: str | None = 
 
 
 def _committed(snapshot: Snapshot) -> Committed | None:
-    """What made a version, None if it was not kept."""
+    """Return the transaction that made a version, None if it was not kept."""
     version = snapshot.manifest.version
     path, _ = manifest_place(snapshot.store, version)
     try:
@@ -173,7 +174,7 @@ def _arm(committed: Committed | None) -> str:
 
 
 def _hides_rows(operation: Operation) -> bool:
-    """Whether columns were rewritten by somebody who did not say for which rows."""
+    """Return whether columns were rewritten without a record of the changed rows."""
     if not isinstance(operation, Update) or operation.mode is not UpdateMode.COLUMNS:
         return False
     return any(fragment.id not in operation.offsets for fragment in operation.updated)
@@ -189,7 +190,10 @@ def _pieces(snapshot: Snapshot, rows: Rows, fragments: Iterable[Fragment]) -> tu
 
 
 def _new_fragments(snapshot: Snapshot, committed: Committed | None) -> list[Fragment]:
-    """Fragments that are in no earlier version; the transaction knows them by their files."""
+    """Return the fragments that are in no earlier version.
+
+    They are matched to the transaction by their files.
+    """
     operation = committed and committed.operation
     fragments = list(snapshot.manifest.fragments)
     if isinstance(operation, (Overwrite, Clone)):
@@ -204,7 +208,7 @@ def _new_fragments(snapshot: Snapshot, committed: Committed | None) -> list[Frag
 
 
 def _changed(snapshot: Snapshot, committed: Committed | None) -> list[Fragment]:
-    """Fragments that were there before, in which values are others now."""
+    """Return the fragments of the version before in which values changed."""
     operation, ids = committed and committed.operation, set[int]()
     if isinstance(operation, DataReplacement):
         ids = {one.fragment_id for one in operation.replacements}
@@ -214,7 +218,10 @@ def _changed(snapshot: Snapshot, committed: Committed | None) -> list[Fragment]:
 
 
 def _lost(snapshot: Snapshot) -> tuple[Piece, ...]:
-    """Fragments of the version before from which rows were taken; they may be elsewhere now."""
+    """Return the fragments of the version before that lost rows.
+
+    Other fragments may have these rows now.
+    """
     now = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
     before = _before(snapshot)
     return _pieces(

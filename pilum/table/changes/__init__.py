@@ -1,1 +1,1 @@
-"""Change rows and columns: delete, update, merge, add, cast."""
+"""Changes of rows and columns: delete, update, merge, add, cast."""

@@ -1,11 +1,11 @@
-"""Values for new columns: one more data file for each fragment.
+"""Add columns: write their values to one more data file for each fragment.
 
     live rows         0   2   3   7          a source yields values for them, in scan order
     physical rows     0 1 2 3 4 5 6 7        the file has all rows: deleted ones are null, or
-                                             repeat a neighbour where null is not allowed
+                                             repeat an adjacent row where null is not allowed
 
-Sources see neither deleted rows nor where fragments end. Nothing is in memory but the batch at
-hand and the pages that it becomes. Source: docs/format/table.md, "Columns come and go".
+Sources see neither deleted rows nor the ends of fragments. Only the current batch and the pages
+encoded from it are in memory. Source: docs/format/table.md, "Columns come and go".
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ _NO_LIMIT = 1 << 62
 
 
 def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
-    """Columns that are null in all rows; no file is written.
+    """Add columns that are null in all rows; no file is written.
 
     Raises:
         SchemaMismatchError: If a name is taken.
-        InvalidInputError: If a column must not be null, or a name is not allowed.
+        InvalidInputError: If a column is not nullable, or a name is not allowed.
         UnsupportedTypeError: If files of the table's version cannot hold a column.
         UnsupportedVersionError: If the table is of version 0.1.
     """
@@ -83,24 +83,26 @@ def add_columns(
     batches: Iterable[pa.RecordBatch],
     fragment: Fragment | None = None,
 ) -> Merge:
-    """Writes new data files; the table does not change before the result is committed.
+    """Write new data files with the values of new columns.
+
+    The table changes only when the result is committed.
 
     Args:
         snapshot: The version.
         columns: The new columns.
         batches: Values of the rows that are not deleted, in scan order.
-        fragment: Only for this one; None for all.
+        fragment: The fragment to add values to; None for all.
 
     Returns:
-        What to commit, together with the other fragments.
+        The operation to commit, which lists the other fragments too.
 
     Raises:
         SchemaMismatchError: If a name is taken, or the values are not of these columns.
-        InvalidInputError: If there are not as many rows as the table has, or a name is not allowed.
+        InvalidInputError: If the number of rows differs from the table's, or a name is not allowed.
         UnsupportedTypeError: If files of the table's version cannot hold a column.
-        UnsupportedVersionError: If the table is of version 2.0 and there is a member of a column
-            that it has.
-        OSError: If the store failed. Whatever is raised, no file is left.
+        UnsupportedVersionError: If the table is of version 2.0 and a new column is a member of an
+            existing one.
+        OSError: If the store fails. After any exception, no file is left.
     """
     schema, new = with_new_columns(snapshot.manifest, columns)
     aligned = map(align(columns, new).batch, batches)
@@ -115,14 +117,14 @@ def write_columns(
     batches: Iterator[pa.RecordBatch],
     only: Fragment | None = None,
 ) -> Merge:
-    """Writes new data files; see `add_columns`.
+    """Write new data files; see `add_columns`.
 
     Args:
         snapshot: The version.
-        schema: All columns that there will be.
-        new: Those that the files are to hold, with the ids that they have in `schema`.
+        schema: All columns after the change.
+        new: The columns to write, with their ids in `schema`.
         batches: Values of the rows that are not deleted, in scan order, of the types of `new`.
-        only: Only for this fragment; None for all.
+        only: The fragment to add values to; None for all.
     """
     require_addable(snapshot, new)
     wanted = snapshot.manifest.fragments if only is None else (only,)
@@ -143,7 +145,7 @@ def merge_of(
     fragments: Iterable[Fragment],
     written: Iterable[str],
 ) -> Merge:
-    """What to commit when all fragments have their new files."""
+    """Return the operation to commit when all fragments have their new files."""
     known = {field.id for field in snapshot.schema.walk()}
     keeps = all(field.nullable for field in new.walk() if field.id not in known)
     return Merge(schema, tuple(fragments), keeps, tuple(written))
@@ -151,7 +153,7 @@ def merge_of(
 
 @contextmanager
 def new_files(store: Store) -> Iterator[list[str]]:
-    """A list for the paths of files that are written; if that fails, they are deleted."""
+    """Yield a list for the paths of written files; delete these files if the block fails."""
     written: list[str] = []
     try:
         yield written
@@ -169,27 +171,27 @@ def with_values(
     written: list[str],
     file_name_prefix: str | None = None,
 ) -> Fragment:
-    """The fragment with one more file.
+    """Return the fragment with one more file.
 
     Args:
         snapshot: The version.
         fragment: One of its fragments.
-        new: What the file is to hold.
+        new: The columns to write.
         batches: Values of the rows that are not deleted, in order, of the types of `new`.
-        written: Where to note the path of the file.
-        file_name_prefix: Put in front of the name of the file, to tell whose it is.
+        written: List that the path of the file is added to.
+        file_name_prefix: Prefix of the file name, to identify its writer.
 
     Raises:
-        SchemaMismatchError: If there are not as many rows as the fragment has.
-        OSError: If the store failed. Whatever is raised, no file of this call is left that is not
-            noted.
+        SchemaMismatchError: If the number of rows differs from the fragment's.
+        OSError: If the store fails. After any exception, every file of this call that is left is in
+            `written`.
     """
     reader = FragmentReader.of(snapshot.session, snapshot.store, fragment)
     deletions, version = reader.deletions, snapshot.manifest.data_version
     if deletions is not None:
         if not fragment.num_rows:
-            return fragment  # nobody will ask for values, and null may not be allowed
-        # Before 2.1 not all nulls can be stored.
+            return fragment  # the values are never read, and null may not be allowed
+        # Before 2.1, not all nulls can be stored.
         nulls = version.has_mini_blocks
         batches = _spread(batches, deletions, fragment.physical_rows, nulls)
     options = WriteOptions(
@@ -207,24 +209,24 @@ def with_values(
             f"fragment {fragment.id} has {fragment.physical_rows} rows, not {found}"
         )
     (file,) = made[0].files
-    if version is FileVersion.LEGACY:  # where files list structs, too, and new members are in one
+    if version is FileVersion.LEGACY:  # these files list structs too, and new members are in one
         older = tuple(old.without(file.fields) for old in fragment.files)
         fragment = replace(fragment, files=older)
     return fragment.with_file(file)
 
 
 def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) -> None:
-    """Checks that files of the table can have the columns, before values are asked for.
+    """Check that files of the table can store the columns, before values are requested.
 
     Args:
         snapshot: The version.
-        new: What the files are to hold.
-        replaces: Whether they are whole columns that the table has.
+        new: The columns to write.
+        replaces: Whether the columns replace whole existing columns.
 
     Raises:
-        UnsupportedTypeError: If they cannot hold one.
-        UnsupportedVersionError: If the table is of version 2.0 and there is a member of a column
-            that it has.
+        UnsupportedTypeError: If the files cannot store a column.
+        UnsupportedVersionError: If the table is of version 2.0 and a new column is a member of an
+            existing one.
     """
     version = snapshot.manifest.data_version
     if not replaces:
@@ -242,10 +244,10 @@ def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) 
 
 
 def require_members_apart(snapshot: Snapshot, new: Schema) -> None:
-    """Refuses members of columns that the table has, where they cannot be in files of their own.
+    """Raise if new members of existing columns cannot be stored in files of their own.
 
     Raises:
-        UnsupportedVersionError: If the table is of version 2.0 and there is one.
+        UnsupportedVersionError: If the table is of version 2.0 and there is such a member.
     """
     version = snapshot.manifest.data_version
     if version is FileVersion.V2_0 and any(snapshot.schema.find(field.id) for field in new.fields):
@@ -256,7 +258,7 @@ def require_members_apart(snapshot: Snapshot, new: Schema) -> None:
 
 
 def require_not_legacy(snapshot: Snapshot) -> None:
-    """Refuses tables whose columns cannot be without values.
+    """Raise if columns of the table cannot lack values.
 
     Raises:
         UnsupportedVersionError: If the table is of version 0.1.
@@ -269,7 +271,7 @@ def require_not_legacy(snapshot: Snapshot) -> None:
 
 
 class _Feed:
-    """Values in scan order, given out in the portions that fragments need."""
+    """Values in scan order, returned in the portions that fragments need."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], num_rows: int) -> None:
         self._batches = batches
@@ -278,7 +280,7 @@ class _Feed:
         self._rest: pa.RecordBatch | None = None
 
     def take(self, num_rows: int) -> Iterator[pa.RecordBatch]:
-        """The next rows, in batches that are neither empty nor large."""
+        """Yield the next rows, in batches that are neither empty nor large."""
         while num_rows:
             batch = self._rest if self._rest is not None else next(self._batches, None)
             if batch is None:
@@ -292,7 +294,7 @@ class _Feed:
                 yield part
 
     def require_end(self) -> None:
-        """Refuses further values."""
+        """Raise if there are further values."""
         rest = [self._rest] if self._rest is not None else []
         if any(batch.num_rows for batch in (*rest, *self._batches)):
             raise InvalidInputError(f"values of more rows than there are: {self._num_rows}")
@@ -301,7 +303,7 @@ class _Feed:
 def _spread(
     batches: Iterator[pa.RecordBatch], deletions: DeletionVector, num_rows: int, nulls: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Values of live rows as values of all physical rows."""
+    """Yield values of all physical rows, given values of live rows."""
     start = first = 0
     for batch in batches:
         rows = deletions.physical(np.arange(start, start + batch.num_rows))
@@ -315,7 +317,10 @@ def _spread(
 def _placed(
     batch: pa.RecordBatch, rows: NDArray[np.int64], wanted: NDArray[np.int64], nulls: bool
 ) -> pa.RecordBatch:
-    """The rows `wanted` of a batch that has `rows`; others are null, or the next that there is."""
+    """Return the rows `wanted` of a batch that has `rows`.
+
+    Other rows are null, or repeat the next row that exists.
+    """
     positions = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
     exact = pa.array(positions, mask=rows[positions] != wanted)
     nearest = pa.array(positions)

@@ -1,9 +1,9 @@
-"""Rows that have one of a few keys, found by halving where keys ascend, as ids mostly do.
+"""Look up a few keys by binary search where the table's keys ascend, as ids mostly do.
 
     keys of the source, sorted          3   5 | 40   41   55 | 90
     a batch of the table, ascending           | 12 … 40 … 77 |       only 40, 41 and 55 can be in it
 
-What a hash join costs for each row of the table is spared.
+This avoids the cost of a hash join for each row of the table.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 __all__ = ["FewKeys"]
 
 _ROWS_PER_KEY = 8
-"""With more keys than one for so many rows, a hash join is as fast."""
+"""Minimum rows per key; with more keys, a hash join is as fast."""
 
 Pairs: TypeAlias = tuple[NDArray[np.uint64], NDArray[np.int64]]
 
 
 class FewKeys:
-    """Keys of the source, to be looked up in batches of the table.
+    """Keys of the source, prepared for lookups in batches of the table.
 
     Args:
-        keys: Without nulls: a key column or several, and int64 numbers of the rows.
+        keys: One or more key columns without nulls, and int64 numbers of the rows.
     """
 
     def __init__(self, keys: pa.Table) -> None:
@@ -36,19 +36,19 @@ class FewKeys:
 
     @staticmethod
     def are_in(keys: pa.Table, num_rows: int) -> bool:
-        """Whether keys are few enough for a table of so many rows, and can be compared here."""
+        """Return whether keys are few enough for `num_rows` rows of a table, and comparable."""
         is_one = keys.num_columns == 2 and pt.is_integer(keys.column(0).type)
         return bool(is_one and keys.num_rows * _ROWS_PER_KEY <= num_rows)
 
     def pairs(self, rows: pa.RecordBatch) -> Pairs | None:
-        """Finds the keys in rows of the table.
+        """Find the keys in rows of the table.
 
         Args:
             rows: A key column without nulls, and uint64 addresses.
 
         Returns:
             Addresses, in the order of the rows, and for each a row of the source; None if the keys
-            do not ascend, are too many here, or one comes twice in the source.
+            do not ascend, are too many here, or a key repeats in the source.
         """
         column, numbers = (one.to_numpy() for one in rows.columns)
         if not len(column) or not (column[1:] >= column[:-1]).all() or self._sorted is None:
@@ -58,7 +58,7 @@ class FewKeys:
         high = int(keys.searchsorted(column[-1], "right"))
         if (high - low) * _ROWS_PER_KEY > len(column):
             return None
-        first = column.searchsorted(keys[low:high])  # not behind the end: the last one is greatest
+        first = column.searchsorted(keys[low:high])  # not past the end: the last one is greatest
         found = column[first] == keys[low:high]
         first = first[found]
         counts = column.searchsorted(keys[low:high][found], "right") - first

@@ -1,4 +1,4 @@
-"""Values under another type: which types a column may change to, and the change itself.
+"""Casts of columns: the types that a column may change to, and the conversion of its values.
 
     from                        to
     an integer                  any other integer
@@ -11,8 +11,8 @@
     a list of a fixed size      one without, or with other items
     a dictionary                what its values may become, and the other way round
 
-Nothing overflows silently: what does not fit is refused. Units may become coarser, decimals are
-rounded, and a time without a zone is taken as local time of the zone that it gets.
+Nothing overflows silently: a value that does not fit raises an error. Units may become coarser,
+decimals are rounded, and a time without a zone is taken as local time of the zone that it gets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FAMILIES: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 def is_castable(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether a column may change from one type to the other."""
+    """Return whether a column may change from one type to the other."""
     if old == new:
         return True
     if pt.is_dictionary(old) or pt.is_dictionary(new):
@@ -58,20 +58,20 @@ def is_castable(old: pa.DataType, new: pa.DataType) -> bool:
 def cast_field(
     array: pa.Array, old: Field, new: Field, origins: Mapping[FieldId, Field]
 ) -> pa.Array:
-    """Values of a column of which some members, or all, have another type and id.
+    """Return the values of a column in which some or all members have a new type and id.
 
     Args:
         array: The values, of the type of `old`.
-        old: The column as it was.
-        new: The column as it is to be, with only those members that change.
-        origins: What the fields with new ids were before, by these ids.
+        old: The column before the change.
+        new: The column after the change, with only the members that change.
+        origins: The old fields of the fields with new ids, by the new ids.
 
     Raises:
         SchemaMismatchError: If a value does not fit.
     """
     if new.id in origins:
         return _checked_cast(array, old.name, new.arrow_type)
-    array = pa.concat_arrays([array])  # without an offset, so that buffers can be taken as they are
+    array = pa.concat_arrays([array])  # without an offset, so that buffers can be used directly
     sources = [origins.get(child.id) or _of_same_id(old, child) for child in new.children]
     if new.is_struct:
         members = array.flatten()
@@ -116,7 +116,7 @@ def _cast(array: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def _with_items(array: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """The same lists of items of another type."""
+    """Return the same lists with items of another type."""
     array = pa.concat_arrays([array])
     items = _cast(array.values, arrow)
     if pt.is_fixed_size_list(array.type):

@@ -1,9 +1,9 @@
-"""Columns of another type: their values are cast and written to one more file per fragment.
+"""Change the types of columns: cast their values to one more file for each fragment.
 
     schema     a int64 (0)   b (1)            a int32 (2)   b (1)
     files      f: 0, 1                ──▶     f: 0, 1       g: 2
 
-The column keeps its place and gets a new id; what is below the old one stays in the old file, for
+The column keeps its place and gets a new id; the values of the old id stay in the old file, for
 older versions. Source: docs/format/table.md, "Columns come and go".
 """
 
@@ -29,14 +29,14 @@ __all__ = ["cast_columns", "require_no_index"]
 
 
 def cast_columns(snapshot: Snapshot, wanted: Altered) -> Merge:
-    """Writes values under their new types; the table stays until the result is committed.
+    """Write values with their new types; the table changes only when the result is committed.
 
     Raises:
         SchemaMismatchError: If a value does not fit its new type.
         InvalidInputError: If a column has an index.
         UnsupportedTypeError: If files of the table's version cannot hold a type.
         UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and a member changes.
-        OSError: If the store failed. Whatever is raised, no file is left.
+        OSError: If the store fails. After any exception, no file is left.
     """
     require_no_index(snapshot, [field.id for field in wanted.origins.values()])
     new, old = wanted.new, {field.id: field for field in snapshot.schema.fields}
@@ -54,10 +54,12 @@ def cast_columns(snapshot: Snapshot, wanted: Altered) -> Merge:
 
 
 def require_no_index(snapshot: Snapshot, field_ids: Collection[FieldId]) -> None:
-    """Refuses fields that have an index: it would be of no use, and go; better to say so before.
+    """Check that no field has an index.
+
+    A cast would drop the index, so the user is asked to do that first.
 
     Raises:
-        InvalidInputError: If there is an index of one, of what is above it, or of what is below.
+        InvalidInputError: If a field, a parent or a child of it has an index.
     """
     changed = related_fields(snapshot.schema, field_ids)
     segments = index_segments(snapshot.manifest.index_section)

@@ -1,7 +1,7 @@
-"""Deleting rows: one scan of the columns of a filter, new deletion files, a transaction.
+"""Delete rows: one scan of a filter's columns, new deletion files, one transaction.
 
 filter ──▶ addresses of the rows ──▶ per fragment: with those deleted before ──▶ a new file
-                                                                             └▶ or nothing is left
+                                                                             └▶ or no row is left
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _BATCH_ROWS = 1 << 20
 def matching_rows(
     snapshot: Snapshot, filter: BoundFilter | None, fragment_ids: tuple[int, ...] | None = None
 ) -> dict[FragmentId, DeletionVector]:
-    """Finds the rows for which a filter is true.
+    """Find the rows for which a filter is true.
 
     Args:
         snapshot: The version.
-        filter: What to look for; only its columns are read. None for all rows.
-        fragment_ids: Only in these fragments; in all if None.
+        filter: The predicate; only its columns are read. None for all rows.
+        fragment_ids: Fragments to search; None for all.
 
     Returns:
-        Physical rows of the fragments that have any; none that is deleted already.
+        Physical rows of each fragment with matches, without rows that are already deleted.
 
     Raises:
         FilterError: If the filter fails on a value.
@@ -64,25 +64,25 @@ def matching_rows(
 def delete_rows(
     snapshot: Snapshot, rows: dict[FragmentId, DeletionVector], predicate: str = ""
 ) -> Delete:
-    """Writes new deletion files; the table does not change before the result is committed.
+    """Write new deletion files; the table changes only when the result is committed.
 
     Args:
         snapshot: The version.
         rows: Physical rows of fragments, none of them deleted already.
-        predicate: What chose them, for readers of the history.
+        predicate: The filter that selected the rows, for readers of the history.
 
     Returns:
-        What to commit.
+        The operation to commit.
 
     Raises:
-        OSError: If the store failed. Whatever is raised, no file is left.
+        OSError: If the store fails. After any exception, no file is left.
     """
     found = mark_rows(snapshot, rows)
     return Delete(found.updated, found.removed, predicate, found.marked)
 
 
 def mark_rows(snapshot: Snapshot, rows: dict[FragmentId, DeletionVector]) -> MarkedRows:
-    """Writes the deletion files alone, for whatever operation takes the rows out.
+    """Write the deletion files alone, for any operation that removes the rows.
 
     The arguments and errors are those of `delete_rows`.
     """

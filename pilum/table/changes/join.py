@@ -1,13 +1,13 @@
-"""Which rows of a table have the keys of which rows of a source.
+"""Join a table with a source: find the pairs of rows with equal keys.
 
     keys of the source, a block of them      a hash table, within a limit of memory
                     ▲
     keys of the table, window by window      one scan of these columns for each block
 
 Arrow joins the windows with several threads. Where keys of the table ascend and those of the source
-are few, they are looked up instead. What does not fit into one block takes another scan of the key
-columns: they are a small part of a table, scanning them is what is fast here, and neither side has
-to be cut by hashes, which Arrow does not offer for all types, and written to disk.
+are few, they are looked up instead. Each further block takes another scan of the key columns. They
+are a small part of a table, and scanning them is fast. So neither side has to be partitioned by
+hashes, which Arrow does not offer for all types, and written to disk.
 
 Keys are equal as in the reference: floats if all their bits are, so that a NaN equals a NaN of the
 same bits and 0.0 does not equal -0.0; and no null equals anything.
@@ -35,7 +35,7 @@ from pilum.table.read.snapshot import Snapshot
 __all__ = ["Matches", "join_keys", "require_joinable"]
 
 BLOCK_BYTES = 64 << 20
-"""About how many bytes of keys of the source are in memory at once; their hash table takes more."""
+"""Approximate limit of source keys in memory; their hash table takes more."""
 
 _WINDOW_BYTES = 64 << 20
 _SLICE_ROWS = 1 << 20
@@ -46,7 +46,7 @@ _ADDRESS = "address"
 
 @dataclass(frozen=True)
 class Matches:
-    """Pairs of rows with equal keys, by ascending addresses.
+    """Pairs of rows with equal keys, in ascending order of addresses.
 
     Attributes:
         addresses: uint64, shape (n,): rows of the table.
@@ -61,7 +61,7 @@ class Matches:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Matches]) -> Matches:
-        """One after the other."""
+        """Return the pairs of all parts, one part after the other."""
         found = list(parts)
         return cls(
             np.concatenate([np.empty(0, np.uint64), *(part.addresses for part in found)]),
@@ -69,16 +69,16 @@ class Matches:
         )
 
     def in_order(self) -> Matches:
-        """The same pairs, sorted."""
+        """Return the same pairs, sorted."""
         order = np.lexsort((self.rows, self.addresses))
         return Matches(self.addresses[order], self.rows[order])
 
 
 def require_joinable(schema: pa.Schema) -> None:
-    """Checks the types of keys.
+    """Check the types of keys.
 
     Raises:
-        InvalidInputError: If values of one cannot be looked up.
+        InvalidInputError: If values of a key type cannot be compared.
     """
     for field in schema:
         values = field.type.value_type if pt.is_dictionary(field.type) else field.type
@@ -92,13 +92,13 @@ def join_keys(
     source: Iterable[pa.RecordBatch],
     fragment_ids: tuple[int, ...] | None = None,
 ) -> Matches:
-    """Finds all pairs.
+    """Find all pairs.
 
     Args:
         snapshot: The version of the table.
         names: The key columns.
         source: Batches of the key columns, with the types of the table.
-        fragment_ids: Only rows of these fragments; None for all.
+        fragment_ids: Fragments to search; None for all.
 
     Raises:
         CorruptFileError: If a file is damaged.
@@ -109,11 +109,11 @@ def join_keys(
 
 
 def _blocks(source: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Keys of the source that have no nulls, with the numbers of their rows."""
+    """Yield blocks of source keys without nulls, with the numbers of their rows."""
     held: list[pa.RecordBatch] = []
     first = size_bytes = 0
     for whole in source:
-        # One batch may be all of a source.
+        # A single batch may be the whole source.
         for start in range(0, whole.num_rows, _SLICE_ROWS):
             batch = whole.slice(start, _SLICE_ROWS)
             numbers = pa.array(np.arange(first, first + batch.num_rows))
@@ -141,7 +141,7 @@ def _pairs(snapshot: Snapshot, wanted: ScanOptions, block: pa.Table) -> Matches:
             else:
                 found.append(Matches(*pairs))
 
-    # Arrow builds the hash table again for each window, so they grow with it.
+    # Arrow builds the hash table again for each window, so windows grow with the table.
     windows = _windows(rest(), max(_WINDOW_BYTES, block.nbytes))
     joined = [_joined(window, block) for window in windows]
     matches = Matches.concatenate([*joined, *found])
@@ -155,7 +155,7 @@ def _joined(window: pa.Table, block: pa.Table) -> Matches:
 
 
 def _windows(batches: Iterable[pa.RecordBatch], full_bytes: int) -> Iterator[pa.Table]:
-    """Batches that are joined together."""
+    """Yield batches combined into windows that are joined together."""
     held: list[pa.RecordBatch] = []
     size_bytes = 0
     for batch in batches:
@@ -169,7 +169,7 @@ def _windows(batches: Iterable[pa.RecordBatch], full_bytes: int) -> Iterator[pa.
 
 
 def _keys(columns: list[pa.Array], numbers: pa.Array, name: str) -> pa.RecordBatch:
-    """Keys that can be compared bit by bit, and what tells their rows."""
+    """Return keys that can be compared bit by bit, with their row numbers."""
     keys = [_comparable(column) for column in columns]
     names = [*(f"key {index}" for index in range(len(keys))), name]
     batch = pa.RecordBatch.from_arrays([*keys, numbers], names)
@@ -178,7 +178,7 @@ def _keys(columns: list[pa.Array], numbers: pa.Array, name: str) -> pa.RecordBat
 
 
 def _comparable(column: pa.Array) -> pa.Array:
-    """Values for which equal bits mean equal keys, of a type that Arrow joins."""
+    """Return values for which equal bits mean equal keys, of a type that Arrow joins."""
     if pt.is_dictionary(column.type):
         column = column.dictionary_decode()
     arrow = column.type

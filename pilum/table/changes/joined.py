@@ -1,4 +1,4 @@
-"""Values of another table for the rows of this one, by equal keys.
+"""Look up values from another table for the rows of this one, by equal keys.
 
     rows of the table    1  2  3  4         keys of the source    2  4  4
     matched              –  x  –  x         its rows              –  0  –  2      the last of two
@@ -36,14 +36,14 @@ _ROW_MASK = np.uint64(0xFFFF_FFFF)
 
 @dataclass(frozen=True)
 class Join:
-    """A version of a table, and a source whose rows are looked up by a key.
+    """A version of a table and a source whose rows are looked up by a key.
 
     Attributes:
         snapshot: The version.
         spool: The source.
-        left_on: Key column of the table, also `_rowid` or `_rowaddr`.
+        left_on: Key column of the table; it can be `_rowid` or `_rowaddr`.
         right_on: Key column of the source.
-        fragment_ids: Only of these fragments; None for all.
+        fragment_ids: Fragments to read; None for all.
     """
 
     snapshot: Snapshot
@@ -68,11 +68,11 @@ class Join:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the values: the source without its key."""
+        """Return the schema of the values: the source without its key."""
         return pa.schema([one for one in self.spool.schema if one.name != self.right_on])
 
     def values(self) -> Iterator[pa.RecordBatch]:
-        """For the rows that are not deleted, in scan order; null without a match."""
+        """Yield values for the live rows, in scan order; null without a match."""
         for _, _, rows in self._rows(()):
             matched = rows >= 0
             found = self._taken(rows[matched])
@@ -84,10 +84,10 @@ class Join:
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def replaced(self, new: Schema) -> Iterator[tuple[NDArray[np.uint64], pa.RecordBatch]]:
-        """Columns of the table, with other values where there is a match.
+        """Yield columns of the table, with new values where a row matches.
 
         Args:
-            new: The columns of the table that the source has.
+            new: The columns of the table that the source contains.
 
         Returns:
             The addresses of matched rows and the values of all rows, batch by batch.
@@ -124,7 +124,7 @@ class Join:
     def _rows(
         self, names: tuple[str, ...]
     ) -> Iterator[tuple[NDArray[np.uint64], list[pa.Array], NDArray[np.int64]]]:
-        """Addresses and columns of rows, and their rows of the source, -1 for those without one."""
+        """Yield addresses and columns of rows, and their source rows, -1 where none matches."""
         kind = scan_schema(self.snapshot, ScanOptions(columns=(self.left_on,))).field(0).type
         columns = (batch.column(self.right_on) for batch in self.spool.batches)
         keys = (
@@ -146,12 +146,12 @@ class Join:
 
 @dataclass(frozen=True)
 class Updated:
-    """A fragment with other values in some columns.
+    """A fragment with new values in some columns.
 
     Attributes:
-        fragment: With one more file, and what that replaces marked in the others.
-        fields: What the new file holds.
-        offsets: The physical rows that have other values, uint64.
+        fragment: The fragment with one more file; replaced fields are marked in the other files.
+        fields: The fields in the new file.
+        offsets: The physical rows with new values, uint64.
     """
 
     fragment: Fragment
@@ -160,17 +160,17 @@ class Updated:
 
 
 def updated_columns(join: Join, fragment: Fragment) -> Updated:
-    """Writes columns of one fragment anew; the table stays until the result is committed.
+    """Rewrite columns of one fragment; the table changes only when the result is committed.
 
     Args:
-        join: Its `fragment_ids` are this one.
-        fragment: Which one.
+        join: The join; its `fragment_ids` contain only this fragment.
+        fragment: The fragment.
 
     Raises:
         ColumnNotFoundError: If the source has a column that the table does not have.
         SchemaMismatchError: If its values do not fit.
-        UnsupportedTypeError: For columns of blobs.
-        OSError: If the store failed. Whatever is raised, no file is left.
+        UnsupportedTypeError: If a column contains blobs.
+        OSError: If the store fails. After any exception, no file is left.
     """
     schema = join.snapshot.schema
     if not join.schema.names:

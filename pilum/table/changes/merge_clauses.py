@@ -1,4 +1,4 @@
-"""What a merge is to do, and which columns of the source go into the table.
+"""The clauses of a merge, and the columns of the source that it writes to the table.
 
 Source: docs/format/table.md, "Updates".
 """
@@ -28,7 +28,7 @@ SOURCE, TARGET = "source", "target"
 
 
 class Matched(Enum):
-    """What becomes of rows of the table that the source has too."""
+    """The action for rows of the table that the source has too."""
 
     LEFT = "left"
     UPDATED = "updated"
@@ -38,23 +38,26 @@ class Matched(Enum):
 
 @dataclass(frozen=True)
 class Clauses:
-    """What a merge does.
+    """The actions of a merge and their conditions.
 
     Attributes:
-        keys: Columns that are compared; at least one.
-        matched: What becomes of rows that match.
-        condition: Updates only pairs for which it is true; about `source.x` and `target.x`.
-        deletes: Deletes pairs for which it is true, before others are updated; about the same.
-        values: What columns are set to, of their type, about `source.x` and `target.x`; None to
-            take all columns of the source.
+        keys: Key columns that are compared; at least one.
+        matched: The action for rows that match.
+        condition: Only pairs for which it is true are updated; it refers to `source.x` and
+            `target.x`.
+        deletes: Pairs for which it is true are deleted, before others are updated; it refers to the
+            same columns.
+        values: Expressions for the new values of columns, with the columns' types; they refer to
+            `source.x` and `target.x`. None to use all columns of the source.
         inserts: Whether rows of the source that do not match are added.
-        inserts_where: Of these, only those for which it is true; about `source.x`. None for all.
+        inserts_where: Only unmatched source rows for which it is true are added; it refers to
+            `source.x`. None for all.
         deletes_others: Whether rows of the table that do not match are deleted.
-        others: Of these, only those for which it is true; None for all.
-        columns: Those of the source that go into the table, the keys among them; others are there
-            for conditions only. None for all.
-        inserts_primary_keys: Whether the keys are the primary key of the table, so that nobody may
-            add rows meanwhile.
+        others: Only unmatched table rows for which it is true are deleted; None for all.
+        columns: Source columns that are written to the table, the keys included; other columns
+            serve conditions only. None for all.
+        inserts_primary_keys: Whether the keys are the primary key of the table, so that no rows may
+            be added concurrently.
     """
 
     keys: tuple[str, ...]
@@ -71,12 +74,12 @@ class Clauses:
 
     @property
     def takes_all(self) -> bool:
-        """Whether columns of the source become columns of the table."""
+        """Return whether columns of the source become columns of the table."""
         return self.inserts or (self.matched is Matched.UPDATED and self.values is None)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What conditions and values name: `source.x`, `target.x`, `target.x.y`."""
+        """Return the columns that conditions and values use, such as `source.x` and `target.x.y`."""
         conditions = [one for one in (self.condition, self.deletes) if one is not None]
         columns = [one.columns for one in conditions]
         columns += [one.columns for one in (self.values or {}).values()]
@@ -84,19 +87,19 @@ class Clauses:
 
 
 def merged_columns(snapshot: Snapshot, incoming: pa.Schema, clauses: Clauses) -> Alignment:
-    """How columns of a source become columns of the table; only its keys, if no others do.
+    """Align the columns of a source with those of the table; only its keys, if no others are used.
 
     Raises:
         SchemaMismatchError: If the source does not fit the table.
         InvalidInputError: If keys have a type that cannot be looked up.
-        UnsupportedFeatureError: For blobs inside of other columns.
+        UnsupportedFeatureError: If blobs are nested in other columns.
     """
     schema, keys = snapshot.schema, list(clauses.keys)
     if missing := [name for name in keys if name not in incoming.names]:
         raise SchemaMismatchError(f"the source lacks the key columns {missing}")
     names = list(clauses.columns or incoming.names) if clauses.takes_all else keys
     incoming = pa.schema([incoming.field(name) for name in names])
-    if not clauses.inserts:  # nothing that the table has is missing in a row
+    if not clauses.inserts:  # no column of the table is missing in a row
         present = (one for one in schema.fields if one.name in incoming.names)
         schema = Schema(tuple(present), schema.metadata)
     alignment = align(incoming, schema)

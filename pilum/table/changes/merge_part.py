@@ -1,8 +1,8 @@
-"""Writing what a merge changes and adds: of the whole source, or of the part that one task has.
+"""Write the rows that a merge changes and adds, for the whole source or for one task's part.
 
-Updated rows are written in the order of the table, then those that are inserted. Of the table only
-rows are read that need other columns of it: those that the source does not have, or that a
-condition or expression names. Beside batches, memory holds some 40 bytes for each pair.
+Updated rows are written first, in the order of the table, then inserted rows. Rows of the table are
+read only if they need further columns of it: columns that the source lacks, or that a condition or
+expression uses. In addition to batches, memory holds about 40 bytes for each pair.
 
 Source: docs/format/table.md, "Updates".
 """
@@ -49,12 +49,12 @@ _MAX_PART_ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class MergedPart:
-    """What became of some rows of the source, and of those of the table that they match.
+    """The result of merging some rows of the source with the table rows that they match.
 
     Attributes:
-        rewritten: Updated rows, and behind them those that are inserted.
-        removed: uint64, shape (n,): addresses of the rows that are to be deleted, ascending.
-        num_inserted: How many rows are new.
+        rewritten: Updated rows, followed by inserted rows.
+        removed: uint64, shape (n,): addresses of the rows to delete, ascending.
+        num_inserted: Number of inserted rows.
     """
 
     rewritten: Rewritten
@@ -69,17 +69,18 @@ def merge_part(
     matches: Matches,
     file_name_prefix: str | None = None,
 ) -> MergedPart:
-    """Writes changed and new rows of a part of the source: what one task of a merge does.
+    """Write changed and new rows of a part of the source, as one task of a merge.
 
     Args:
         snapshot: The version.
-        spool: The part. All rows that match the same row of the table must be in one part.
-        clauses: What to do; rows that the source does not have are left to others.
-        matches: Of the part.
-        file_name_prefix: Tells whose files they are.
+        spool: The part of the source. All rows that match the same row of the table must be in one
+            part.
+        clauses: The clauses; rows that the source does not have are handled elsewhere.
+        matches: The matches of the part.
+        file_name_prefix: Prefix of the file names, to identify their writer.
 
     Raises:
-        InvalidInputError: As `merge_rows`, and so are the others.
+        InvalidInputError: As `merge_rows`, which lists the other errors too.
     """
     require_rewritable(snapshot)
     return Merge(snapshot, spool, clauses, file_name_prefix).write(matches)
@@ -98,12 +99,12 @@ class Merge:
     num_inserted: int = 0
 
     def matches(self) -> Matches:
-        """Looks the keys of the source up."""
+        """Look up the keys of the source."""
         self.aligned  # noqa: B018 - what does not fit is told before any file is read
         return join_keys(self.snapshot, self.keys, map(self._keys, self.spool.batches))
 
     def write(self, matches: Matches) -> MergedPart:
-        """Writes what is changed and what is new."""
+        """Write changed and new rows."""
         source, matched = self.aligned, self.clauses.matched
         if matched is Matched.REFUSED and len(matches):
             raise InvalidInputError(
@@ -123,12 +124,12 @@ class Merge:
 
     @cached_property
     def keys(self) -> list[str]:
-        """The key columns."""
+        """Return the key columns."""
         return list(self.clauses.keys)
 
     @cached_property
     def aligned(self) -> Alignment:
-        """What of the source becomes columns of the table."""
+        """Return the alignment of source columns with columns of the table."""
         return merged_columns(self.snapshot, self.spool.schema, self.clauses)
 
     def _keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -143,7 +144,7 @@ class Merge:
         return ", ".join(f"{name} = {value!r}" for name, value in values.items())
 
     def _updated(self, matches: Matches) -> Iterator[pa.RecordBatch]:
-        """Matched rows with their new values, in the form of the table."""
+        """Yield matched rows with their new values, with the types of the table."""
         schema = self.snapshot.schema
         alignment = align(written_schema(self.snapshot).arrow, schema)
         last = None
@@ -166,7 +167,7 @@ class Merge:
             yield from map(alignment.batch, found)
 
     def _decided(self, pairs: pa.RecordBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which pairs are deleted, and which of the others are updated."""
+        """Return which pairs are deleted, and which of the others are updated."""
         deletes, condition = self.clauses.deletes, self.clauses.condition
         deleted = np.zeros(pairs.num_rows, dtype=np.bool_)
         if deletes is not None:
@@ -178,7 +179,7 @@ class Merge:
         return deleted, condition.mask(pairs).to_numpy(zero_copy_only=False) & ~deleted
 
     def _cuts(self, matches: Matches) -> list[int]:
-        """Where pairs are cut into parts; with blobs, also where fragments end."""
+        """Return where pairs are split into parts; with blobs, also where fragments end."""
         cuts = {*range(0, len(matches), self._part_rows), len(matches)}
         if self.snapshot.described is not self.snapshot.schema:
             cuts.update((np.flatnonzero(np.diff(matches.addresses >> np.uint64(32))) + 1).tolist())
@@ -186,7 +187,7 @@ class Merge:
 
     @cached_property
     def _part_rows(self) -> int:
-        """How many pairs are worked on together."""
+        """Return the number of pairs in a part."""
         fragment = self.snapshot.manifest.fragments[0]
         reader = FragmentReader.of(self.snapshot.session, self.snapshot.store, fragment)
         fields = reader.fields(self.snapshot.described.fields)
@@ -205,7 +206,7 @@ class Merge:
             )
 
     def _pairs(self, addresses: NDArray[np.uint64], rows: NDArray[np.int64]) -> pa.RecordBatch:
-        """Columns `source.x` and `target.x` of pairs: those that are needed."""
+        """Return the required columns `source.x` and `target.x` of pairs."""
         of_source, of_target = self._needed
         columns = dict(_items(self._of_source(self.spool.take(rows, of_source))))
         if of_target:
@@ -215,7 +216,7 @@ class Merge:
         return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
     def _of_source(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Columns of the source as `source.x`."""
+        """Return columns of the source as `source.x`."""
         columns = dict(_items(batch))
         if self.clauses.takes_all:
             kept = [name for name in batch.schema.names if name in self.aligned.schema.by_name]
@@ -227,7 +228,7 @@ class Merge:
 
     @cached_property
     def _needed(self) -> tuple[list[str], list[str]]:
-        """Columns of the source and of the table, for conditions and for values."""
+        """Return the columns of the source and of the table that conditions and values use."""
         read = [name.split(".")[:2] for name in self.clauses.reads]
         source = {path[1]: None for path in read if path[0] == SOURCE}
         target = {path[1]: None for path in read if path[0] == TARGET}
@@ -244,7 +245,7 @@ class Merge:
 
     @cached_property
     def _new_columns(self) -> frozenset[str]:
-        """Columns of updated rows that have new values, from the source or computed."""
+        """Return columns of updated rows that have new values, from the source or computed."""
         values = self.clauses.values
         return frozenset(self.aligned.schema.names if values is None else values)
 
@@ -262,7 +263,7 @@ class Merge:
         return pa.RecordBatch.from_arrays(columns, names)
 
     def _inserted(self, matches: Matches) -> Iterator[pa.RecordBatch]:
-        """Rows of the source that match nothing, in the form of `aligned`."""
+        """Yield rows of the source that match nothing, with the types of `aligned`."""
         is_new = np.ones(self.spool.num_rows, dtype=np.bool_)
         is_new[matches.rows] = False
         first = 0
@@ -284,9 +285,9 @@ class Merge:
         inserted: Iterator[pa.RecordBatch],
         source: Alignment,
     ) -> tuple[Fragment, ...]:
-        """New rows that have all columns go behind the updated ones, others to files of their own.
+        """Write updated rows and then new rows with all columns; write others to separate files.
 
-        So nulls of columns that the source does not have are not stored.
+        Nulls of columns that the source does not have are therefore not stored.
         """
         schema, prefix = written_schema(self.snapshot), self.file_name_prefix
         if {one.ids for one in source.schema.fields} == {one.ids for one in schema.fields}:

@@ -1,12 +1,12 @@
-"""Merging a source into a table by keys: what becomes of rows that match and of those that do not.
+"""Merge a source into a table by keys, with actions for matched and unmatched rows.
 
                          source    table
     matched                *         *       updated | deleted | refused | left
     not matched            *                 inserted | ignored
     not matched by source            *       deleted where a condition holds | left
 
-The keys of both are joined, then rows are written (`pilum.table.changes.merge_part`), at last those
-that moved or go are marked. Many tasks can share the second step.
+The keys of both are joined, then rows are written (`pilum.table.changes.merge_part`), and finally
+rows that moved or are deleted are marked. Several tasks can share the second step.
 
 Source: docs/format/table.md, "Updates".
 """
@@ -39,7 +39,7 @@ _SHIFT = np.uint64(32)
 
 @dataclass(frozen=True)
 class MergeCounts:
-    """What a merge did, in rows."""
+    """The numbers of rows that a merge changed."""
 
     inserted: int
     updated: int
@@ -47,24 +47,24 @@ class MergeCounts:
 
 
 def merge_rows(snapshot: Snapshot, spool: Spool, clauses: Clauses) -> tuple[Update, MergeCounts]:
-    """Writes changed and new rows; the table does not change before the result is committed.
+    """Write changed and new rows; the table changes only when the result is committed.
 
     Args:
         snapshot: The version.
         spool: The source.
-        clauses: What to do.
+        clauses: The actions of the merge.
 
     Returns:
-        What to commit, and what it does.
+        The operation to commit, and the numbers of rows that it changes.
 
     Raises:
-        InvalidInputError: If several rows of the source match one row of the table that they are
-            to change, or if there is a match and matches are refused.
+        InvalidInputError: If several rows of the source match one row of the table that they
+            change, or if there is a match and matches are refused.
         SchemaMismatchError: If the source does not fit the table.
         FilterError: If an expression fails on a value.
         CorruptFileError: If a file is damaged.
-        UnsupportedFeatureError: If rows of the table cannot be written anew.
-        OSError: If the store failed. Whatever is raised, no file is left.
+        UnsupportedFeatureError: If rows of the table cannot be rewritten.
+        OSError: If the store fails. After any exception, no file is left.
     """
     require_rewritable(snapshot)
     merge = Merge(snapshot, spool, clauses)
@@ -81,16 +81,17 @@ def finish_merge(
     parts: Iterable[MergedPart],
     others: NDArray[np.uint64],
 ) -> tuple[Update, MergeCounts]:
-    """Marks rows that moved or go; the table does not change before the result is committed.
+    """Mark rows that moved or are deleted; the table changes only when the result is committed.
 
     Args:
         snapshot: The version.
-        clauses: What was done.
-        parts: All of them.
-        others: uint64, shape (n,): addresses of rows that the source does not have and that go.
+        clauses: The clauses of the merge.
+        parts: The parts of all tasks.
+        others: uint64, shape (n,): addresses of rows that the source does not have and that are
+            deleted.
 
     Raises:
-        OSError: If the store failed. Whatever is raised, no file is left.
+        OSError: If the store fails. After any exception, no file is left.
     """
     parts = tuple(parts)
     updated = [part.rewritten.addresses for part in parts]
@@ -106,7 +107,7 @@ def finish_merge(
 def _others(
     snapshot: Snapshot, clauses: Clauses, matched: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """Addresses of the rows of the table that match nothing and are to go."""
+    """Return addresses of the table rows that match nothing and are to be deleted."""
     if not clauses.deletes_others:
         return np.empty(0, np.uint64)
     found = matching_rows(snapshot, clauses.others)

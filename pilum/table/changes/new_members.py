@@ -1,10 +1,10 @@
-"""New members of structs that a table has: where a struct is null, they are null with it.
+"""Add members to existing structs: a new member is null where its struct is null.
 
     s in the table      {x: 1}    null      {x: 3}
     values for s.z      {z: 7}    {z: 8}    null
     written             {z: 7}    null      {z: null}     together    {x: 1, z: 7}  null  {x: 3}
 
-Each file says on its own which structs are null, so that all files must say the same.
+Each file records which structs are null, so all files must agree.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def in_structs(
     batches: Iterator[pa.RecordBatch],
     fragment_ids: tuple[int, ...] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches with the nulls of the structs that are there.
+    """Yield batches with the nulls of the existing structs.
 
     Args:
         snapshot: The version.
-        new: The new columns, and what is above new members.
+        new: The new columns, and the parents of new members.
         batches: Values of the rows that are not deleted, in scan order, of the types of `new`.
-        fragment_ids: Only of these fragments.
+        fragment_ids: Fragments of the values; None for all.
 
     Raises:
-        SchemaMismatchError: If a member that must not be null has no value for a struct.
+        SchemaMismatchError: If a non-nullable member has no value for a struct.
     """
     names = tuple(field.name for field in new.fields if snapshot.schema.find(field.id))
     if not names:
@@ -55,7 +55,7 @@ def in_structs(
             if not ahead.num_rows:
                 ahead = next(existing, None)
         if start < batch.num_rows:
-            yield batch.slice(start)  # more rows than there are: whoever counts them says so
+            yield batch.slice(start)  # more rows than there are: the caller counts them and raises
 
 
 def _placed(

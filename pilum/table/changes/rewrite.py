@@ -1,7 +1,7 @@
-"""Rows that move: written to new fragments, marked as deleted where they were.
+"""Rewrite rows: write them to new fragments, and mark them as deleted where they were.
 
 fragment 0     a b c d          deleted: b, d
-fragment 1     e f        ──▶   gone
+fragment 1     e f        ──▶   removed
                (new)            b' d' e' f'
 
 Source: docs/format/table.md, "Updates".
@@ -46,12 +46,12 @@ _SHIFT = np.uint64(32)
 
 @dataclass(frozen=True)
 class Rewritten:
-    """Rows that were written to new fragments, by one task of perhaps many.
+    """Rows that one task wrote to new fragments.
 
     Attributes:
-        fragments: The new ones, not yet part of any version.
-        addresses: uint64, shape (n,): where their first rows were, in the order in which they were
-            written; the rest is new.
+        fragments: The new fragments, not yet part of any version.
+        addresses: uint64, shape (n,): old addresses of their first rows, in the order in which they
+            were written; the other rows are new.
     """
 
     fragments: tuple[Fragment, ...]
@@ -59,10 +59,10 @@ class Rewritten:
 
 
 def require_rewritable(snapshot: Snapshot) -> None:
-    """Checks that rows of a table can be found again.
+    """Check that rows of a table can be located by row id.
 
     Raises:
-        UnsupportedFeatureError: If it has a column that hides row ids.
+        UnsupportedFeatureError: If the table has a column that hides row ids.
     """
     if own := {ROW_ADDRESS, ROW_ID}.intersection(snapshot.schema.names):
         raise UnsupportedFeatureError(f"a table with a column of its own named {own.pop()}")
@@ -74,18 +74,18 @@ def write_rows(
     batches: Iterable[pa.RecordBatch],
     file_name_prefix: str | None = None,
 ) -> tuple[Fragment, ...]:
-    """Writes rows to new fragments in the version of the table's files.
+    """Write rows to new fragments in the version of the table's files.
 
     Args:
         snapshot: The version.
-        schema: What the files hold.
+        schema: Schema of the files.
         batches: The rows.
-        file_name_prefix: Tells whose files they are.
+        file_name_prefix: Prefix of the file names, to identify their writer.
 
     Raises:
-        OSError: If the store failed. Whatever is raised, no file is left.
+        OSError: If the store fails. After any exception, no file is left.
     """
-    # What refers to places outside of the table did so before.
+    # References to places outside of the table existed before.
     options = WriteOptions(
         version=snapshot.manifest.data_version,
         allow_uris=True,
@@ -100,13 +100,13 @@ def with_blobs(
     batch: pa.RecordBatch,
     written: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of one fragment with the payloads of their blobs, in the form that is written.
+    """Yield rows of one fragment with the payloads of their blobs, in the form that is written.
 
     Args:
         snapshot: The version.
-        addresses: Of the rows.
+        addresses: Addresses of the rows.
         batch: All columns of the table, as a scan gives them.
-        written: Names of columns that have the form that is written.
+        written: Names of columns that already have the form that is written.
     """
     if snapshot.described is snapshot.schema:
         yield batch
@@ -118,7 +118,7 @@ def with_blobs(
 
 @contextmanager
 def discarded_on_failure(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[None]:
-    """Removes the files of new fragments if what follows fails."""
+    """Remove the files of new fragments if the block fails."""
     try:
         yield
     except BaseException:
@@ -128,7 +128,7 @@ def discarded_on_failure(snapshot: Snapshot, fragments: Iterable[Fragment]) -> I
 
 
 def rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, DeletionVector]:
-    """Rows of each fragment, by their addresses in ascending order, each once."""
+    """Group rows by fragment, from ascending and distinct addresses."""
     ids = (addresses >> _SHIFT).astype(np.int64)
     rows = addresses.astype(np.uint32)
     starts = np.flatnonzero(np.diff(ids, prepend=-1))
@@ -144,17 +144,17 @@ def moved(
     fields: Iterable[FieldId],
     inserts_keys: bool = False,
 ) -> Update:
-    """Marks the rows that moved away; the table does not change before the result is committed.
+    """Mark the rows that moved; the table changes only when the result is committed.
 
     Args:
         snapshot: The version.
         parts: The new fragments, in order. If it fails, their files are removed.
-        rows: Physical rows that go from where they were, none of them deleted already.
-        fields: Those that have other values.
+        rows: Physical rows to mark as deleted, none of them already deleted.
+        fields: Fields with new values.
         inserts_keys: See `Update.inserts_keys`.
 
     Raises:
-        OSError: If the store failed. Whatever is raised, no file is left.
+        OSError: If the store fails. After any exception, no file is left.
     """
     parts = tuple(parts)
     with discarded_on_failure(snapshot, (one for part in parts for one in part.fragments)):

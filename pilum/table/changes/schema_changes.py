@@ -1,4 +1,4 @@
-"""Schemas with columns fewer, altered or more: pure functions of field trees.
+"""Schemas with columns dropped, altered or added: pure functions of field trees.
 
     "a"        a column
     "s.x"      member x of the struct s
@@ -43,13 +43,13 @@ _Wanted: TypeAlias = dict[FieldId, tuple[Field, "Alteration"]]
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """What is to change about one column.
+    """A change of one column.
 
     Attributes:
-        path: Of the column, before any change.
-        name: The last part of the path from now on; None keeps it.
-        nullable: Whether there may be nulls; None keeps it.
-        arrow_type: Of the values from now on; None keeps it.
+        path: Path of the column, before any change.
+        name: The new last part of the path; None keeps it.
+        nullable: Whether the column is nullable; None keeps it.
+        arrow_type: The new type of the values; None keeps it.
     """
 
     path: str
@@ -64,7 +64,7 @@ class Altered:
 
     Attributes:
         schema: All columns.
-        origins: Fields that have another type now, and new ids, as they were; by the new ids.
+        origins: The old fields of those that have a new type and id, by the new ids.
     """
 
     schema: Schema
@@ -72,17 +72,17 @@ class Altered:
 
     @property
     def new(self) -> Schema:
-        """Of the columns only what has new ids, and what is above: what a new file has to hold."""
+        """Return the fields that a new file contains: those with new ids, and their parents."""
         kept = (_with_only(field, self.origins.keys()) for field in self.schema.fields)
         return Schema(tuple(field for field in kept if field is not None))
 
 
 def find_path(schema: Schema, path: str) -> tuple[Field, ...]:
-    """The fields from a column down to what a path names.
+    """Return the fields from a column down to the one that a path names.
 
     Raises:
         ColumnNotFoundError: If the path leads nowhere.
-        UnsupportedFeatureError: If it leads into something that is stored as one.
+        UnsupportedFeatureError: If the path leads into a value that is stored as a whole.
     """
     names = [path] if path in schema.names else path.split(".")
     found = [schema.field(names[0])]
@@ -103,7 +103,7 @@ def find_path(schema: Schema, path: str) -> tuple[Field, ...]:
 
 
 def without(schema: Schema, paths: Iterable[str]) -> Schema:
-    """The schema without some columns; what has no member left goes with them.
+    """Return the schema without some columns; parents without members are dropped too.
 
     Raises:
         ColumnNotFoundError: If a path leads nowhere.
@@ -128,13 +128,14 @@ def _without(field: Field, dropped: set[FieldId]) -> Field | None:
 
 
 def altered(manifest: Manifest, alterations: Iterable[Alteration]) -> Altered:
-    """The schema with other names, nullability and types; ids stay where types do.
+    """Return the schema with new names, nullability and types; ids change only with types.
 
     Raises:
         ColumnNotFoundError: If a path leads nowhere.
-        InvalidInputError: If a name is not allowed or taken, or a column comes twice.
+        InvalidInputError: If a name is not allowed or taken, or a column repeats.
         SchemaMismatchError: If a column cannot have values of its new type.
-        UnsupportedFeatureError: For items of lists and the like, whose names mean nothing.
+        UnsupportedFeatureError: If a field is an item of a list or similar, whose name has no
+            meaning.
         UnsupportedTypeError: For a type that the format has no name for.
     """
     schema = manifest.schema
@@ -153,7 +154,7 @@ def altered(manifest: Manifest, alterations: Iterable[Alteration]) -> Altered:
 
 
 def _by_id(schema: Schema, alterations: Iterable[Alteration]) -> _Wanted:
-    """Fields and what is to change about them, by their ids and in the order that was asked for."""
+    """Return fields and their changes, by their ids and in the requested order."""
     wanted: _Wanted = {}
     for change in alterations:
         fields = find_path(schema, change.path)
@@ -173,7 +174,7 @@ def _by_id(schema: Schema, alterations: Iterable[Alteration]) -> _Wanted:
 
 
 def _changes_type(field: Field, change: Alteration) -> bool:
-    """Whether there is another type for a field, which it can have."""
+    """Return whether a field gets another type; check that the type is allowed."""
     if change.arrow_type is None:
         return False
     if not isinstance(change.arrow_type, pa.DataType):
@@ -224,12 +225,12 @@ def _retyped(field: Field, change: Alteration, ids: Iterator[int]) -> Field:
 
 
 def _lasting(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Metadata of a field that are also right for another type."""
+    """Return metadata of a field that are also valid for another type."""
     return {key: text for key, text in metadata.items() if not key.startswith(_OF_TYPE)}
 
 
 def _with_only(field: Field, ids: Collection[FieldId]) -> Field | None:
-    """The field with those members that have some ids, or what is above them; None if none has."""
+    """Return the field with the members that have the given ids and their parents, or None."""
     if field.id in ids:
         return field
     kept = (_with_only(child, ids) for child in field.children)
@@ -238,10 +239,10 @@ def _with_only(field: Field, ids: Collection[FieldId]) -> Field | None:
 
 
 def first_free_id(manifest: Manifest) -> int:
-    """The first id for new fields: above all that the schema or a file of the version has.
+    """Return the first id for new fields, above all ids that the schema or a file uses.
 
-    Also above those of dropped columns, since their values are still there; and in tables that
-    never give an id again, above all that there ever was.
+    Ids of dropped columns count, because their values are still in the files. In tables that never
+    reuse ids, all ids ever used count.
     """
     in_files = (
         number
@@ -254,16 +255,17 @@ def first_free_id(manifest: Manifest) -> int:
 
 
 def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Schema]:
-    """The schema of the table with more columns, and that of the new ones alone.
+    """Return the schema of the table with more columns, and the schema of the new ones alone.
 
-    A struct that the table has gets the members that it does not have yet.
+    An existing struct gets the members that it lacks.
 
     Raises:
         SchemaMismatchError: If a name is taken.
-        InvalidInputError: For names that are reserved, repeated or contain a dot, or no columns.
+        InvalidInputError: If a name is reserved, repeated or contains a dot, or if there are no
+            columns.
         UnsupportedTypeError: For a type that the format has no name for.
     """
-    new_schema(columns)  # for what it refuses
+    new_schema(columns)  # for its checks
     old = manifest.schema
     ids = iter(range(first_free_id(manifest), 2**31))
     fields, new = _grown(old.fields, list(columns), ids, "")
@@ -271,14 +273,14 @@ def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Sc
 
 
 def with_missing_columns(manifest: Manifest, incoming: pa.Schema) -> Schema:
-    """The schema of the table with the columns and members that incoming rows have beside them.
+    """Return the schema of the table with the additional columns and members of incoming rows.
 
     Returns:
-        The same one if there are none.
+        The schema; the table's own if nothing is missing.
 
     Raises:
-        InvalidInputError: If a new column must not be null, as it is for the rows that are there;
-            for names that are reserved, repeated or contain a dot.
+        InvalidInputError: If a new column is not nullable, because existing rows are null there; or
+            if a name is reserved, repeated or contains a dot.
         UnsupportedTypeError: For a type that the format has no name for.
     """
     old = manifest.schema
@@ -295,7 +297,7 @@ def with_missing_columns(manifest: Manifest, incoming: pa.Schema) -> Schema:
 
 
 def _missing(field: pa.Field, known: Field | None) -> pa.Field | None:
-    """What a table lacks of an incoming column; None if nothing."""
+    """Return what a table lacks of an incoming column; None if nothing."""
     if known is None:
         return field
     if not known.is_struct or known.is_leaf or not pa.types.is_struct(field.type):
@@ -308,7 +310,7 @@ def _missing(field: pa.Field, known: Field | None) -> pa.Field | None:
 def _grown(
     fields: tuple[Field, ...], more: Iterable[pa.Field], ids: Iterator[int], above: str
 ) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
-    """Fields and others, and the others alone with what is above them."""
+    """Return the grown fields, and the added fields alone with their parents."""
     grown = {field.name: field for field in fields}
     new: list[Field] = []
     for field in more:

@@ -1,4 +1,4 @@
-"""Updating rows: those that a filter matches are read, computed and written anew, in a stream.
+"""Update rows: read the rows that match a filter, compute and rewrite them, as a stream.
 
 filter ──▶ matching rows, whole ──▶ expressions ──▶ new fragments
                   └──▶ their addresses ──▶ deletion files
@@ -38,24 +38,24 @@ __all__ = ["finish_update", "rewrite_matching", "update_rows"]
 def update_rows(
     snapshot: Snapshot, filter: BoundFilter | None, values: Mapping[str, BoundProjection]
 ) -> tuple[Update, int]:
-    """Writes the changed rows; the table does not change before the result is committed.
+    """Write the changed rows; the table changes only when the result is committed.
 
-    Memory does not grow with the rows, but for 8 bytes of each.
+    Memory does not grow with the rows, except for 8 bytes per row.
 
     Args:
         snapshot: The version.
-        filter: Which rows; None for all.
-        values: Columns with what is computed for them, of their type.
+        filter: Rows to update; None for all.
+        values: Expressions by column, each with the column's type.
 
     Returns:
-        What to commit, and the number of rows.
+        The operation to commit, and the number of rows.
 
     Raises:
         FilterError: If an expression fails on a value.
-        SchemaMismatchError: If a value is null that must not be.
+        SchemaMismatchError: If a non-nullable value is null.
         CorruptFileError: If a file is damaged.
-        UnsupportedFeatureError: If rows of the table cannot be written anew.
-        OSError: If the store failed. Whatever is raised, no file is left.
+        UnsupportedFeatureError: If rows of the table cannot be rewritten.
+        OSError: If the store fails. After any exception, no file is left.
     """
     part = rewrite_matching(snapshot, ScanOptions(filter=filter), values)
     return finish_update(snapshot, [part], values), len(part.addresses)
@@ -67,13 +67,13 @@ def rewrite_matching(
     values: Mapping[str, BoundProjection],
     file_name_prefix: str | None = None,
 ) -> Rewritten:
-    """Writes the changed rows of some fragments: what one task of an update does.
+    """Write the changed rows of some fragments, as one task of an update.
 
     Args:
         snapshot: The version.
-        rows: Which rows: by a filter, fragments and a range; its columns do not matter.
+        rows: The rows to update, by a filter, fragments and a range; its columns are ignored.
         values: As for `update_rows`, and so are the errors.
-        file_name_prefix: Tells whose files they are.
+        file_name_prefix: Prefix of the file names, to identify their writer.
     """
     require_rewritable(snapshot)
     found: list[NDArray[np.uint64]] = []
@@ -86,15 +86,15 @@ def rewrite_matching(
 def finish_update(
     snapshot: Snapshot, parts: Iterable[Rewritten], values: Mapping[str, BoundProjection]
 ) -> Update:
-    """Marks the rows where they were; the table does not change before the result is committed.
+    """Mark the old rows as deleted; the table changes only when the result is committed.
 
     Args:
         snapshot: The version.
-        parts: What `rewrite_matching` made of different rows of it.
-        values: The same as there.
+        parts: Results of `rewrite_matching` for different rows.
+        values: The same values as there.
 
     Raises:
-        OSError: If the store failed. Whatever is raised, no file is left.
+        OSError: If the store fails. After any exception, no file is left.
     """
     parts = tuple(parts)
     addresses = np.concatenate([np.empty(0, np.uint64), *(part.addresses for part in parts)])
@@ -109,7 +109,7 @@ def _changed(
     values: Mapping[str, BoundProjection],
     found: list[NDArray[np.uint64]],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows with their new values; their addresses go to `found`."""
+    """Yield the rows with their new values; append their addresses to `found`."""
     alignment = align(written_schema(snapshot).arrow, snapshot.schema)
     names = snapshot.schema.names
     needs_ids = any(ROW_ID in value.columns for value in values.values())

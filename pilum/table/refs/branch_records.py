@@ -1,4 +1,4 @@
-"""What the files say that record branches; see `branches.py`.
+"""The records of branches: JSON files that say where each branch began; see `branches.py`.
 
 Source: docs/format/table.md, "Branches".
 """
@@ -31,16 +31,16 @@ Lineage = tuple[tuple[int, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What the record of a branch says.
+    """The record of a branch.
 
     Attributes:
-        parent: Name of the branch that it began on, None for the main line.
-        parent_version: Number of the version that it began with.
-        lineage: How it came from the main line: for each branch on the way the version where it
-            began, and a random id. Empty in records of old writers.
-        created_at: When it was made, UTC.
-        manifest_size: Bytes of the manifest that it began with.
-        metadata: Notes of its users.
+        parent: Name of the branch that it began from, None for the main line.
+        parent_version: Number of the version that it began from.
+        lineage: The path from the main line to this branch: for each branch on the way, the version
+            where it began and a random id. Empty in records of older writers.
+        created_at: When the branch was created, UTC.
+        manifest_size: Size in bytes of the manifest that it began from.
+        metadata: Key-value notes, set by users.
     """
 
     parent: str | None
@@ -52,10 +52,10 @@ class Branch:
 
     @classmethod
     def from_json(cls, values: Any, where: str) -> Branch:
-        """Reads the content of a file.
+        """Parse the content of a record file.
 
         Raises:
-            CorruptFileError: If it is not that of a branch.
+            CorruptFileError: If the content is not a branch record.
         """
         what = "a branch"
         values = object_in(values, what, where)
@@ -76,7 +76,7 @@ class Branch:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The content of its file."""
+        """Return the content of the record file."""
         return {
             "parentBranch": self.parent,
             "identifier": {"version_mapping": [list(step) for step in self.lineage]},
@@ -90,28 +90,30 @@ class Branch:
 def branch_records(
     root: Store, counts: Callable[[str], bool] = lambda name: True
 ) -> Iterator[tuple[str, Branch]]:
-    """Records with the names that they are for, which may be such as no branch can have.
+    """Yield the records of all branches and the names in their file names.
+
+    A name may be one that no branch can have.
 
     Args:
         root: Root of the main line.
-        counts: Whether to read the record of a name; all if it is not said.
+        counts: Returns whether to read the record of a name; by default, all are read.
 
     Raises:
-        CorruptFileError: If one is damaged.
+        CorruptFileError: If a record is damaged.
     """
     for entry in ref_files(root, BRANCHES_FOLDER):
         name = unquote(entry.name.removesuffix(SUFFIX))
         if counts(name):
-            with suppress(NotFoundError):  # deleted since the folder was read
+            with suppress(NotFoundError):  # deleted since the folder was listed
                 yield name, read_record(root, f"{BRANCHES_FOLDER}/{entry.name}")
 
 
 def read_record(root: Store, path: str) -> Branch:
-    """Reads a record.
+    """Read one record.
 
     Raises:
-        NotFoundError: If there is none.
-        CorruptFileError: If it is damaged.
+        NotFoundError: If there is no such record.
+        CorruptFileError: If the record is damaged.
     """
     return Branch.from_json(read_ref(root, path), path)
 

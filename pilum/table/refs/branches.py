@@ -1,4 +1,4 @@
-"""Branches: lines of history that begin with a version of another one.
+"""Branches: lines of history that begin from a version of another line.
 
     _refs/branches/dev%2Ffeature.json     the record, in the root of the main line
     tree/dev/feature/                     a shallow clone of the version where the branch began
@@ -12,8 +12,8 @@
       "metadata": {}
     }
 
-A branch exists when its record does, which is written last, and only if there is none. Source:
-docs/format/table.md, "Branches".
+A branch exists if its record exists. The record is written last, and only if there is none yet.
+Source: docs/format/table.md, "Branches".
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ _SEGMENT = re.compile(r"[\w.-]+")
 
 
 def list_branches(root: Store) -> dict[str, Branch]:
-    """All branches of a table, by name.
+    """Return all branches of a table, by name.
 
     Args:
         root: Root of the main line.
 
     Raises:
-        CorruptFileError: If the record of one is damaged.
+        CorruptFileError: If the record of a branch is damaged.
     """
     return dict(sorted(branch_records(root, lambda name: not _fault(name))))
 
 
 def load_branch(root: Store, name: str) -> Branch:
-    """Reads the record of a branch.
+    """Read the record of a branch.
 
     Raises:
-        InvalidInputError: If no branch can have this name.
+        InvalidInputError: If the name is not a valid branch name.
         BranchNotFoundError: If there is no such branch.
         DatasetNotFoundError: If there is no table.
         CorruptFileError: If its record is damaged.
@@ -86,20 +86,20 @@ def load_branch(root: Store, name: str) -> Branch:
 
 
 def create_branch(source: Snapshot, name: str) -> tuple[Line, Manifest]:
-    """Begins a branch.
+    """Create a branch.
 
     Args:
-        source: The version to begin with.
+        source: The version that the branch begins from.
         name: Segments of letters, digits, `.`, `-` and `_`, with `/` between them.
 
     Returns:
         The branch, and its first manifest.
 
     Raises:
-        BranchAlreadyExistsError: If there is such a branch, or somebody else makes one.
+        BranchAlreadyExistsError: If the branch exists, or another writer creates it concurrently.
         InvalidInputError: If the name is not allowed, or the source is a detached version.
-        UnsupportedFeatureError: If the table has something that would be lost.
-        OSError: If the store failed; the branch does not exist then.
+        UnsupportedFeatureError: If the table uses a feature that the branch would lose.
+        OSError: If the store fails; the branch then does not exist.
     """
     if name in {MAIN, None}:
         raise InvalidInputError(f"branch {name!r}: this is the main line")
@@ -111,7 +111,8 @@ def create_branch(source: Snapshot, name: str) -> tuple[Line, Manifest]:
             _require_absent(line.root, name)
             manifest = begin_referring(source, line.store, name)
             won = line.root.put_if_absent(_path(name), encode_ref(record.to_json()))
-            # The answer to a put may have been lost: the random id tells whose record it is.
+            # The answer to a put may have been lost: the random id identifies the writer of the
+            # record.
             if not won and load_branch(line.root, name).lineage != record.lineage:
                 withdraw(line.store, manifest)
                 raise _exists(line.root, name)
@@ -124,7 +125,7 @@ def create_branch(source: Snapshot, name: str) -> tuple[Line, Manifest]:
 
 
 def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
-    """Gives a branch other notes.
+    """Replace the metadata of a branch.
 
     Raises:
         BranchNotFoundError: If there is no such branch.
@@ -137,15 +138,17 @@ def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str])
 
 
 def delete_branch(line: Line, name: str) -> None:
-    """Removes a branch: its record, then its files; also what an interrupted creation left.
+    """Delete a branch: its record, then its files.
+
+    This also removes what an interrupted creation left.
 
     Args:
         line: Any line of the table.
-        name: Of the branch.
+        name: Name of the branch.
 
     Raises:
-        BranchNotFoundError: If there is nothing of that name.
-        InvalidInputError: If other branches or tags are on it.
+        BranchNotFoundError: If there is neither a record nor a file of that name.
+        InvalidInputError: If other branches or tags refer to it.
         CorruptFileError: If the record of another branch or a tag is damaged.
     """
     if name == MAIN:
@@ -177,7 +180,7 @@ def _has_files(store: Store) -> bool:
 
 
 def _files(store: Store, nested: set[str]) -> Iterator[str]:
-    """The files of one line; those of branches whose roots are below it are theirs."""
+    """Yield the files of one line, without those of branches whose roots are below it."""
     for folder in TABLE_FOLDERS:
         yield from _below(store, folder, nested)
 
@@ -236,7 +239,7 @@ def _new_name(name: str) -> str:
 
 
 def _fault(name: Any) -> str:
-    """Why this is no name; "" if it is one."""
+    """Return why this is not a valid name, or "" if it is valid."""
     if not isinstance(name, str) or not name:
         return "expected a name"
     if not all(map(_SEGMENT.fullmatch, name.split("/"))):

@@ -1,10 +1,10 @@
-"""Clones: tables and branches that begin with one version of another.
+"""Clones: tables and branches that begin from one version of another table.
 
-    shallow    the manifest alone; files stay where they are, behind a base path
+    shallow    the manifest alone; files stay where they are, below a base path
     deep       the manifest and all files that it names
 
-Numbers of versions, fragments and rows go on from those of the source. The put of the manifest is
-the only visible step, and comes last. Source: docs/format/table.md, "Clones".
+Numbers of versions, fragments and rows continue from those of the source. The put of the manifest
+comes last, and is the only visible step. Source: docs/format/table.md, "Clones".
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ _RESERVATION = f"{VERSIONS_FOLDER}/.tmp_clone"
 
 
 def shallow_clone(source: Snapshot, target: Store) -> Manifest:
-    """Begins a table whose files are those of another one.
+    """Create a table that refers to the files of another one.
 
     Args:
-        source: The version to begin with.
-        target: Where there is no table yet.
+        source: The version to clone.
+        target: A place without a table.
 
     Returns:
-        The manifest of its first version, which has the number of the source.
+        The manifest of its first version, which has the version number of the source.
 
     Raises:
-        DatasetAlreadyExistsError: If there is a table, or somebody else begins one.
-        UnsupportedFeatureError: If the source has something that would be lost.
+        DatasetAlreadyExistsError: If there is a table, or another writer creates one concurrently.
+        UnsupportedFeatureError: If the source uses a feature that the clone would lose.
         InvalidInputError: If the source is a detached version.
-        OSError: If the store failed.
+        OSError: If the store fails.
     """
     with reserved(target):
         return begin_referring(source, target, None)
@@ -75,15 +75,15 @@ def shallow_clone(source: Snapshot, target: Store) -> Manifest:
 def deep_clone(
     source: Snapshot, target: Store, progress: Callable[[CopyProgress], None] | None = None
 ) -> Manifest:
-    """Begins a table with copies of all files of a version; the arguments are as above.
+    """Create a table with copies of all files of a version.
 
     Args:
-        source: The version to begin with.
-        target: Where there is no table yet.
-        progress: Called after each file that was copied.
+        source: The version to clone.
+        target: A place without a table.
+        progress: Called after each copied file.
 
     Raises:
-        As `shallow_clone`. Whatever is raised, an interrupt included, no file is left.
+        As `shallow_clone`. After any exception, an interrupt included, no file is left.
     """
     with reserved(target):
         _require_clonable(source, target)
@@ -100,12 +100,12 @@ def deep_clone(
 
 @contextmanager
 def reserved(target: Store) -> Iterator[None]:
-    """The right to begin a table at a place: of several who ask, one has it until the block ends.
+    """Reserve a place for a new table until the block ends; only one writer succeeds.
 
-    Clones of different versions would else stand side by side as versions of one table.
+    Without a reservation, clones of different versions would become versions of one table.
 
     Raises:
-        DatasetAlreadyExistsError: If somebody else has it.
+        DatasetAlreadyExistsError: If another writer holds the reservation.
     """
     token = uuid.uuid4().hex.encode()
     if not target.put_if_absent(_RESERVATION, token) and not _holds(target, token):
@@ -121,7 +121,7 @@ def reserved(target: Store) -> Iterator[None]:
 
 
 def _holds(target: Store, token: bytes) -> bool:
-    """Whether a reservation is the own one, should the answer have been lost."""
+    """Return whether a reservation is the caller's own, in case the answer to its put was lost."""
     try:
         return target.read(_RESERVATION) == token
     except NotFoundError:
@@ -129,12 +129,12 @@ def _holds(target: Store, token: bytes) -> bool:
 
 
 def begin_referring(source: Snapshot, target: Store, branch: str | None) -> Manifest:
-    """Does the work of `shallow_clone` where the place is reserved.
+    """Create a table that refers to the source, as `shallow_clone`, at a place already reserved.
 
     Args:
-        source: The version to begin with.
-        target: Where there is no table yet.
-        branch: Name of the branch that begins; None for a table of its own.
+        source: The version to clone.
+        target: A place without a table.
+        branch: Name of the branch that is created; None for a separate table.
 
     Raises:
         As `shallow_clone`.
@@ -145,7 +145,7 @@ def begin_referring(source: Snapshot, target: Store, branch: str | None) -> Mani
 
 
 def withdraw(target: Store, manifest: Manifest) -> None:
-    """Takes back the first version of a table that nobody knows of yet."""
+    """Remove the first version of a table that is not in use yet."""
     target.delete(NamingScheme.V2.manifest_path(manifest.version))
     target.delete(transaction_path(manifest.transaction_file))
 
@@ -169,7 +169,7 @@ def _exists(target: Store) -> DatasetAlreadyExistsError:
 
 
 def _referring(source: Snapshot) -> Manifest:
-    """The manifest with the files of the source behind a base path."""
+    """Return the manifest with the files of the source below a base path."""
     manifest, line = source.manifest, source.line
     number = free_base_id(manifest.base_paths)
     base = BasePath(number, line.store.uri, is_dataset_root=True, name=line.branch)
@@ -197,13 +197,13 @@ def _in_base(fragment: Fragment, number: int) -> Fragment:
 
 
 def _independent(source: Snapshot) -> Manifest:
-    """The manifest with all files in the table's own folder."""
+    """Return the manifest with all files in the table's own folder."""
     taken: set[str] = set()
 
     def own(fragment: Fragment) -> Fragment:
         files = []
         for file in fragment.files:
-            # Two base paths may have files of one name.
+            # Files below two base paths may have the same name.
             path = new_data_file_name() if file.path in taken else file.path
             taken.add(path)
             files.append(replace(file, path=path, base_id=None))
@@ -231,7 +231,7 @@ def _with_indices(section: bytes, change: Callable[[table_pb2.IndexMetadata], No
 
 
 def _copies(source: Snapshot, content: Manifest) -> Iterator[Copy]:
-    """Every file of the source, and where it is to go."""
+    """Yield every file of the source with the path that it is copied to."""
     store = source.store
     for fragment, new in zip(source.manifest.fragments, content.fragments, strict=True):
         for file, copy in zip(fragment.files, new.files, strict=True):
@@ -275,18 +275,18 @@ def _put(target: Store, manifest: Manifest, transaction: Transaction) -> None:
         NamingScheme.V2.manifest_name(manifest.version),
         encode_manifest_file(manifest, data),
     )
-    is_free = not latest_manifest(target)  # looked up again: copying may have taken long
+    is_free = not latest_manifest(target)  # checked again: copying may have taken long
     won = is_free and handler_of(target).publish(target, name, body)
     if not won and not _stands(target, name.path, transaction):
         with suppress(OSError):
             target.delete(path)
         raise _exists(target)
-    with suppress(OSError):  # advice for others
+    with suppress(OSError):  # a hint for other writers
         target.put(HINT_PATH, f'{{"version":{manifest.version}}}'.encode())
 
 
 def _stands(target: Store, path: str, transaction: Transaction) -> bool:
-    """Whether a manifest is that of a transaction: the answer to its put may have been lost."""
+    """Return whether a manifest was written by a transaction, in case the put's answer was lost."""
     try:
         return uuid_at(target, path) == transaction.uuid
     except NotFoundError:
@@ -297,4 +297,4 @@ def _may_stand(target: Store, version: int, transaction: Transaction) -> bool:
     try:
         return _stands(target, NamingScheme.V2.manifest_path(version), transaction)
     except (OSError, PilumError):
-        return True  # nobody knows; files too many do no harm
+        return True  # unknown; unused files do no harm

@@ -1,4 +1,4 @@
-"""Copying many files from some stores to another: in parallel, in pieces, whole or not at all."""
+"""Copy many files from several stores to another: in parallel, in pieces, and all or none."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Copy:
     """One file to copy.
 
     Attributes:
-        store: Where it is.
-        path: Its path there.
-        target: Its path where it goes.
+        store: The store that has the file.
+        path: Its path in that store.
+        target: Its path in the target store.
     """
 
     store: Store
@@ -34,12 +34,12 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """How far it is.
+    """The progress of a copy.
 
     Attributes:
-        files: Files that are copied.
-        num_files: Files in all.
-        size_bytes: Bytes of the files that are copied.
+        files: Number of files copied so far.
+        num_files: Number of files in all.
+        size_bytes: Size in bytes of the files copied so far.
     """
 
     files: int
@@ -54,17 +54,18 @@ def copy_files(
     progress: Callable[[CopyProgress], None] | None = None,
     is_needed: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
-    """Copies files before the block runs; if anything fails, the block included, none is left.
+    """Copy files before the block runs; remove them all if anything fails, the block included.
 
     Args:
-        copies: What to copy.
-        target: Where to.
-        progress: Called after each file.
-        is_needed: Asked after a failure: whether the files are in use all the same, and stay.
+        copies: The files to copy.
+        target: The store to copy to.
+        progress: Called after each copied file.
+        is_needed: Called after a failure; returns whether the files are in use nevertheless and
+            must stay.
 
     Raises:
         NotFoundError: If a file is missing.
-        OSError: If a store failed.
+        OSError: If a store fails.
     """
     stop = Event()
     tasks: list[Future[int]] = []
@@ -89,7 +90,7 @@ def copy_files(
 
 
 def _copy(copy: Copy, target: Store, stop: Event) -> int:
-    """Copies one file; returns its size, bytes."""
+    """Copy one file and return its size in bytes."""
     source = copy.store.source(copy.path)
     sink = target.sink(copy.target)
     try:

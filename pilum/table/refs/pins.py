@@ -1,4 +1,4 @@
-"""What keeps old versions alive: tags, and branches that began with them."""
+"""Pins: the tags and branches that keep old versions from being cleaned up."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Pin", "pinned_versions"]
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A name that needs a version.
+    """A tag or branch that needs a version.
 
     Attributes:
-        version: Its number.
-        name: Of the tag or branch.
-        is_tag: Whether it is a tag.
+        version: Number of the version.
+        name: Name of the tag or branch.
+        is_tag: Whether the pin is a tag.
     """
 
     version: int
@@ -28,12 +28,13 @@ class Pin:
 
 
 def pinned_versions(store: Store, branch: str | None) -> list[Pin]:
-    """Finds what needs versions of a line of history.
+    """Find the tags and branches that need versions of a line of history.
 
     Args:
-        store: Root of the main line, where names are kept.
-        branch: The line, None for the main one. Of a branch of branches all versions count that
-            it came through, on whatever line they are: too many stay rather than too few.
+        store: Root of the main line, where tags and branches are stored.
+        branch: The line, None for the main one. For a branch of a branch, every version on its path
+            from the main line counts, on any line: this keeps too many versions rather than too
+            few.
 
     Raises:
         CorruptFileError: If a tag or branch cannot be read.
@@ -47,7 +48,7 @@ def pinned_versions(store: Store, branch: str | None) -> list[Pin]:
 
 
 def _pins_of_branches(store: Store) -> Iterator[Pin]:
-    """Any record counts, whatever its name."""
+    """Yield a pin for every record of a branch, whatever its name."""
     for name, branch in branch_records(store):
         came_through = {branch.parent_version, *(version for version, _ in branch.lineage)}
         yield from (Pin(version, name, False) for version in sorted(came_through))

@@ -1,4 +1,4 @@
-"""The JSON files below `_refs`: what tags and branches have in common."""
+"""The JSON files below `_refs`, shared by tags and branches."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = [
 ]
 
 SUFFIX = ".json"
-"""What the names of all of them end with."""
+"""Suffix of the file names of all tags and branches."""
 
 _MAX_NUMBER = 2**64 - 1
 
 
 def encode_ref(values: Mapping[str, Any]) -> bytes:
-    """The bytes of a file: two spaces per level, no newline at the end."""
+    """Encode the content of a file: two spaces per level, no newline at the end."""
     return json.dumps(values, indent=2, ensure_ascii=False).encode()
 
 
 def read_ref(store: Store, path: str) -> Any:
-    """Reads a file.
+    """Read and parse one file.
 
     Raises:
-        NotFoundError: If there is none.
+        NotFoundError: If there is no such file.
         CorruptFileError: If it is not JSON.
     """
     try:
@@ -46,10 +46,11 @@ def read_ref(store: Store, path: str) -> Any:
 
 
 def ref_files(store: Store, folder: str) -> list[Entry]:
-    """Lists the files of tags or of branches.
+    """List the files of tags or of branches.
 
     Raises:
-        CorruptFileError: If there is a folder in the place of one, which is no absent one.
+        CorruptFileError: If a folder has the name of a file. Its tag or branch must not count as
+            absent.
     """
     require_no_folders(store, folder)
     return [entry for entry in store.list(folder) if entry.name.endswith(SUFFIX)]
@@ -62,19 +63,19 @@ def require_no_folders(store: Store, folder: str) -> None:
 
 
 def misplaced_folders(store: Store, folder: str) -> list[str]:
-    """Names of folders that only a file should have."""
+    """Return the names of folders that only a file may have."""
     return [name for name in store.folders(folder) if name.endswith(SUFFIX)]
 
 
 def object_in(values: Any, what: str, where: str) -> dict[str, Any]:
-    """The values as an object."""
+    """Return the values as an object."""
     if not isinstance(values, dict):
         raise CorruptFileError(f"{what}: expected an object, found {values!r:.50}", where)
     return values
 
 
 def number_in(values: Mapping[str, Any], key: str, what: str, where: str) -> int:
-    """A member that is a number of 64 bits."""
+    """Return a member that is a 64-bit integer."""
     value = values.get(key)
     if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
         raise CorruptFileError(f"{what} whose {key} is {value!r:.50}", where)
@@ -82,7 +83,7 @@ def number_in(values: Mapping[str, Any], key: str, what: str, where: str) -> int
 
 
 def texts_in(values: Mapping[str, Any], key: str, what: str, where: str) -> dict[str, str]:
-    """A member that maps texts to texts; empty if it is missing."""
+    """Return a member that maps strings to strings; empty if it is missing."""
     found = values.get(key, {})
     if not (isinstance(found, dict) and all(isinstance(text, str) for text in found.values())):
         raise CorruptFileError(f"{what} with {key} {found!r:.50}", where)

@@ -1,7 +1,7 @@
-"""References: the ways to say which version of a table is meant.
+"""References: the ways to name a version of a table.
 
-3                 version 3 of the line of history that one is on
-"v1"              the version that the tag names, wherever it is
+3                 version 3 of the current line of history
+"v1"              the version that the tag names, on any line
 ("dev", 3)        version 3 of the branch "dev"
 ("dev", None)     the newest version of the branch
 (None, 3)         version 3 of the main line, as is ("main", 3)
@@ -24,7 +24,7 @@ Reference = int | str | tuple[str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The version that a reference means.
+    """The version that a reference resolves to.
 
     Attributes:
         line: The line of history that it is on.
@@ -36,18 +36,20 @@ class Located:
 
 
 def locate(line: Line, reference: Reference) -> Located:
-    """Finds the version that is meant; whether a number exists is not looked up.
+    """Resolve a reference.
+
+    Whether the version number exists is not checked.
 
     Args:
-        line: The line of history that the one who asks is on.
-        reference: See above.
+        line: The current line of history of the caller.
+        reference: The reference, in one of the forms above.
 
     Raises:
         TagNotFoundError: If there is no such tag.
         BranchNotFoundError: If there is no such branch.
         DatasetNotFoundError: If there is no table.
         CorruptFileError: If the file of the tag or branch is damaged.
-        InvalidInputError: If it is no reference.
+        InvalidInputError: If the value is not a reference.
     """
     if isinstance(reference, str):
         tag = load_tag(line.root, reference)

@@ -1,4 +1,4 @@
-"""Tags: names for versions, one JSON file each, beside the history and no part of it.
+"""Tags: names for versions, one JSON file each, stored outside of the history.
 
     _refs/tags/v1.json
 
@@ -11,8 +11,8 @@
       "metadata": {}
     }
 
-A tag is created if no file of its name exists, so one of two creators wins. Later changes replace
-the file: the last one stays. Source: docs/format/table.md, "Tags".
+A tag is created if no file of its name exists, so one of two concurrent creators wins. Later
+changes replace the file: the last change wins. Source: docs/format/table.md, "Tags".
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ _CHARACTERS = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What a tag says.
+    """The record of a tag.
 
     Attributes:
-        version: Number of the version; nobody promises that it exists.
+        version: Number of the version, which may not exist.
         branch: Name of the branch that the version is on, None for the main line.
-        manifest_size: Bytes of the manifest.
-        created_at: When the tag was made; None in tags of old writers.
-        updated_at: When it was moved last; None in tags of old writers.
-        metadata: Notes of its users.
+        manifest_size: Size in bytes of the manifest.
+        created_at: When the tag was created; None in tags of older writers.
+        updated_at: When the tag was last moved; None in tags of older writers.
+        metadata: Key-value notes, set by users.
     """
 
     version: int
@@ -84,10 +84,10 @@ class Tag:
 
     @classmethod
     def from_json(cls, values: Any, where: str) -> Tag:
-        """Reads the content of a file.
+        """Parse the content of a tag file.
 
         Raises:
-            CorruptFileError: If it is not that of a tag.
+            CorruptFileError: If the content is not a tag record.
         """
         values = object_in(values, "a tag", where)
         branch = values.get("branch")
@@ -104,25 +104,25 @@ class Tag:
 
 
 def list_tags(store: Store) -> dict[str, Tag]:
-    """All tags of a table, by name.
+    """Return all tags of a table, by name.
 
     Raises:
-        CorruptFileError: If the file of one is damaged.
+        CorruptFileError: If the file of a tag is damaged.
     """
     found = {}
     for entry in ref_files(store, TAGS_FOLDER):
         name = unquote(entry.name.removesuffix(SUFFIX))
         if not _fault(name):
-            with suppress(TagNotFoundError):  # deleted since the folder was read
+            with suppress(TagNotFoundError):  # deleted since the folder was listed
                 found[name] = load_tag(store, name)
     return dict(sorted(found.items()))
 
 
 def load_tag(store: Store, name: str) -> Tag:
-    """Reads a tag.
+    """Read a tag.
 
     Raises:
-        InvalidInputError: If no tag can have this name.
+        InvalidInputError: If the name is not a valid tag name.
         TagNotFoundError: If there is no such tag.
         DatasetNotFoundError: If there is no table.
         CorruptFileError: If its file is damaged.
@@ -131,16 +131,16 @@ def load_tag(store: Store, name: str) -> Tag:
 
 
 def create_tag(line: Line, name: str, version: int) -> None:
-    """Gives a version one more name.
+    """Create a tag for a version.
 
     Args:
         line: The line of history that the version is on.
         name: The name, unique in the table.
-        version: The number.
+        version: Number of the version.
 
     Raises:
         InvalidInputError: If the name is not allowed.
-        TagAlreadyExistsError: If there is such a tag.
+        TagAlreadyExistsError: If the tag exists.
         VersionNotFoundError: If there is no such version.
     """
     if not _checked(name).isascii():
@@ -159,7 +159,7 @@ def create_tag(line: Line, name: str, version: int) -> None:
 
 
 def move_tag(line: Line, name: str, version: int) -> None:
-    """Lets a tag name another version; the arguments are those of `create_tag`.
+    """Move a tag to another version; the arguments are those of `create_tag`.
 
     Raises:
         TagNotFoundError: If there is no such tag.
@@ -173,7 +173,7 @@ def move_tag(line: Line, name: str, version: int) -> None:
 
 
 def replace_tag_metadata(store: Store, name: str, metadata: Mapping[str, str]) -> None:
-    """Gives a tag other notes.
+    """Replace the metadata of a tag.
 
     Raises:
         TagNotFoundError: If there is no such tag.
@@ -184,7 +184,7 @@ def replace_tag_metadata(store: Store, name: str, metadata: Mapping[str, str]) -
 
 
 def delete_tag(store: Store, name: str) -> None:
-    """Removes a tag; the version stays.
+    """Delete a tag; the version stays.
 
     Raises:
         TagNotFoundError: If there is no such tag.
@@ -220,7 +220,7 @@ def _checked(name: str) -> str:
 
 
 def _fault(name: Any) -> str:
-    """Why this is no name; "" if it is one."""
+    """Return why this is not a valid name, or "" if it is valid."""
     if not isinstance(name, str) or not _CHARACTERS.fullmatch(name):
         return "expected letters, digits, '.', '-' and '_'"
     if name.startswith(".") or name.endswith(".") or ".." in name:

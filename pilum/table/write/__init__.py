@@ -1,1 +1,1 @@
-"""From batches to data files that no version contains yet."""
+"""Write record batches to data files that no version contains yet."""

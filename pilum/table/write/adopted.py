@@ -1,4 +1,4 @@
-"""Data files that somebody else wrote, for a table: whose columns they hold.
+"""Data files that another writer wrote, matched to the columns of a table.
 
 columns of the file    a, s.x, s.y           by name, each with the type that the table has
 entry of a manifest    fields 0, 2, 3        column_indices 0, 1, 2
@@ -20,11 +20,11 @@ __all__ = ["adopted_file"]
 
 
 def adopted_file(snapshot: Snapshot, path: str, base_id: int | None = None) -> tuple[DataFile, int]:
-    """What a manifest would say of a file that lies with the data files of a table.
+    """Return the manifest entry for a file that lies with the data files of a table.
 
     Args:
         snapshot: The version.
-        path: Of the file, below `data/`.
+        path: Path of the file, below `data/`.
         base_id: The base path that it lies in; None for the table's own folder.
 
     Returns:
@@ -32,9 +32,9 @@ def adopted_file(snapshot: Snapshot, path: str, base_id: int | None = None) -> t
 
     Raises:
         SchemaMismatchError: If the table lacks one of its columns, or has another type for it.
-        UnsupportedVersionError: If the file has version 0.1, whose columns nobody can find again.
+        UnsupportedVersionError: If the file has version 0.1, whose columns cannot be found by name.
         NotFoundError: If there is no such file.
-        CorruptFileError: If it is no Lance file, or a damaged one.
+        CorruptFileError: If the file is not a Lance file, or is damaged.
     """
     store, place = data_file_place(snapshot.store, DataFile(path, (), (), 0, 0, base_id=base_id))
     source = store.source(place)
@@ -67,7 +67,7 @@ def adopted_file(snapshot: Snapshot, path: str, base_id: int | None = None) -> t
 
 
 def _pairs(own: Field, known: Field | None, path: str) -> Iterator[tuple[Field, Field]]:
-    """Each field of the file with that of the table."""
+    """Yield each field of the file with the matching field of the table."""
     if known is None:
         raise SchemaMismatchError(f"the table has no column {path!r}")
     mine, theirs = ({child.name: child for child in field.children} for field in (own, known))

@@ -1,4 +1,4 @@
-"""Making incoming data fit the table: which columns a file will hold, and each batch in their form.
+"""Align incoming data with a table: select its columns, and bring each batch to their types.
 
     table     a: int32   s: string   p: struct<x: int64, y: string>
     incoming  p: struct<y: string>   a: int32
@@ -8,7 +8,8 @@ Columns come in any order, and nullable ones may be missing at any depth. Types 
 another Arrow form of the same values (`pilum.table.write.forms`). What the format does not store
 may differ: the name of a list's item or of a map's key and value, whether a dictionary is ordered,
 and whether nulls are declared (that there are none where the table forbids them is checked in the
-values). Columns of an extension type take plain storage too, which is all that Spark has.
+values). Columns of an extension type also accept plain storage, because Spark has no extension
+types.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How incoming batches become what the files of a table hold.
+    """A conversion of incoming batches to the columns of a table's files.
 
     Attributes:
         schema: Fields of the table that the data has, in the order of the data.
@@ -53,11 +54,11 @@ class Alignment:
     schema: Schema
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the types of `schema.arrow`; only columns of another form are copied.
+        """Return the batch with the types of `schema.arrow`; copy only columns of another form.
 
         Raises:
-            SchemaMismatchError: If a value is null that must not be, or the columns are not those
-                that were announced.
+            SchemaMismatchError: If a non-nullable value is null, or the columns differ from the
+                announced schema.
         """
         if self.schema.takes(batch):
             return batch
@@ -74,12 +75,12 @@ class Alignment:
 
 
 def new_schema(incoming: pa.Schema, first_id: int = 0) -> Schema:
-    """The schema of a new table, with fresh field ids from `first_id` on.
+    """Return the schema of a new table, with fresh field ids from `first_id` on.
 
     Raises:
-        InvalidInputError: For names that are reserved, repeated or contain a dot, no columns, or a
-            primary key that may be null.
-        UnsupportedTypeError: For a type that the format has no name for.
+        InvalidInputError: If a name is reserved, repeated or contains a dot, if there are no
+            columns, or if the primary key is nullable.
+        UnsupportedTypeError: If the format has no name for a type.
     """
     require_unreserved(incoming.names)
     if not incoming.names:
@@ -90,21 +91,21 @@ def new_schema(incoming: pa.Schema, first_id: int = 0) -> Schema:
 
 
 def require_unreserved(names: Iterable[str]) -> None:
-    """Checks names of top-level columns.
+    """Check names of top-level columns.
 
     Raises:
-        InvalidInputError: If the format keeps one for itself.
+        InvalidInputError: If the format reserves a name.
     """
     if reserved := sorted(_RESERVED.intersection(names)):
         raise InvalidInputError(f"column names are reserved: {', '.join(reserved)}")
 
 
 def align(incoming: pa.Schema, table: Schema) -> Alignment:
-    """Fits the schema of incoming data to that of the table.
+    """Align the schema of incoming data with that of the table.
 
     Raises:
-        SchemaMismatchError: If a column is unknown, has another type, or is missing though it
-            must not be null.
+        SchemaMismatchError: If a column is unknown, has another type, or is missing though it is
+            not nullable.
         InvalidInputError: If a column comes twice.
     """
     fields = _matched(list(incoming), table.fields, "")
@@ -134,7 +135,7 @@ def _matched(incoming: list[pa.Field], fields: tuple[Field, ...], prefix: str) -
 
 def _matched_field(incoming: pa.Field, field: Field, prefix: str) -> Field:
     if field.is_plain and not incoming.metadata and incoming.type == field.arrow_type:
-        return field  # nearly all; tables may have thousands
+        return field  # the common case; tables may have thousands of fields
     path = prefix + field.name
     arrow = _storage(incoming.type)
     if field.is_json and _may_be_json(incoming, arrow):
@@ -167,7 +168,10 @@ def _form(arrow: pa.DataType, field: Field) -> pa.DataType:
 
 
 def _may_be_json(incoming: pa.Field, arrow: pa.DataType) -> bool:
-    """Text, of arrow.json or of no extension type, or what is marked as binary JSON."""
+    """Return whether a column is text or marked as binary JSON.
+
+    Text has the extension type arrow.json or none.
+    """
     name = stored_metadata(incoming).get(EXTENSION_NAME)
     if pt.is_large_binary(arrow):
         return name == "lance.json"
@@ -186,11 +190,11 @@ def _require_type(arrow: pa.DataType, field: Field, path: str) -> None:
 
 
 def _require_extension(incoming: pa.Field, field: Field, path: str) -> None:
-    """Storage may be added to a column of an extension type, but no values of another type."""
+    """Check that an extension column gets its plain storage or the same extension type."""
     found, known = _extension(incoming), _extension(field.arrow)
     if not found or found == known or field.blob_version == 2:
         return
-    # Whoever made the table may have written the parameters down in another way.
+    # The writer of the table may have spelled the parameters in another way.
     if found != _extension(restored_schema(pa.schema([field.arrow])).field(0)):
         raise SchemaMismatchError(
             f"column {path!r} of the table has {known or 'no extension type'}, the data has "
@@ -223,11 +227,11 @@ def _conform(column: pa.Array, given: pa.Field, field: Field) -> pa.Array:
 
 
 def _require_announced(given: pa.Field, field: Field) -> None:
-    """Checks a column that was not checked with the schema: its buffers are taken as they are."""
+    """Check a column that was not checked with the schema: its buffers are used as they are."""
     if field.is_json and pt.is_large_binary(given.type):
         return  # stored values
     if any(inner.blob_version == 2 for inner in field.walk()):
-        return  # brought to its form before, see `with_blobs_v2`
+        return  # converted before, see `with_blobs_v2`
     if _matched_field(given, field, "") != field:
         raise SchemaMismatchError(
             f"column {field.name!r}: expected a batch with {field.arrow_type}, found {given.type}"
@@ -237,7 +241,7 @@ def _require_announced(given: pa.Field, field: Field) -> None:
 def _forbidden_nulls(
     column: pa.Array, field: Field, inherited: int, path: str
 ) -> Iterator[tuple[str, int]]:
-    """Paths and numbers of nulls that are neither allowed nor those of a struct above."""
+    """Yield paths and counts of nulls that are not allowed or inherited from a struct above."""
     if not field.nullable and column.null_count > inherited:
         yield path, column.null_count - inherited
     if not field.children or all(inner.nullable for inner in field.walk()):

@@ -1,4 +1,4 @@
-"""Descriptors of payloads that were written ahead, as a column for the data file beside them.
+"""Blob descriptors: a column that refers to payloads written before the data file.
 
     BlobDescriptor(kind=PACKED, blob_id=1, position=5, size=3)    {kind: 1, blob_id: 1, …}
     BlobDescriptor()                                              null
@@ -36,16 +36,16 @@ _WRITTEN = (BlobKind.PACKED, BlobKind.DEDICATED)
 
 @dataclass(frozen=True, slots=True)
 class BlobDescriptor:
-    """Where the payload of one row stands; made by `PackedBlobWriter` and `DedicatedBlobWriter`.
+    """The place of one row's payload; made by `PackedBlobWriter` and `DedicatedBlobWriter`.
 
     Attributes:
         kind: Whether the file beside the data file is packed or dedicated; None for a null row.
         blob_id: The number of that file, from 1 on.
-        position: Where the payload begins in it, bytes.
-        size: Of the payload, bytes.
+        position: Where the payload begins in that file, bytes.
+        size: Size of the payload, bytes.
 
     Raises:
-        InvalidInputError: If these do not go together.
+        InvalidInputError: If the values contradict each other.
     """
 
     kind: BlobKind | None = None
@@ -67,37 +67,37 @@ class BlobDescriptor:
 
 
 class BlobDescriptorArrayBuilder:
-    """Puts a column of blobs together, of payloads in files beside one data file and inline ones.
+    """Builds a blob column from inline payloads and payloads in files beside one data file.
 
-    It writes nothing. What `finish` gives goes into a batch under `field`, and the batch into the
-    data file that the payloads stand beside.
+    It writes nothing. Add the result of `finish` to a batch under `field`, and write the batch to
+    the data file that the payloads lie beside.
     """
 
     def __init__(self, column: str) -> None:
-        """Starts a column.
+        """Start a column.
 
         Args:
-            column: Its name.
+            column: Name of the column.
         """
         self._field = descriptor_field(column)
         self._values: dict[str, list[Any]] | None = {name: [] for name in _TYPES}
 
     @property
     def field(self) -> pa.Field:
-        """The Arrow field of the column: nullable, of the extension type `lance.blob.v2`."""
+        """Return the Arrow field of the column: nullable, of the extension type `lance.blob.v2`."""
         return self._field
 
     def extend_packed(self, blob_id: int, offsets: Sequence[int], sizes: Sequence[int]) -> None:
-        """Adds ranges of one packed file, a row each.
+        """Add ranges of one packed file, a row each.
 
         Args:
             blob_id: The number of the file.
             offsets: Where payloads begin, bytes.
-            sizes: Of payloads, bytes.
+            sizes: Sizes of the payloads, bytes.
 
         Raises:
-            InvalidInputError: If the number is not of a file, there are not as many of the one as
-                of the other, or a range ends beyond 64 bits.
+            InvalidInputError: If the number is not a valid file number, if `offsets` and `sizes`
+                differ in length, or if a range ends beyond 64 bits.
         """
         number = require_blob_id(blob_id)
         if len(offsets) != len(sizes):
@@ -113,17 +113,17 @@ class BlobDescriptorArrayBuilder:
         )
 
     def append_dedicated(self, blob_id: int, size: int) -> None:
-        """Adds a row whose payload is all of a file.
+        """Add a row whose payload is a whole file.
 
         Raises:
-            InvalidInputError: If the number or the size makes no sense.
+            InvalidInputError: If the number or the size is invalid.
         """
         self.append(BlobDescriptor(BlobKind.DEDICATED, require_blob_id(blob_id), 0, size))
 
     def append_managed(
         self, uri: str, offset: int, size: int, *, base_id: int | None = None
     ) -> NoReturn:
-        """Managed blobs are not supported.
+        """Raise UnsupportedFeatureError: managed blobs are not supported.
 
         Raises:
             UnsupportedFeatureError: Always.
@@ -134,14 +134,14 @@ class BlobDescriptorArrayBuilder:
         )
 
     def append(self, value: BlobDescriptor) -> None:
-        """Adds the row of a descriptor."""
+        """Add the row of a descriptor."""
         self.extend([value])
 
     def extend(self, values: Iterable[BlobDescriptor]) -> None:
-        """Adds the rows of descriptors.
+        """Add the rows of descriptors.
 
         Raises:
-            TypeError: If one of them is something else; none is added then.
+            TypeError: If a value is not a descriptor; then none is added.
         """
         rows = list(values)
         if strange := [row for row in rows if not isinstance(row, BlobDescriptor)]:
@@ -155,21 +155,22 @@ class BlobDescriptorArrayBuilder:
         )
 
     def append_inline(self, data: bytes | bytearray | memoryview) -> None:
-        """Adds a row whose payload goes into the data file."""
+        """Add a row whose payload goes into the data file."""
         self._extend(1, kind=[int(BlobKind.INLINE)], data=[bytes(memoryview(data))])
 
     def append_null(self) -> None:
-        """Adds a null row."""
+        """Add a null row."""
         self._extend(1)
 
     def finish(self) -> pa.StructArray:
-        """Ends the column.
+        """End the column and return it.
 
         Returns:
             Its rows, of the type of `field`.
 
         Raises:
-            InvalidInputError: If it has ended before; so do all that add rows.
+            InvalidInputError: If the column has already ended. The methods that add rows raise it
+                too.
         """
         values = self._open()
         self._values = None
@@ -187,12 +188,12 @@ class BlobDescriptorArrayBuilder:
 
 
 def descriptor_field(name: str) -> pa.Field:
-    """The Arrow field of a column of descriptors."""
+    """Return the Arrow field of a column of descriptors."""
     return pa.field(name, _STORAGE, metadata={EXTENSION_NAME: BLOB_V2})
 
 
 def packed_descriptors(blob_id: int, sizes: NDArray[np.int64]) -> pa.StructArray:
-    """The column of payloads that stand one behind the other in a packed file.
+    """Return the descriptor column for payloads that lie one after the other in a packed file.
 
     Args:
         blob_id: The number of the file.
@@ -216,7 +217,7 @@ def packed_descriptors(blob_id: int, sizes: NDArray[np.int64]) -> pa.StructArray
 
 
 def require_blob_id(blob_id: int) -> int:
-    """Checks the number of a file beside a data file.
+    """Check the number of a file beside a data file.
 
     Raises:
         InvalidInputError: If it is not within 1 and 2^32 - 1.

@@ -1,4 +1,4 @@
-"""Blobs as users hand them over, on their way into tables of file version 2.2.
+"""Blobs in the forms that users pass, converted for tables of file version 2.2.
 
 large_binary with the metadata lance-encoding:blob     becomes the struct with data and no URI
 struct<data, uri[, position, size]>, lance.blob.v2     stays
@@ -45,13 +45,13 @@ _SHORT = pa.struct({name: _MEMBERS[name] for name in ("data", "uri")})
 
 
 def blob_field(arrow: pa.StructType, field: Field, path: str) -> Field:
-    """The field of a table with the members that incoming data has.
+    """Return a table's blob field with the members that the incoming data has.
 
-    Files hold descriptors, whatever these members are. Prepared descriptors stay only where the
-    field is one of them: in a single file.
+    Files hold descriptors, whatever these members are. Prepared descriptors stay only if the field
+    itself is prepared, which is possible in a single file.
 
     Raises:
-        SchemaMismatchError: If they are not those of a blob.
+        SchemaMismatchError: If the members are not those of a blob.
     """
     if is_prepared(field) and arrow == field.arrow_type:
         return field
@@ -67,12 +67,12 @@ def blob_field(arrow: pa.StructType, field: Field, path: str) -> Field:
 
 
 def schema_with_blobs_v2(schema: pa.Schema) -> pa.Schema:
-    """The schema of what `with_blobs_v2` gives."""
+    """Return the schema of the result of `with_blobs_v2`."""
     return pa.schema([_field(field) for field in schema], schema.metadata)
 
 
 def with_blobs_v2(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Brings plain binary that is marked as blobs to the form of version 2."""
+    """Convert plain binary columns that are marked as blobs to the form of version 2."""
     schema = schema_with_blobs_v2(reader.schema)
     if schema.equals(reader.schema, check_metadata=True):
         return reader
@@ -80,10 +80,10 @@ def with_blobs_v2(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def with_all_members(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Brings blobs of version 2 on top of rows to the form with all four members.
+    """Convert top-level blobs of version 2 to the form with all four members.
 
     Raises:
-        InvalidInputError: While it is read, if a blob is given by a URI.
+        InvalidInputError: While the result is read, if a blob is given by a URI.
     """
     schema = pa.schema([_whole(field) for field in reader.schema], reader.schema.metadata)
 
@@ -120,11 +120,11 @@ def _with_members(blobs: pa.Array, name: str) -> pa.Array:
 
 
 def ingested_batches(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches with the bytes that stand at URIs in place of the URIs.
+    """Yield batches in which the bytes at URIs replace the URIs.
 
     Raises:
-        NotFoundError: If there is nothing at a URI.
-        UnsupportedFormatError: If no store knows its scheme.
+        NotFoundError: If there is no object at a URI.
+        UnsupportedFormatError: If no store supports the scheme of a URI.
     """
     for batch in batches:
         columns = [

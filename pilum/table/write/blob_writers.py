@@ -1,10 +1,10 @@
-"""Files of payloads that are written ahead of the data file that they belong to.
+"""Writers of blob payload files, which are written before their data file.
 
-    PackedBlobWriter      data/{stem}/1000….blob    many payloads, one behind the other
-    DedicatedBlobWriter   data/{stem}/0100….blob    one payload, in as many pieces as one likes
+    PackedBlobWriter      data/{stem}/1000….blob    many payloads, one after the other
+    DedicatedBlobWriter   data/{stem}/0100….blob    one payload, in any number of pieces
 
-Both give descriptors, which go into the data file; nothing finds the payloads without. Source:
-docs/format/blobs.md, "Prepared columns".
+Both return descriptors, which must be written to the data file: without them, the payloads cannot
+be found. Source: docs/format/blobs.md, "Prepared columns".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SUFFIX = ".lance"
 
 
 class _BlobWriter:
-    """One new file beside a data file; visible once it is finished.
+    """A new file beside a data file; visible once it is finished.
 
     Args:
         store: Where the data file is, or will be.
@@ -44,7 +44,8 @@ class _BlobWriter:
         blob_id: The number of the file beside it.
 
     Raises:
-        InvalidInputError: If the path is not one of a data file, or the number not of a file.
+        InvalidInputError: If the path is not that of a data file, or the number is not a valid file
+            number.
     """
 
     def __init__(self, store: Store, data_file: str, blob_id: int) -> None:
@@ -57,16 +58,16 @@ class _BlobWriter:
 
     @property
     def blob_id(self) -> int:
-        """The number of the file, which descriptors name it by."""
+        """Return the number of the file, by which descriptors refer to it."""
         return self._blob_id
 
     @property
     def path(self) -> str:
-        """Its path, below what the session is opened at."""
+        """Return the path of the file, relative to the root of the session."""
         return self._path
 
     def abort(self) -> None:
-        """Drops the file; after it is finished, nothing."""
+        """Drop the file; has no effect after the file is finished."""
         if self._sink is not None:
             self._sink.abort()
             self._sink = None
@@ -75,11 +76,11 @@ class _BlobWriter:
         try:
             self._open().write(data)
         except OSError:
-            self.abort()  # what is in the file no longer is what descriptors would say
+            self.abort()  # the file no longer contains what its descriptors would describe
             raise
 
     def _close(self) -> int:
-        """Finishes the file; returns its size, bytes."""
+        """Finish the file and return its size in bytes."""
         sink = self._open()
         try:
             sink.finish()
@@ -96,10 +97,10 @@ class _BlobWriter:
 
 
 class PackedBlobWriter(_BlobWriter):
-    """Writes payloads one behind the other into one file beside a data file.
+    """Writes payloads one after the other into one file beside a data file.
 
-    Made by `LanceFileSession.open_packed_blob_writer`. An existing file is replaced when the
-    writer finishes.
+    Made by `LanceFileSession.open_packed_blob_writer`. An existing file is replaced when the writer
+    finishes.
     """
 
     def __init__(self, store: Store, data_file: str, blob_id: int) -> None:
@@ -109,36 +110,36 @@ class PackedBlobWriter(_BlobWriter):
 
     @property
     def field(self) -> pa.Field:
-        """The Arrow field of what `finish_array` gave.
+        """Return the Arrow field of the array that `finish_array` returned.
 
         Raises:
-            InvalidInputError: If it was not called.
+            InvalidInputError: If `finish_array` was not called.
         """
         if self._field is None:
             raise InvalidInputError(f"{self._path}: there is a field once finish_array was called")
         return self._field
 
     def write_blob(self, data: bytes | bytearray | memoryview) -> None:
-        """Adds a payload.
+        """Add a payload.
 
         Raises:
-            TypeError: If it is not bytes-like.
+            TypeError: If `data` is not bytes-like.
             InvalidInputError: If the file is finished.
-            OSError: If the store fails; the file is dropped then.
+            OSError: If the store fails; then the file is dropped.
         """
         payload = memoryview(data).cast("B")
         self._append(payload)
         self._sizes.append(len(payload))
 
     def write_blobs(self, payloads: pa.Array | pa.ChunkedArray) -> None:
-        """Adds a payload per row; null rows give null descriptors.
+        """Add a payload for each row; null rows yield null descriptors.
 
         Args:
-            payloads: Of binary, large_binary, binary_view or fixed_size_binary.
+            payloads: An array of type binary, large_binary, binary_view or fixed_size_binary.
 
         Raises:
-            InvalidInputError: If it is something else, or the file is finished.
-            OSError: If the store fails; the file is dropped then.
+            InvalidInputError: If `payloads` has another type, or the file is finished.
+            OSError: If the store fails; then the file is dropped.
         """
         self._open()
         for chunk in _binary_chunks(payloads):
@@ -149,14 +150,14 @@ class PackedBlobWriter(_BlobWriter):
             self._sizes.frombytes(np.ascontiguousarray(sizes, np.int64).tobytes())
 
     def finish(self) -> list[BlobDescriptor]:
-        """Ends the file.
+        """End the file and return its descriptors.
 
         Returns:
             A descriptor per payload and null row, in the order of writing.
 
         Raises:
-            InvalidInputError: If it has ended before.
-            OSError: If the store fails; the file is dropped then.
+            InvalidInputError: If the file has already ended.
+            OSError: If the store fails; then the file is dropped.
         """
         rows = self._finished().to_pylist()
         return [
@@ -167,7 +168,7 @@ class PackedBlobWriter(_BlobWriter):
         ]
 
     def finish_array(self, field_name: str) -> pa.StructArray:
-        """Ends the file.
+        """End the file and return its descriptors as an array.
 
         Args:
             field_name: Name of the column.
@@ -195,24 +196,24 @@ class DedicatedBlobWriter(_BlobWriter):
     """
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Adds bytes to the payload.
+        """Add bytes to the payload.
 
         Raises:
-            TypeError: If they are not bytes-like.
+            TypeError: If `data` is not bytes-like.
             InvalidInputError: If the file is finished.
-            OSError: If the store fails; the file is dropped then.
+            OSError: If the store fails; then the file is dropped.
         """
         self._append(memoryview(data).cast("B"))
 
     def finish(self) -> BlobDescriptor:
-        """Ends the file.
+        """End the file and return its descriptor.
 
         Returns:
             The descriptor of the payload.
 
         Raises:
-            InvalidInputError: If it has ended before.
-            OSError: If the store fails; the file is dropped then.
+            InvalidInputError: If the file has already ended.
+            OSError: If the store fails; then the file is dropped.
         """
         return BlobDescriptor(BlobKind.DEDICATED, self._blob_id, 0, self._close())
 

@@ -1,6 +1,6 @@
-"""Other Arrow forms of the types of a table, and their values in the form of the table.
+"""Conversion of incoming Arrow types to the equivalent types of a table.
 
-    table            data that is converted, as nothing is lost
+    table            incoming types that are converted without loss
     string           large_string, string_view; dictionaries of these
     binary           large_binary, binary_view; dictionaries of these
     dictionary<K>    its values, dictionaries with other keys; values must not be too many for K
@@ -8,7 +8,7 @@
     T[n]             lists of any form of T that all have n items
     any type         null
 
-Other types stay as they are, so that whoever compares them can say what differs.
+Other types are returned unchanged, so that the caller can compare them and report the difference.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _BYTES = frozenset({pa.binary(), pa.large_binary(), pa.binary_view()})
 
 
 def table_form(arrow: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """Return the type of incoming data with the form of the table in all parts that have it.
+    """Return the incoming type with every equivalent part replaced by the table's type.
 
     Args:
-        arrow: Of the data.
-        wanted: Of the table. Structs of the data may have members in another order, or fewer.
+        arrow: Type of the data.
+        wanted: Type of the table. Structs of the data may have members in another order, or fewer
+            of them.
     """
     if arrow == wanted or isinstance(arrow, pa.BaseExtensionType):
         return arrow
@@ -89,15 +90,15 @@ def _is_listing(arrow: pa.DataType) -> bool:
 
 
 def converted(array: pa.Array, form: pa.DataType, name: str) -> pa.Array:
-    """Return values in a form that `table_form` gave.
+    """Return values converted to a type that `table_form` returned.
 
     Args:
         array: The values.
-        form: What they become.
-        name: Of the column, for messages.
+        form: The type to convert to.
+        name: Name of the column, for messages.
 
     Raises:
-        SchemaMismatchError: If a value has no place in the form.
+        SchemaMismatchError: If a value cannot be represented in that type.
     """
     try:
         return _converted(array, form)
@@ -153,7 +154,10 @@ def _converted_lists(array: pa.Array, form: pa.DataType) -> pa.Array:
 
 
 def _without_view(views: pa.Array, field: pa.Field) -> pa.Array:
-    """Return list views as lists of converted items; Arrow 26 makes unsound ones of slices."""
+    """Return list views as lists of converted items.
+
+    Arrow 26 itself converts slices of list views to invalid lists.
+    """
     valid = validity_mask(views)
     sizes = np.where(valid, views.sizes.to_numpy(), 0).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -168,7 +172,7 @@ def _without_view(views: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _vectors(lists: pa.Array, form: pa.FixedSizeListType) -> pa.Array:
-    """Return lists that have the size of vectors as vectors; nulls may be of any size."""
+    """Return lists that have the length of vectors as vectors; null lists may have any length."""
     offsets = lists.offsets.to_numpy()
     valid, size = validity_mask(lists), form.list_size
     sizes = np.unique(np.diff(offsets)[valid])
@@ -182,7 +186,7 @@ def _vectors(lists: pa.Array, form: pa.FixedSizeListType) -> pa.Array:
 
 
 def without_views(arrow: pa.DataType) -> pa.DataType:
-    """Return the type with plain strings for views, at any depth."""
+    """Return the type with plain strings and binary for views, at any depth."""
     if arrow == pa.string_view():
         return pa.string()
     if arrow == pa.binary_view():

@@ -1,10 +1,10 @@
-"""The simplest form in which rows of a table can be given: binary for blobs, text for JSON.
+"""The plain form of rows: binary for blobs, text for JSON.
 
     table     doc: JSON, binary    b: blob descriptors    n: int64
     plain     doc: string          b: large_binary        n: int64
 
-For those who know types by their storage only, such as Spark. `pilum.table.write.align` and
-`pilum.table.write.blob_inputs` bring such rows to what files hold.
+It serves engines that know only storage types, such as Spark. `pilum.table.write.align` and
+`pilum.table.write.blob_inputs` convert such rows to the types of files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _JSON_MARK = {EXTENSION_NAME: "arrow.json", EXTENSION_METADATA: ""}
 
 
 def plain_schema(schema: Schema) -> pa.Schema:
-    """The columns of a table in their plain form; marks in the metadata tell what they are."""
+    """Return the columns of a table in their plain form; the metadata mark their original types."""
     return Schema(tuple(map(_plain, schema.fields)), schema.metadata).arrow
 
 

@@ -1,10 +1,10 @@
-"""Files beside a data file, for payloads of blobs that are too large to stand in it.
+"""Sidecars: files beside a data file, for blob payloads that are too large to be stored in it.
 
     data/{stem}.lance
-    data/{stem}/1000….blob    id 1: packed, payloads one behind the other
+    data/{stem}/1000….blob    id 1: packed, payloads one after the other
     data/{stem}/0100….blob    id 2: dedicated, one payload
 
-They have no framing; descriptors in the data file say what stands where. Source:
+They have no framing; descriptors in the data file give the place of each payload. Source:
 docs/format/blobs.md, "Where payloads lie".
 """
 
@@ -31,8 +31,8 @@ class SidecarFiles:
 
     Args:
         store: Where the data file is.
-        path: Of the data file.
-        pack_bytes: Size that packed files do not exceed, but with their first payload.
+        path: Path of the data file.
+        pack_bytes: Maximum size of a packed file; only its first payload may exceed it.
         allow_uris: Whether blobs may refer to places outside of the table.
     """
 
@@ -47,12 +47,13 @@ class SidecarFiles:
     def pack(
         self, data: memoryview, sizes: NDArray[np.int64], max_bytes: int | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Appends payloads, one behind the other; returns file and position of each.
+        """Append payloads, one after the other; return the file and position of each.
 
         Args:
             data: All payloads.
             sizes: int64, bytes of each.
-            max_bytes: A file grows beyond it only with its first payload; None for the default.
+            max_bytes: Maximum size of a file; only its first payload may exceed it. None for the
+                default.
         """
         limit = max_bytes or self._pack_bytes
         ends = np.cumsum(sizes)
@@ -74,7 +75,7 @@ class SidecarFiles:
         return numbers, positions
 
     def dedicate(self, data: Any) -> int:
-        """Writes one payload to a file of its own; returns its id."""
+        """Write one payload to a file of its own; return its id."""
         number, sink = self._new()
         try:
             sink.write(data)
@@ -85,10 +86,10 @@ class SidecarFiles:
         return number
 
     def check_uri(self, uri: str, path: str) -> None:
-        """Refuses a URI that must not be referred to.
+        """Check that a blob may refer to a URI.
 
         Raises:
-            InvalidInputError: If it is not absolute, or references are not allowed.
+            InvalidInputError: If the URI is not absolute, or references are not allowed.
         """
         if not _URI.fullmatch(uri):
             raise InvalidInputError(f"column {path!r}: {uri!r} is not an absolute URI")
@@ -99,13 +100,16 @@ class SidecarFiles:
             )
 
     def finish(self) -> None:
-        """Finishes the packed file that is open, if one is."""
+        """Finish the packed file that is open, if any."""
         if self._pack:
             finish_new(self._pack[1])
             self._pack = None
 
     def abort(self) -> None:
-        """Drops the packed file that is open; what is finished `delete_data_file` removes."""
+        """Drop the packed file that is open.
+
+        Finished files are removed by `delete_data_file`.
+        """
         if self._pack:
             self._pack[1].abort()
             self._pack = None
@@ -116,9 +120,9 @@ class SidecarFiles:
 
 
 def discard_file(store: Store, path: str) -> None:
-    """Removes a file that nothing refers to, by its path below the root of the table.
+    """Remove a file that nothing refers to, by its path below the root of the table.
 
-    As far as the store lets it; with the sidecars, if it is a data file.
+    A data file is removed with its sidecars. Errors of the store are ignored.
     """
     folder, _, file_path = path.partition("/")
     if folder == DATA_FOLDER:
@@ -129,12 +133,12 @@ def discard_file(store: Store, path: str) -> None:
 
 
 def delete_data_file(store: Store, file_path: str) -> None:
-    """Removes a data file of the table and its sidecars as far as the store lets it."""
+    """Remove a data file of the table and its sidecars; ignore errors of the store."""
     delete_with_sidecars(store, data_path(file_path))
 
 
 def delete_with_sidecars(store: Store, path: str) -> None:
-    """Removes a data file, wherever it is, and its sidecars as far as the store lets it."""
+    """Remove a data file at any place and its sidecars; ignore errors of the store."""
     with suppress(OSError):
         store.delete(path)
     folder = path.removesuffix(".lance")

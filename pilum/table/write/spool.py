@@ -1,8 +1,8 @@
-"""Rows of a stream that are needed more than once: in memory, or in a temporary file if many.
+"""A spool: the rows of a stream that are read more than once, in memory or in a temporary file.
 
-The file is an Arrow IPC stream that is mapped into memory: batches look the same in both cases, and
-the system takes pages of the file back when memory is short. It has no name any more as soon as it
-is complete, so that nothing is left of it, however the process ends.
+The file is an Arrow IPC stream that is mapped into memory. Batches look the same in both cases, and
+the system reclaims pages of the file when memory is short. The file is unlinked as soon as it is
+complete, so that it disappears however the process ends.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from pilum.arrays.picking import from_zero, taken
 __all__ = ["Spool"]
 
 MEMORY_BYTES = 128 << 20
-"""A stream with more goes to a file, all of it."""
+"""Size limit of a stream in memory; a larger stream goes to a file as a whole."""
 
 
 class Spool:
-    """Rows to be read again, in order or by number.
+    """Rows that can be read again, in order or by number.
 
     Attributes:
-        schema: Of the rows.
+        schema: Schema of the rows.
         batches: All rows.
-        num_rows: How many.
+        num_rows: Number of rows.
     """
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
-        """Reads a stream to its end."""
+        """Read a stream to its end."""
         self.schema: pa.Schema = reader.schema
         self._file: pa.MemoryMappedFile | None = None
         self.batches = self._collected(map(from_zero, reader))
@@ -60,7 +60,7 @@ class Spool:
             self._file.close()
 
     def take(self, rows: NDArray[np.int64], names: list[str]) -> pa.RecordBatch:
-        """Some columns of rows by their numbers, in any order, also repeated."""
+        """Return some columns of rows by their numbers, in any order and with repetitions."""
         order = np.argsort(rows, kind="stable")
         numbers = rows[order]
         cuts = numbers.searchsorted(self._bounds)
@@ -99,7 +99,7 @@ class Spool:
             self._file = pa.memory_map(path)
             return list(pa.ipc.open_stream(self._file))
         finally:
-            with suppress(OSError):  # where open files cannot lose their names
+            with suppress(OSError):  # on systems where open files cannot be unlinked
                 os.unlink(path)
 
 

@@ -1,4 +1,4 @@
-"""Where new data files go: to the table's own folder, or in turn to some of its base paths."""
+"""Targets of new data files: the table's own folder, or some of its base paths in turn."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Target:
 
     Attributes:
         store: The folder.
-        base_id: The base path that it is, None for the table's own folder.
-        is_root: Whether it has the folders of a table; else files lie directly in it.
+        base_id: Id of the base path, None for the table's own folder.
+        is_root: Whether the place has the folders of a table; otherwise, files lie directly in it.
     """
 
     store: Store
@@ -29,23 +29,23 @@ class Target:
     is_root: bool = True
 
     def path(self, file_name: str) -> str:
-        """Path of a data file."""
+        """Return the path of a data file."""
         return data_path(file_name) if self.is_root else file_name
 
 
 def chosen_targets(
     own: Store, bases: Sequence[BasePath], wanted: Sequence[str]
 ) -> tuple[Target, ...]:
-    """The base paths of these names or paths, in this order.
+    """Return the targets for base paths, given by name or path, in this order.
 
     Args:
         own: The table's own folder.
-        bases: Those that there are.
+        bases: The base paths of the table.
         wanted: Names or paths; the table's own folder if there are none.
 
     Raises:
         InvalidInputError: If there is no such base path.
-        UnsupportedFormatError: If there is no store for one.
+        UnsupportedFormatError: If there is no store for a base path.
     """
     known = {base.path: base for base in bases}
     known |= {base.name: base for base in bases if base.name is not None}
@@ -58,10 +58,10 @@ def chosen_targets(
 
 
 def all_targets(own: Store, bases: Sequence[BasePath]) -> tuple[Target, ...]:
-    """The table's own folder, then every base path.
+    """Return the table's own folder, then every base path.
 
     Raises:
-        UnsupportedFormatError: If there is no store for one.
+        UnsupportedFormatError: If there is no store for a base path.
     """
     ordered = sorted(bases, key=lambda base: base.id)
     return (Target(own), *(_target(own, base) for base in ordered))

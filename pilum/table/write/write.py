@@ -1,11 +1,11 @@
-"""Batches in, fragments out: new data files, not yet part of any version.
+"""Write batches to new data files, one fragment each, that are not yet part of any version.
 
     batches  |  0  |  1  |  2  |  3  |
     files    |   max_rows   |   max_rows   |…     a file ends at the exact row
                                                   or after the batch that makes it too large
 
-If anything fails on the way, an interrupt included, the files are removed again; nothing refers to
-them yet. Source: docs/format/table.md, "Writing".
+If anything fails, an interrupt included, the files are removed; nothing refers to them yet. Source:
+docs/format/table.md, "Writing".
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How data files are cut and named.
+    """Options for the sizes and names of data files.
 
     Attributes:
-        max_rows_per_file: A file never has more rows.
+        max_rows_per_file: Maximum number of rows in a file.
         max_bytes_per_file: A file that has grown to this size gets no further batch.
         version: File version to write.
         layout: Sizes and encodings within the files.
-        file_name_prefix: Put in front of the names of the files, to tell whose they are.
+        file_name_prefix: Prefix of the file names, to identify their writer.
         pack_bytes: A file beside the data file, in which blobs are packed, gets no further ones
             when it has grown to this size.
         allow_uris: Whether blobs may refer to places outside of the table.
         targets: Where the files go, in turn; the table's own folder if there are none.
-        unfinished_bytes: What full files may still have in memory, on the way to an object store.
+        unfinished_bytes: Maximum number of bytes of full files that are still being sent to an
+            object store.
     """
 
     max_rows_per_file: int = 1024 * 1024
@@ -82,13 +83,13 @@ def write_fragments(
     batches: Iterable[pa.RecordBatch],
     options: WriteOptions | None = None,
 ) -> tuple[Fragment, ...]:
-    """Writes batches to new data files, one fragment each.
+    """Write batches to new data files, one fragment each.
 
     Args:
         store: Where the table is, or will be.
-        schema: What the files hold; its field ids are those of the table.
-        batches: Their columns are those of `schema.arrow`, in that order.
-        options: Defaults if None.
+        schema: Schema of the files, with the field ids of the table.
+        batches: The rows, with the columns of `schema.arrow` in that order.
+        options: Options for the files; None for the defaults.
 
     Returns:
         The fragments, with unassigned ids; none if there are no rows.
@@ -96,7 +97,7 @@ def write_fragments(
     Raises:
         SchemaMismatchError: If a batch does not have the schema.
         UnsupportedTypeError: If files of the version cannot hold a field.
-        OSError: If the store failed. Whatever is raised, no file is left.
+        OSError: If the store fails. After any exception, no file is left.
     """
     options = options or WriteOptions()
     require_storable(schema, options.version, has_sidecars=True)
@@ -111,7 +112,7 @@ def write_fragments(
 
 
 class _RollingWriter:
-    """One file after the other."""
+    """Writes one file after the other."""
 
     def __init__(self, store: Store, schema: Schema, options: WriteOptions) -> None:
         self._schema = schema
@@ -125,7 +126,7 @@ class _RollingWriter:
         self._num_rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Appends a batch, cut where a file is full."""
+        """Append a batch, split where a file is full."""
         start = 0
         while start < batch.num_rows:
             file = self._file or self._open()
@@ -137,7 +138,7 @@ class _RollingWriter:
                 self._close(file)
 
     def finish(self) -> tuple[Fragment, ...]:
-        """Finishes the last file, and waits until all are durable."""
+        """Finish the last file, and wait until all files are durable."""
         self._finishing.begin_last()
         if self._file:
             self._close(self._file)
@@ -145,7 +146,7 @@ class _RollingWriter:
         return tuple(self._fragments)
 
     def abort(self) -> None:
-        """Removes all files."""
+        """Remove all files."""
         self._finishing.settle()
         with suppress(OSError):
             if self._file:
