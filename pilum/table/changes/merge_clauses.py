@@ -79,7 +79,10 @@ class Clauses:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Return the columns that conditions and values use, such as `source.x` and `target.x.y`."""
+        """Return the columns that conditions and values use, each with its side.
+
+        For example `source.x`, `target.x` and `target.x.y`.
+        """
         conditions = [one for one in (self.condition, self.deletes) if one is not None]
         columns = [one.columns for one in conditions]
         columns += [one.columns for one in (self.values or {}).values()]

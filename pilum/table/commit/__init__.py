@@ -1,1 +1,1 @@
-"""From changes to the next version: operations, conflicts, publication."""
+"""Turn changes into the next version of a table: operations, conflicts, publication."""

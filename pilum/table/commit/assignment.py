@@ -1,10 +1,10 @@
-"""Row ids and versions of new rows, given at the commit, when both are known.
+"""Assign row ids and versions to new rows at the commit, when both are known.
 
     new fragment          at the commit, next row id 40, version 7
     5 rows, no ids        ids 40 to 45, created at 7, changed at 7
-    5 rows, ids 9 3       ids 9 3 40 41 42; what was moved keeps when it was created
+    5 rows, ids 9 3       ids 9 3 40 41 42; moved rows keep their creation version
 
-A commit that lost against another one does this anew. Source: docs/format/table.md, "Row ids".
+A commit that lost against another one repeats this. Source: docs/format/table.md, "Row ids".
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ _MAX_ROW_ID = 2**64 - 1
 
 
 def with_assigned_rows(before: Snapshot, content: Manifest) -> Manifest:
-    """The content of a version with the lineage of all rows complete.
+    """Return the content of a version with row ids and versions for all rows.
 
     Args:
-        before: The version before.
-        content: What an operation made of it.
+        before: The preceding version.
+        content: The result of applying an operation to it.
 
     Returns:
-        In tables without stable row ids, the content without what new fragments bring of others.
+        The completed content. In a table without stable row ids, the content without the row ids
+        and versions that new fragments came with.
 
     Raises:
         InvalidInputError: If the sequences of a new fragment do not fit its rows.
@@ -64,7 +65,7 @@ def _plain(fragment: Fragment) -> Fragment:
 
 
 def _completed(before: Snapshot, fragment: Fragment, next_row_id: int) -> tuple[Fragment, int]:
-    """A fragment with an id and versions for every row, and the next free id."""
+    """Return a fragment with an id and versions for every row, and the next free id."""
     num_rows, version = fragment.physical_rows, before.manifest.version + 1
     try:
         row_ids, next_row_id = _with_ids(fragment.row_ids, num_rows, next_row_id)
@@ -80,7 +81,10 @@ def _completed(before: Snapshot, fragment: Fragment, next_row_id: int) -> tuple[
 
 
 def _created_at(before: Snapshot, fragment: Fragment) -> bytes:
-    """When the rows that a new fragment has ids for were created: in whatever fragment has them."""
+    """Return the creation versions of the rows that a new fragment has ids for.
+
+    They are read from the fragments that contained the rows before.
+    """
     if not isinstance(fragment.row_ids, bytes):
         return b""
     ids = RowIdSequence.from_bytes(fragment.row_ids, fragment.physical_rows).ids()
@@ -100,7 +104,7 @@ def _with_ids(
     stored: StoredSequence | None, num_rows: int, next_row_id: int
 ) -> tuple[StoredSequence | None, int]:
     if stored is not None and not isinstance(stored, bytes):
-        return stored, next_row_id  # outside of the manifest sequences are whole
+        return stored, next_row_id  # sequences outside of the manifest are complete
     given = RowIdSequence.from_bytes(stored or b"", num_rows)
     if given.highest >= next_row_id:
         raise InvalidInputError(

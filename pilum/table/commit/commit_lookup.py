@@ -1,4 +1,4 @@
-"""Whether a commit is in already: by the uuid of its transaction, or by the key of its job."""
+"""Check whether a commit already succeeded, by its transaction's uuid or by its job's key."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["find_commit", "find_job", "uuid_at"]
 
 
 def find_commit(store: Store, uuid: str, after_version: int) -> int | None:
-    """Looks for a transaction among the versions after `after_version`.
+    """Look for a transaction among the versions after `after_version`.
 
     Returns:
-        The version that it became, None if it did not.
+        The version that it became, None if there is none.
 
     Raises:
         CorruptFileError: If a manifest contradicts the format.
@@ -29,18 +29,19 @@ def find_commit(store: Store, uuid: str, after_version: int) -> int | None:
 
 
 def find_job(store: Store, job: Job, name: ManifestName | None) -> Manifest | None:
-    """Looks for a job in what a version remembers.
+    """Look for a job in the config of a version.
 
     Args:
         store: Where the table is.
         job: The job.
-        name: The version, the newest that the caller knows of; None if there is no table.
+        name: The newest version that the caller knows of; None if there is no table.
 
     Returns:
-        The version that took it in, or the given one if that was cleaned up; None if none did.
+        The version that contains the job, or the given one if that was cleaned up; None if no
+        version contains it.
 
     Raises:
-        CorruptFileError: If a manifest, or what the table remembers, contradicts the format.
+        CorruptFileError: If a manifest, or the record of jobs, contradicts the format.
     """
     if name is None:
         return None
@@ -55,11 +56,11 @@ def find_job(store: Store, job: Job, name: ManifestName | None) -> Manifest | No
 
 
 def uuid_at(store: Store, path: str) -> str:
-    """The uuid of the transaction behind a manifest.
+    """Return the uuid of the transaction that a manifest belongs to.
 
     Raises:
         NotFoundError: If there is no such manifest.
-        CorruptFileError: If it contradicts the format.
+        CorruptFileError: If the manifest contradicts the format.
     """
     manifest, transaction = load_manifest_and_transaction(store, path)
     if transaction is not None:

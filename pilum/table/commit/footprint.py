@@ -1,9 +1,9 @@
-"""What an operation relies on and what it changes: the one rule for conflicts.
+"""Footprints: what an operation relies on and what it changes, the one rule for conflicts.
 
-A commit that read version r meets everything that others committed after r. Each operation says,
-in one vocabulary, what must stay as it was for its work to make sense and what it changes. Two
-operations conflict where the first relies on what the second changed; how badly is a property of
-the thing itself:
+A commit that read version r is compared with everything that others committed after r. Each
+operation declares, in one vocabulary, what must not change for its result to stay valid and what it
+changes. Two operations conflict where the first relies on what the second changed. The severity is
+a property of the resource itself:
 
     A, then B   Append  Delete  Update  Rewrite  Replace  Overwrite  Restore  Merge  Project  Config
     Append        .       .       .        .        .         I         I       n       n       .
@@ -15,21 +15,21 @@ the thing itself:
     Restore       .       .       .        .        .         .         .       .       .       t
     Config        .       .       .        .        .         t         t       s       .       c
 
-    .  compatible     R  do the work again on the latest version     I  incompatible
-    n  R unless the one of both that changes columns asks for no values where nulls were fine
+    .  compatible     R  repeat the work on the latest version     I  incompatible
+    n  R unless the operation that changes columns requires no values where nulls were allowed
     F  R if both touch a fragment
-    f  if both touch a fragment, A is brought up to date where B only deleted other rows; else R
+    f  if both touch a fragment, A is rebased where B only deleted other rows; else R
     i  R if A inserts rows because their keys were not there
     k  I if both are about one key of the config, which one of them sets
     t  I if the Config is about metadata of the schema or of fields; after an overwrite also as k
     s  R if the Config is about metadata of the schema or of fields
-    m  if the Config is about metadata of fields that are left, A takes these over where it changes
+    m  if the Config is about metadata of fields that are left, A adopts these where it changes
        none itself; else R
     c  as k; I if both are about one key of the table's metadata, one field, or the schema
 
 After a change of the write-ahead log all but a Config are I. After an overlay, a merge and a
-projection that asks for values are R. After all else, none conflicts. Config is `UpdateConfig`;
-Replace is `DataReplacement`, and an `Update` that writes columns anew.
+projection that requires values are R. After any other operation, none conflicts. Config is
+`UpdateConfig`; Replace is `DataReplacement`, and an `Update` that rewrites columns.
 
 A `DataReplacement` is I after a delete or update of all rows of one of its fragments, an overwrite
 or a restore. It is R after what moved rows of one, after other new values for a field of one, after
@@ -37,7 +37,7 @@ a merge, after a new index on one of its fields, and as n after a projection.
 
 A `CreateIndex` is I after an overwrite or a restore. It is R after another that adds an index of
 the name, or removes one that it adds to; after a rewrite of a fragment that it covers (of any, if
-nobody knows what it covers); and after new files with values of a field that it indexes.
+its coverage is unknown); and after new files with values of a field that it indexes.
 
 An `UpdateBases` is I after another that takes an id, a name or a path of its own.
 
@@ -63,10 +63,10 @@ __all__ = [
 
 
 class Verdict(IntEnum):
-    """What a conflict means for the commit, from harmless to final.
+    """The severity of a conflict, from harmless to final.
 
-    Mergeable is what an operation can take over from others, if it knows how (`Operation.rebase`);
-    if it cannot, the work has to be done again.
+    A mergeable conflict is one that an operation may resolve by adopting the changes of others
+    (`Operation.rebase`). If it cannot, the work has to be repeated.
     """
 
     COMPATIBLE = 0
@@ -76,7 +76,7 @@ class Verdict(IntEnum):
 
 
 class Kind(Enum):
-    """Things that operations rely on or change."""
+    """The kinds of resources that operations rely on or change."""
 
     HISTORY = "the rows that the commit continues"
     REPLACEMENT = "the right to replace all rows"
@@ -148,7 +148,7 @@ _VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One thing; `key` tells things of one kind apart."""
+    """One resource; `key` distinguishes resources of one kind."""
 
     kind: Kind
     key: str = ""
@@ -159,30 +159,30 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What an operation relies on, and what it changes for others."""
+    """The resources that an operation relies on, and those that it changes."""
 
     relies_on: frozenset[Resource] = frozenset()
     changes: frozenset[Resource] = frozenset()
 
     @classmethod
     def of(cls, *, relies_on: tuple[Kind, ...] = (), changes: tuple[Kind, ...] = ()) -> Footprint:
-        """A footprint of things without keys."""
+        """Return a footprint of resources without keys."""
         return cls(frozenset(map(Resource, relies_on)), frozenset(map(Resource, changes)))
 
 
 def fragments_of(kind: Kind, ids: Iterable[int]) -> frozenset[Resource]:
-    """One resource per fragment."""
+    """Return one resource per fragment."""
     return frozenset(Resource(kind, str(number)) for number in ids)
 
 
 def fragment_ids_of(things: Iterable[Resource]) -> tuple[int, ...]:
-    """The fragments that resources are about, ascending."""
+    """Return the fragments that resources refer to, ascending."""
     kinds = (Kind.FRAGMENT, Kind.DELETED_ROWS)
     return tuple(sorted({int(thing.key) for thing in things if thing.kind in kinds}))
 
 
 def cells_of(fragments: Iterable[tuple[int, Iterable[int]]]) -> frozenset[Resource]:
-    """One resource for each field of each fragment."""
+    """Return one resource for each field of each fragment."""
     return frozenset(
         Resource(Kind.CELLS, f"{number}, {field}")
         for number, fields in fragments
@@ -191,7 +191,7 @@ def cells_of(fragments: Iterable[tuple[int, Iterable[int]]]) -> frozenset[Resour
 
 
 def verdict(first: Footprint, second: Footprint) -> tuple[Verdict, list[Resource]]:
-    """Whether `first` may be committed after `second`, and over what they clash."""
+    """Return whether `first` may be committed after `second`, and the resources that conflict."""
     clash = sorted(first.relies_on & second.changes, key=str)
     worst = max((_VERDICTS[thing.kind] for thing in clash), default=Verdict.COMPATIBLE)
     return worst, clash

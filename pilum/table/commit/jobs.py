@@ -1,22 +1,23 @@
-"""Jobs that are committed once: what a table remembers of them, and how a repetition is found.
+"""Jobs that are committed once: how a table records them, and how repetitions are detected.
 
 A job has a key, given with its commit: a text, or a pair of an application and a number that grows
-with each of its commits. The key travels as a property of the transaction; the version that takes
-it in records it in the config of the table, where every later version carries it on:
+with each of its commits. The key is a property of the transaction. The version that contains the
+job records the key in the config of the table, and every later version keeps it:
 
     property  pilum.job           "nightly 2026-11-20"  or  ["orders", 17]     JSON
-    property  pilum.job.content   "50:9f3a…"      what it writes; only if the job says so
-    config    pilum.app.orders    {"app_version":17,"version":42}              the highest, for ever
-                                  with "content":"50:9f3a…" if the job has said so
+    property  pilum.job.content   "50:9f3a…"      what it writes; only if the job declares it
+    config    pilum.app.orders    {"app_version":17,"version":42}              the highest, forever
+                                  with "content":"50:9f3a…" if the job declared it
     config    pilum.jobs          [["3b0c…", 42], …]    SHA-256 of texts, the last 100, oldest first
 
-A commit looks there before each attempt, in the very version that it builds on, so of two that have
-one key exactly one gets in. The config is kept by all writers (a feature flag tells them to), goes
-into branches and clones, survives cleanup, and goes back where the rows go back: with `restore`.
+A commit looks there before each attempt, in the version that it builds on. Of two commits with the
+same key, exactly one therefore succeeds. All writers keep the config (a feature flag requires it).
+It is copied to branches and clones, survives cleanup, and is restored together with the rows by
+`restore`.
 
-If an application says what its commit writes, the same number with another content is refused, and
-so is a lower number, of which the table knows nothing: a stream repeats its last micro-batch only,
-and as it was.
+If an application declares what its commit writes, the same number with another content is refused.
+A lower number is refused too, because the table has no record of it: a stream repeats only its last
+micro-batch, and unchanged.
 
 Source: docs/format/table.md, "Jobs that are committed once".
 """
@@ -34,7 +35,7 @@ from pilum.errors import CorruptFileError, InvalidInputError, JobMismatchError
 __all__ = ["CONTENT_PROPERTY", "JOB_PROPERTY", "AppCommit", "Job", "JobKey", "last_commit"]
 
 JobKey = str | tuple[str, int]
-"""Of a job: any text, or an application and a number that grows."""
+"""The key of a job: any text, or an application and a number that grows."""
 
 JOB_PROPERTY = "pilum.job"
 CONTENT_PROPERTY = "pilum.job.content"
@@ -50,8 +51,8 @@ class AppCommit:
 
     Attributes:
         app_version: The number that the application gave it.
-        version: The version of the table that took it in.
-        content: A summary of what it wrote; None if it did not say.
+        version: The version of the table that contains it.
+        content: A summary of what it wrote; None if the application did not declare one.
     """
 
     app_version: int
@@ -61,10 +62,10 @@ class AppCommit:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one commit is for.
+    """The identity of one commit.
 
     Attributes:
-        key: Tells jobs apart.
+        key: Key that identifies the job.
         content: A summary of what the commit of an application writes: two commits of one key and
             different content are not the same job. None if that is not known.
     """
@@ -86,7 +87,7 @@ class Job:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Job | None:
-        """The job of a transaction with these properties.
+        """Return the job of a transaction with these properties.
 
         Raises:
             InvalidInputError: If the property is not one that `property` made.
@@ -102,7 +103,7 @@ class Job:
         return cls(tuple(key) if isinstance(key, list) else key, content)
 
     def property(self) -> str:
-        """The key as a property of the transaction."""
+        """Return the key as a property of the transaction."""
         return json.dumps(self.key, ensure_ascii=False)
 
     def properties(self) -> dict[str, str]:
@@ -111,10 +112,10 @@ class Job:
         return {JOB_PROPERTY: self.property(), **content}
 
     def held_by(self, config: Mapping[str, str]) -> int | None:
-        """The version that took the job in, None if none did.
+        """Return the version that contains the job, None if there is none.
 
         Raises:
-            JobMismatchError: If the table has the key, but not the content.
+            JobMismatchError: If the table has the key with another content.
             CorruptFileError: If the config contradicts the format.
         """
         if isinstance(self.key, str):
@@ -127,7 +128,7 @@ class Job:
         return last.version
 
     def recorded(self, config: Mapping[str, str], version: int) -> dict[str, str]:
-        """The config of the version that takes the job in."""
+        """Return the config of the version that contains the job."""
         if isinstance(self.key, str):
             jobs = [*_jobs(config), (_digest(self.key), version)][-_MAX_JOBS:]
             return {**config, _JOBS: _compact(jobs)}
@@ -138,7 +139,7 @@ class Job:
         return {**config, f"{_APP}{app_id}": _compact(entry)}
 
     def _require_repetition(self, number: int, last: AppCommit) -> None:
-        """Compares with the last commit of the application, whose number is as high or higher."""
+        """Compare with the application's last commit, whose number is not lower."""
         if self.content is None:
             return
         where = f"commit {number} of {self.key[0]!r}"
@@ -168,7 +169,7 @@ def _described(content: str | None) -> str:
 
 
 def last_commit(config: Mapping[str, str], app_id: str) -> AppCommit | None:
-    """The last commit of an application that a version with this config has in it.
+    """Return the last commit of an application that a config records.
 
     Raises:
         CorruptFileError: If the config contradicts the format.

@@ -1,16 +1,17 @@
-"""Publishing a transaction as the next version of a table.
+"""Publish a transaction as the next version of a table.
 
-    1  find the latest version; compare footprints with all that others committed meanwhile,
-       and take over what can be merged
+    1  find the latest version; compare footprints with all concurrent commits,
+       and adopt the changes that can be merged
     2  write _transactions/{read_version}-{uuid}.txn
     3  build the manifest of latest + 1, with the transaction inside
     4  put it under its final name unless that exists          <- the only visible step
-    5  won: leave the hint file. Lost: begin again at 1, after a random pause
+    5  won: write the hint file. Lost: begin again at 1, after a random pause
 
-Step 4 has three answers, not two: a put whose answer got lost may have won all the same, and its
-repetition then loses against itself. So whoever loses, or gets no answer, reads the manifest that
-is there now and looks for the own uuid. How step 4 is done is up to the handler of the store, see
-`commit_handler.py`. A transaction with a job (`jobs.py`) is not committed if its job is in.
+Step 4 has three answers, not two: a put whose answer was lost may have won nevertheless, and its
+repetition then loses against itself. A writer that loses, or gets no answer, therefore reads the
+manifest that now exists and compares its uuid with its own. The commit handler of the store
+implements step 4, see `commit_handler.py`. A transaction with a job (`jobs.py`) is not committed if
+the table contains its job.
 
 Source: docs/format/table.md, "Commit protocol".
 """
@@ -85,10 +86,10 @@ NOT_COMMITTED = (
     InvalidInputError,
     UnsupportedFormatError,
 )
-"""What a commit raises that has certainly not happened."""
+"""Errors after which a commit has certainly not happened."""
 
 ATTEMPTS = 20
-"""How often a commit is tried when others commit at the same moment."""
+"""Default number of attempts when others commit at the same time."""
 _OUTCOME_PAUSES_SECONDS = (0.0, 0.05, 0.2)
 
 
@@ -100,28 +101,28 @@ def commit(
     timeout_seconds: float = math.inf,
     scheme: NamingScheme = NamingScheme.V2,
 ) -> Manifest:
-    """Publishes a transaction as the next version.
+    """Publish a transaction as the next version.
 
     Args:
         store: Where the table is, or will be.
-        transaction: What to change.
-        attempts: How often to try when others commit at the same moment.
-        timeout_seconds: No attempt but the first begins later than this.
+        transaction: The change to publish.
+        attempts: Maximum number of attempts when others commit at the same time.
+        timeout_seconds: No attempt except the first begins later than this.
         scheme: How the manifests of a new table are named.
 
     Returns:
-        The manifest of the new version; of an older one if that has taken in the transaction, or
-        its job, already.
+        The manifest of the new version; of an older one if that already contains the transaction or
+        its job.
 
     Raises:
         CommitConflictError: If a commit since `transaction.read_version` contradicts it.
         CommitContentionError: If every attempt lost against another commit.
         DatasetNotFoundError: If there is no table and the operation does not create one.
         DatasetAlreadyExistsError: If another writer has created the table that it was to create.
-        UnsupportedFeatureError: If the table has something that would be lost.
+        UnsupportedFeatureError: If the table uses a feature that would be lost.
         InvalidInputError: If the operation does not fit the table.
-        NotFoundError: If the operation needs something of the table that is not there.
-        CommitStatusUnknownError: If the store failed so that the version may exist or not.
+        NotFoundError: If the operation needs a file of the table that does not exist.
+        CommitStatusUnknownError: If the store failed and it is unknown whether the version exists.
         OSError: If the store failed earlier.
     """
     if attempts < 1:
@@ -129,28 +130,30 @@ def commit(
     committer = _committer(store, transaction)
     try:
         return committer.run(attempts, timeout_seconds, scheme)
-    except NOT_COMMITTED:  # after any other failure files stay: they may be in use
+    except NOT_COMMITTED:  # after any other failure the files stay: they may be in use
         committer.discard(keep=transaction)
         raise
 
 
 def commit_detached(store: Store, transaction: Transaction) -> Manifest:
-    """Publishes a transaction as a version that is no part of history and conflicts with nothing.
+    """Publish a transaction as a detached version.
+
+    A detached version is not part of the history and conflicts with nothing.
 
     Args:
         store: Where the table is.
-        transaction: What to change; its read version may be a detached one.
+        transaction: The change to publish; its read version may be a detached one.
 
     Returns:
         The manifest, with a random number by which it can be opened.
 
     Raises:
-        VersionNotFoundError: If there is no version to continue.
+        VersionNotFoundError: If the read version does not exist.
         DatasetNotFoundError: If there is no table.
-        UnsupportedFeatureError: If the table has something that would be lost.
+        UnsupportedFeatureError: If the table uses a feature that would be lost.
         InvalidInputError: If the operation does not fit the table, or its manifests have names of
             the older scheme.
-        OSError: If the store failed.
+        OSError: If the store fails.
     """
     committer = _committer(store, transaction)
     try:
@@ -185,7 +188,7 @@ class _Committer:
         self.data = self.transaction.to_bytes()
 
     def discard(self, keep: Transaction) -> None:
-        """Deletes what was written for the transaction, but for the files that `keep` came with."""
+        """Delete the files written for the transaction, except those that `keep` came with."""
         store = self.store
         store.delete(transaction_path(self.transaction.file_name))
         kept = keep.operation.new_files()
@@ -217,7 +220,7 @@ class _Committer:
         )
 
     def _find_job(self, names: list[ManifestName]) -> Manifest | None:
-        """The version that took the job in, as far as the one knows that the attempt builds on."""
+        """Return the version that contains the job, as recorded by the version to build on."""
         if self.job is None:
             return None
         found = find_job(self.store, self.job, names[-1] if names else None)
@@ -243,7 +246,7 @@ class _Committer:
                 return manifest
 
     def _check(self, names: list[ManifestName]) -> ManifestName | None:
-        """Compares with what others committed; finds the own commit, if it is in already."""
+        """Compare with concurrent commits; return the own commit if it already succeeded."""
         newer = [name for name in names if name.version > self.checked_version]
         others = in_turn(self.store, (partial(self._load, name) for name in newer))
         for name in newer:
@@ -260,7 +263,7 @@ class _Committer:
         return None
 
     def _compare_with(self, other: Committed) -> None:
-        """Raises what cannot be settled, and keeps what may be (`_merge`)."""
+        """Raise for conflicts that cannot be resolved; keep those that `_merge` may resolve."""
         mine = self.transaction.operation
         worst, clash = verdict(mine.footprint(), other.operation.footprint())
         if worst is not Verdict.COMPATIBLE:
@@ -282,7 +285,7 @@ class _Committer:
             self.conflict = error
 
     def _merge(self, base: Manifest) -> None:
-        """Makes the transaction one for `base`, with what others changed meanwhile in it."""
+        """Rebase the transaction on `base`, adopting what others changed."""
         if self.conflict is None:
             return
         store = with_bases(self.store, base.base_paths)
@@ -296,7 +299,7 @@ class _Committer:
         self.has_file, self.conflict = False, None
 
     def _require_next(self, name: ManifestName, newest: ManifestName) -> None:
-        """Checks that no version is missing, or that it does not matter what it changed."""
+        """Check that no version is missing, or that its changes do not matter."""
         read, operation = self.transaction.read, self.transaction.operation
         if name.version == self.checked_version + 1:
             return
@@ -321,7 +324,7 @@ class _Committer:
             ) from error
 
     def _build(self, names: list[ManifestName]) -> Manifest:
-        """The manifest of the next version: what the operation makes, and what all have."""
+        """Return the manifest of the next version: the operation's result and the common parts."""
         base = self._base(names)
         self._merge(base)
         return self._built_on(base)
@@ -361,7 +364,7 @@ class _Committer:
             whole = newest_sound(self.store, newest) if self.transaction.operation.mends else None
             if whole is None:
                 raise
-            # Of the damaged version nothing is kept but its number.
+            # Only the number of the damaged version is kept.
             return replace(self._continuable(whole), version=newest)
 
     def _continuable(self, base: Manifest) -> Manifest:
@@ -369,19 +372,19 @@ class _Committer:
         base.require_continuable(where)
         store = with_bases(self.store, base.base_paths)
         counted = with_counted_rows(store, base, default_session())
-        # With a new name on them, nobody would mend the bitmaps of old writers any more.
+        # With a new writer name on them, the bitmaps of old writers would no longer be repaired.
         writer = counted.writer_version if has_doubtful_coverage(counted) else THIS_WRITER
         return replace(counted, writer_version=writer)
 
     def _publish(self, manifest: Manifest, name: ManifestName) -> bool:
-        """Whether the manifest is now the one of its version."""
+        """Publish the manifest; return whether it is now the one of its version."""
         if not self.has_file:
             self._write_transaction_file()
             self.has_file = True
         data = encode_manifest_file(manifest, self.data)
         handler = handler_of(self.store)
         if self.store.is_remote or type(handler) is not ConditionalPut:
-            finish_left()  # else it is done while the manifest becomes durable
+            finish_left()  # otherwise, this happens while the manifest becomes durable
         try:
             won = handler.publish(self.store, name, data)
         except (CommitError, CommitStatusUnknownError):
@@ -391,7 +394,10 @@ class _Committer:
         return won or self._read_back(name) is True
 
     def _settled(self, name: ManifestName, error: OSError) -> bool:
-        """Whether a commit without an answer landed; another's version there means that it lost."""
+        """Return whether a commit without an answer succeeded.
+
+        It lost if the version belongs to another transaction.
+        """
         for pause in _OUTCOME_PAUSES_SECONDS:
             time.sleep(pause)
             with suppress(OSError):
@@ -406,7 +412,7 @@ class _Committer:
         ) from error
 
     def _read_back(self, name: ManifestName) -> bool | None:
-        """Whether the version is of this transaction; None if there is no such version."""
+        """Return whether the version is of this transaction; None if there is no such version."""
         path = handler_of(self.store).settle(self.store, name.version) or name.path
         try:
             return uuid_at(self.store, path) == self.transaction.uuid
@@ -420,15 +426,18 @@ class _Committer:
         write_object(self.store, transaction_path(self.transaction.file_name), self.data)
 
     def _replace_copies(self) -> None:
-        """For the oldest readers: the version exists without it, and the next commit mends it."""
+        """Replace copies of the manifest, for the oldest readers.
+
+        The version exists without them, and the next commit repairs them.
+        """
         written = None
         with suppress(OSError):
             while (name := latest_manifest(self.store)) and name != written:
-                replace_copies(self.store, name.path)  # again, if somebody was faster
+                replace_copies(self.store, name.path)  # again, if another writer was faster
                 written = name
 
     def _leave_hint(self, version: int) -> None:
         if self.store.lists_in_order:
-            return  # the first name of a listing says it
-        with suppress(OSError):  # advice for others; the version exists with or without it
+            return  # the first name of a listing shows the latest version
+        with suppress(OSError):  # a hint for other writers; the version exists without it
             self.store.put(HINT_PATH, f'{{"version":{version}}}'.encode())

@@ -1,11 +1,11 @@
-"""Marks of jobs that were given up, for tasks that nobody could stop in time.
+"""Tombstones: marks of cancelled jobs, for tasks that could not be stopped in time.
 
-    one that gives up    mark ── list the files of the job ── delete them
+    the cancelling side  mark ── list the files of the job ── delete them
     a late task               finish its file ── look for the mark ── delete its file
 
-Whichever comes first, the file goes: either the list has it, or the task sees the mark. The mark
-is an empty object among the data files, named like those of its job; cleanup removes it, as any
-data file that no version has, when it is old.
+Whichever comes first, the file is deleted: either the list contains it, or the task sees the mark.
+The mark is an empty object among the data files, named like those of its job; cleanup removes it
+when it is old, as any data file that no version contains.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NAME = "{}-given-up.lance"
 
 
 def leave_tombstone(store: Store, uuid: str) -> None:
-    """Marks a job as given up."""
+    """Mark a job as cancelled."""
     store.put(_path(uuid), b"")
 
 
 def was_given_up(store: Store, uuid: str) -> bool:
-    """Whether a job is marked; one small request."""
+    """Return whether a job is marked as cancelled, with one small request."""
     try:
         store.read(_path(uuid))
     except NotFoundError:
@@ -34,7 +34,7 @@ def was_given_up(store: Store, uuid: str) -> bool:
 
 
 def is_tombstone(name: str, uuid: str) -> bool:
-    """Whether a name among the data files is the mark of a job."""
+    """Return whether a name among the data files is the mark of a job."""
     return name == _NAME.format(uuid)
 
 

@@ -1,10 +1,10 @@
-"""Transactions: what a commit changes, and how others find out.
+"""Transactions: the records of what a commit changes, which other writers read.
 
     _transactions/{read_version}-{uuid}.txn     the bare message
     the manifest of the version                 the same bytes, inline
 
-The uuid is what makes a commit recognizable when the answer to its write got lost.
-Source: docs/format/table.md, "Transactions".
+The uuid identifies a commit when the answer to its write was lost. Source: docs/format/table.md,
+"Transactions".
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ OPERATIONS: Mapping[str, type[Operation]] = {
         UpdateConfig,
     )
 }
-"""The operations of this library, by their arm of the `Transaction` message."""
+"""The operations of this library, by field name in the `Transaction` message."""
 
 
 def _new_uuid() -> str:
@@ -72,9 +72,9 @@ class Transaction:
     Attributes:
         read_version: The version that the change was made for; 0 if there was no table.
         operation: The change.
-        uuid: Unique for ever.
-        properties: Notes for readers of the history.
-        read: The version that the change was made for, if it is at hand: what is left of it where
+        uuid: A universally unique id.
+        properties: Key-value notes for readers of the history.
+        read: The version that the change was made for, if available. It replaces that version if
             the versions since were cleaned up. Not part of the message.
     """
 
@@ -86,11 +86,11 @@ class Transaction:
 
     @property
     def file_name(self) -> str:
-        """Name below `_transactions/`."""
+        """Return the file name below `_transactions/`."""
         return transaction_file_name(self.read_version, self.uuid)
 
     def to_bytes(self) -> bytes:
-        """The message, as it stands in the file and in the manifest."""
+        """Return the message as stored in the file and in the manifest."""
         message = transaction_pb2.Transaction(
             read_version=self.read_version,
             uuid=self.uuid,
@@ -105,7 +105,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What is known of a transaction that became a version."""
+    """A transaction that became a version."""
 
     version: int
     read_version: int
@@ -115,7 +115,7 @@ class Committed:
 
     @classmethod
     def from_proto(cls, version: int, message: transaction_pb2.Transaction) -> Committed:
-        """Reads a message.
+        """Parse a message.
 
         Raises:
             UnsupportedFeatureError: If the operation is unknown.
@@ -145,7 +145,7 @@ def _operation(arm: str, body: Any) -> Operation | ForeignOperation:
 
 
 def load_transaction(store: Store, version: int, manifest_path: str) -> Committed:
-    """Reads the transaction of a version: from its manifest, else from the file it names.
+    """Read the transaction of a version: from its manifest, or from the file that it names.
 
     Raises:
         NotFoundError: If the manifest is gone, or the transaction is in neither place.

@@ -1,1 +1,1 @@
-"""Compaction, cleanup and checks."""
+"""Upkeep of a table: compaction, cleanup and checks."""

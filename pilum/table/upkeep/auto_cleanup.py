@@ -1,12 +1,12 @@
-"""Cleanup that settings of a table ask every writer for.
+"""Automatic cleanup: the settings of a table that make every writer clean up after commits.
 
     lance.auto_cleanup.interval             20        after every 20th version
     lance.auto_cleanup.older_than           14d       remove versions that are older than that
-    lance.auto_cleanup.retain_versions      5         and not among so many of the newest
-    lance.auto_cleanup.delete_rate_limit    100       no more files a second
+    lance.auto_cleanup.retain_versions      5         and are not among this many of the newest
+    lance.auto_cleanup.delete_rate_limit    100       at most this many files a second
 
-The version before the one that was just committed always stays, for those who read it. What goes
-wrong is logged and never fails the commit. Source: docs/format/table.md, "Cleanup".
+The version before the one just committed always stays, because it may still be read. Errors are
+logged and never fail the commit. Source: docs/format/table.md, "Cleanup".
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _LONG_NAMES = {
 
 
 def auto_cleanup_config(interval: int, older_than_seconds: int) -> dict[str, str]:
-    """The settings for a cleanup after every `interval` versions."""
+    """Return the settings for a cleanup after every `interval` versions."""
     return {
         f"{AUTO_CLEANUP_PREFIX}interval": str(interval),
         f"{AUTO_CLEANUP_PREFIX}older_than": f"{older_than_seconds}s",
@@ -82,8 +82,8 @@ def commit_and_clean_up(
     Args:
         store: Where the table is, or will be.
         transaction: What to change.
-        attempts: As for `commit`, like the next ones.
-        timeout_seconds: No attempt but the first begins later than this.
+        attempts: As for `commit`, like the next two.
+        timeout_seconds: No attempt except the first begins later than this.
         scheme: How the manifests of a new table are named.
 
     Returns:
@@ -100,11 +100,11 @@ def commit_and_clean_up(
 
 
 def _clean_up_if_due(store: Store, manifest: Manifest) -> None:
-    """Cleans up after a commit, if the table's settings ask for it; never raises an error.
+    """Clean up after a commit if the table's settings require it; never raise an error.
 
     Args:
         store: Where the table is.
-        manifest: Of the version that was just committed.
+        manifest: Manifest of the version that was just committed.
     """
     settings = {
         key.removeprefix(AUTO_CLEANUP_PREFIX): text
@@ -113,7 +113,7 @@ def _clean_up_if_due(store: Store, manifest: Manifest) -> None:
     }
     if "interval" not in settings:
         return
-    # Most tables never come here.
+    # Most tables return above.
     import logging
 
     from pilum.table.upkeep.cleanup import run_cleanup
@@ -125,7 +125,7 @@ def _clean_up_if_due(store: Store, manifest: Manifest) -> None:
             before = replace(manifest, version=manifest.version - 1)
             plan = plan_cleanup(store, before, _policy(settings))
             run_cleanup(store, plan, per_second=_count("delete_rate_limit", settings))
-    except Exception:  # whatever it is: the commit is done, and the next cleanup goes on
+    except Exception:  # any error: the commit is done, and the next cleanup continues
         log = logging.getLogger(__name__)
         log.warning("automatic cleanup of %s failed", store.uri, exc_info=True)
 
@@ -149,10 +149,10 @@ def _count(name: str, settings: Mapping[str, str]) -> int | None:
 
 
 def seconds_of(text: str) -> float:
-    """Reads a span of time such as "14d" or "1h 30m".
+    """Parse a time span such as "14d" or "1h 30m" into seconds.
 
     Raises:
-        InvalidInputError: If it is none.
+        InvalidInputError: If the text is not a time span.
     """
     total, position = 0.0, 0
     while position < len(text):

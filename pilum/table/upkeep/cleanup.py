@@ -1,9 +1,9 @@
-"""Removing old versions, and the files that only they need.
+"""Remove old versions, and the files that only they need.
 
-From the oldest version on, manifests go before the files that only they need, so whoever is
-stopped leaves whole versions, or none, and at most files that nothing refers to; these go later, by
-their age. Between both steps the history is looked at again, as somebody may have restored an old
-version. Source: docs/format/table.md, "Cleanup".
+Starting from the oldest version, manifests are removed before the files that only they need. An
+interrupted cleanup therefore leaves every version whole or removed, and at most files that nothing
+refers to. A later cleanup removes these by their age. Between both steps the history is read again,
+because an old version may have been restored. Source: docs/format/table.md, "Cleanup".
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ OnFile = Callable[[int], None]
 
 @dataclass
 class CleanupResult:
-    """What a cleanup removed.
+    """The files that a cleanup removed.
 
     Attributes:
         removed: Number of files by kind.
-        bytes_removed: Their size.
-        failed: Files that the store did not remove.
+        bytes_removed: Size of the removed files, bytes.
+        failed: Number of files that the store did not remove.
     """
 
     removed: Counter[FileKind] = field(default_factory=Counter)
@@ -45,14 +45,14 @@ class CleanupResult:
 
     @classmethod
     def of(cls, files: Iterable[OwnedFile]) -> CleanupResult:
-        """As if these were removed."""
+        """Return the result of removing these files."""
         result = cls()
         for file in files:
             result.add(file)
         return result
 
     def add(self, file: OwnedFile) -> None:
-        """Counts a removed file."""
+        """Count a removed file."""
         self.removed[file.kind] += 1
         self.bytes_removed += file.size
 
@@ -65,17 +65,17 @@ def run_cleanup(
     concurrency: int | None = None,
     on_file: OnFile = lambda num_files: None,
 ) -> CleanupResult:
-    """Removes what was planned; files that the store does not remove are counted and left.
+    """Remove the planned files; count and leave files that the store does not remove.
 
     Args:
         store: Where the table is.
-        plan: Of the table.
-        per_second: No more files a second.
-        concurrency: Requests at a time.
-        on_file: Told how many files are done.
+        plan: The plan for the table.
+        per_second: Maximum number of files a second.
+        concurrency: Maximum number of concurrent requests.
+        on_file: Called with the number of files done.
 
     Raises:
-        CorruptFileError: If a version that came meanwhile cannot be read.
+        CorruptFileError: If a version that was committed concurrently cannot be read.
     """
     result = CleanupResult()
     with _Remover(store, result, per_second, concurrency or _CONCURRENCY, on_file) as remover:
@@ -96,7 +96,7 @@ def run_cleanup(
 
 
 class _Remover:
-    """Removes files, several at a time and not too many a second."""
+    """Removes files, several at a time and at a limited rate."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class _Remover:
         self._pool.shutdown(cancel_futures=True)
 
     def remove(self, files: Iterable[OwnedFile]) -> list[OwnedFile]:
-        """Returns those that are gone."""
+        """Remove files and return those that are gone."""
         wanted = list(files)
         done = list(self._pool.map(self._remove, wanted))
         return [file for file, is_gone in zip(wanted, done, strict=True) if is_gone]
@@ -150,7 +150,7 @@ class _Remover:
 
 
 def _needed_by_new_versions(store: Store, plan: CleanupPlan) -> set[str]:
-    """What versions refer to that were committed since the plan was made."""
+    """Return the keys that versions committed since the plan refer to."""
     names = list_manifests(store)
     new = [name for name in names if name.version not in plan.seen]
     return {key for one in all_references(store, new) for key in one.keys}

@@ -1,4 +1,4 @@
-"""Deciding what a cleanup removes: versions that nobody needs, and files that only they need.
+"""Plan a cleanup: choose the versions to remove, and the files that only they need.
 
     versions     1    2    3    4*   5            * tagged
                  └─ chosen by age or number
@@ -36,18 +36,18 @@ from pilum.table.versions.history import list_manifests
 __all__ = ["IN_FLIGHT_SECONDS", "CleanupPlan", "CleanupPolicy", "OldVersion", "plan_cleanup"]
 
 IN_FLIGHT_SECONDS = 7 * 24 * 3600
-"""The age from which on a file that no manifest refers to belongs to no commit under way."""
+"""Age from which an unreferenced file cannot belong to a commit in progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupPolicy:
-    """Which versions may go: those that all the given conditions hold for.
+    """The versions that a cleanup may remove: those that meet all given conditions.
 
     Attributes:
-        before: Committed before this moment, seconds since 1970.
-        keep_newest: Not among so many of the newest.
-        versions: Among these.
-        delete_unverified: Whether files that no manifest ever referred to go at any age.
+        before: The version was committed before this time, seconds since 1970.
+        keep_newest: The version is not among this many of the newest.
+        versions: The version is one of these.
+        delete_unverified: Whether files that no manifest ever referred to are removed at any age.
         refuse_tagged: Whether it is an error if a tagged version is chosen; it stays in any case.
     """
 
@@ -60,7 +60,7 @@ class CleanupPolicy:
 
 @dataclass(frozen=True, slots=True)
 class OldVersion:
-    """A version that goes, with the files that no newer one needs."""
+    """A version to remove, with the files that no newer one needs."""
 
     manifest: OwnedFile
     version: int
@@ -69,15 +69,15 @@ class OldVersion:
 
 @dataclass(frozen=True, slots=True)
 class CleanupPlan:
-    """What a cleanup removes.
+    """The files that a cleanup removes.
 
     Attributes:
-        read_version: The version from which on all stay.
-        versions: Oldest first.
-        strays: Files that no manifest refers to, old enough to be nobody's.
-        waiting: Files that no manifest refers to, but too young: a commit may be under way.
-        pins: What keeps versions that were chosen.
-        seen: The versions that were looked at.
+        read_version: This version and all newer ones stay.
+        versions: Versions to remove, oldest first.
+        strays: Files that no manifest refers to, old enough not to belong to a commit in progress.
+        waiting: Files that no manifest refers to, but too recent: their commit may be in progress.
+        pins: Tags and branches that keep chosen versions.
+        seen: The versions that were read.
     """
 
     read_version: int
@@ -88,7 +88,7 @@ class CleanupPlan:
     seen: frozenset[int]
 
     def files(self) -> Iterator[OwnedFile]:
-        """All of them, manifests included."""
+        """Return all files to remove, manifests included."""
         for version in self.versions:
             yield version.manifest
             yield from version.files
@@ -96,20 +96,20 @@ class CleanupPlan:
 
 
 def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> CleanupPlan:
-    """Decides what goes; nothing is changed.
+    """Plan a cleanup without changing anything.
 
     Args:
         store: Where the table is.
-        manifest: Its version and all newer ones stay.
-        policy: What may go.
+        manifest: The manifest of a version; it and all newer ones stay.
+        policy: Which versions and files may be removed.
 
     Raises:
         InvalidInputError: If tagged versions are chosen and that is refused.
         CorruptFileError: If any manifest, tag or branch cannot be read.
-        UnsupportedFeatureError: If a manifest has what may refer to files in unknown ways.
+        UnsupportedFeatureError: If a manifest has features that may refer to files in unknown ways.
     """
     manifest.require_continuable(f"{store.uri}, version {manifest.version}")
-    names = list_manifests(store)  # before the folder is looked at: it may finish a commit
+    names = list_manifests(store)  # before the folder is listed, because this may finish a commit
     listed = {entry.name: entry for entry in store.list(VERSIONS_FOLDER)}
     line = Line.of(store, manifest.branch)
     pins = pinned_versions(line.root, line.branch)
@@ -147,7 +147,7 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
 
 
 class _Chooser:
-    """Decides which versions go; tells which would, but for what pins them."""
+    """Chooses the versions to remove; reports versions that only pins keep."""
 
     def __init__(
         self, names: list[ManifestName], first_kept: int, policy: CleanupPolicy, pins: set[int]
@@ -174,7 +174,7 @@ class _Chooser:
 
 
 class _Uses:
-    """What many versions refer to, and the last one that does."""
+    """The keys that many versions refer to, each with the last version that does."""
 
     def __init__(self) -> None:
         self.versions: list[int] = []
@@ -182,13 +182,13 @@ class _Uses:
         self._others: dict[str, int] = {}
 
     def add(self, one: References) -> None:
-        """Counts a version that is newer than those before."""
+        """Count a version that is newer than those before."""
         self.versions.append(one.version)
         self._fragments.update(dict.fromkeys(one.fragments, one.version))
         self._others.update(dict.fromkeys(one.others, one.version))
 
     def last_uses(self) -> dict[str, int]:
-        """The last version that refers to each key."""
+        """Return the last version that refers to each key."""
         found = dict(self._others)
         for data, version in self._fragments.items():
             for key in fragment_keys([data]):

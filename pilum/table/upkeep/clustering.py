@@ -1,7 +1,7 @@
-"""What a clustering asks of a table: its rows are written again in another order.
+"""Check that a table can be clustered: its rows are rewritten in another order.
 
-    rows with ids that last    ids and versions go along; indices of ids know the rows as before
-    other rows                 nothing tells where they went, so no index may know them
+    stable row ids         ids and versions move along; indices of ids stay valid
+    no stable row ids      moves are not recorded, so no index may contain the rows
 
 Source: docs/format/table.md, "Compaction".
 """
@@ -18,11 +18,12 @@ __all__ = ["require_clusterable"]
 
 
 def require_clusterable(snapshot: Snapshot) -> None:
-    """Refuses what would only fail at the commit, before any work is done.
+    """Raise if a clustering would fail at its commit, before any work is done.
 
     Raises:
         UnsupportedFeatureError: If the table has columns of blobs, an index of rows without stable
-            ids, one that covers only some of the fragments, or what this library cannot write.
+            ids, one that covers only some of the fragments, or a feature that this library cannot
+            write.
         CorruptFileError: If the indices are damaged.
     """
     manifest, store = snapshot.manifest, snapshot.store

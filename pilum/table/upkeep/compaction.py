@@ -1,11 +1,11 @@
-"""Compaction: tasks of a plan are carried out, apart if need be, and committed together.
+"""Compaction: run the tasks of a plan, in one process or several, and commit them together.
 
     fragments ──▶ live rows, batch by batch ──▶ new data files        nothing refers to them yet
                                                      │
     all moves ──▶ ids are reserved ──▶ one Rewrite commit
 
-Several tasks run at a time while their memory fits the limit: a task has some windows of decoded
-rows (32 MiB each) and the pages of one file at hand. Source: docs/format/table.md, "Compaction".
+Several tasks run at a time while their memory fits the limit: a task holds some windows of decoded
+rows (32 MiB each) and the pages of one file. Source: docs/format/table.md, "Compaction".
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pilum.table.write.write import WriteOptions, write_fragments
 __all__ = ["TASK_BYTES", "commit_moves", "discard_moves", "rewrite_all", "rewrite_fragments"]
 
 TASK_BYTES = 320 * 1024 * 1024
-"""What a task takes at most, but for single rows that are larger."""
+"""Memory limit of a task, except for single rows that are larger."""
 
 _NO_LIMIT = 1 << 62
 _PAGES_BYTES = 96 * 1024 * 1024
@@ -51,7 +51,7 @@ OnRows = Callable[[int], None]
 
 
 class _StoppedError(Exception):
-    """Another task failed, or the user gave up."""
+    """Another task failed, or the user cancelled."""
 
 
 def rewrite_fragments(
@@ -61,21 +61,21 @@ def rewrite_fragments(
     on_rows: OnRows = lambda num_rows: None,
     file_name_prefix: str | None = None,
 ) -> Move:
-    """Writes the live rows of fragments to new ones; the table does not change.
+    """Write the live rows of fragments to new ones; the table does not change.
 
     Args:
         snapshot: The version that has the fragments.
-        fragments: In scan order.
-        options: How to write.
-        on_rows: Told how many rows were written, batch by batch.
-        file_name_prefix: Put in front of the names of the files, to tell whose they are.
+        fragments: The fragments, in scan order.
+        options: Options of the compaction.
+        on_rows: Called after each batch with the number of rows written.
+        file_name_prefix: Prefix of the file names, to identify their writer.
 
     Returns:
-        Where the rows went; new ids are 0.
+        The old and new fragments; new fragments have id 0.
 
     Raises:
         CorruptFileError: If a file is damaged.
-        OSError: If the store failed. Whatever is raised, no file is left.
+        OSError: If the store fails. After any exception, no file is left.
     """
     schema = written_schema(snapshot)
     written = _write_options(snapshot, options, len(schema.fields))
@@ -98,10 +98,11 @@ def rewrite_all(
     options: CompactionOptions,
     on_rows: OnRows,
 ) -> list[Move]:
-    """Carries out tasks, several at a time.
+    """Run tasks, several at a time.
 
     Raises:
-        As `rewrite_fragments`; then, and if it is interrupted, no file of any task is left.
+        As `rewrite_fragments`. After any exception, an interrupt included, no file of any task is
+        left.
     """
     if not tasks:
         return []
@@ -140,18 +141,18 @@ def commit_moves(
     keeps_order: bool = True,
     uuid: str | None = None,
 ) -> Manifest:
-    """Publishes moves as one version, behind one that reserves ids.
+    """Publish moves as one version, after a version that reserves ids.
 
     Args:
         store: Where the table is.
         read_version: The version that has the old fragments.
-        moves: All that is to be committed.
+        moves: All moves to commit.
         records_moves: Whether to record the moves even if no index needs it yet.
-        keeps_order: Whether the rows of a move are in the order that they had.
-        uuid: Of the transaction; a new one if None.
+        keeps_order: Whether the rows of a move keep their order.
+        uuid: Uuid of the transaction; a new one if None.
 
     Raises:
-        CommitConflictError: If others changed the fragments, or all columns, meanwhile; or if an
+        CommitConflictError: If others concurrently changed the fragments, or all columns; or if an
             index needs the order of rows and it is not kept.
         CommitContentionError: If every attempt lost against another commit.
     """
@@ -171,7 +172,7 @@ def commit_moves(
 
 
 def discard_moves(store: Store, moves: Iterable[Move]) -> None:
-    """Removes new files that are not committed."""
+    """Remove new files that are not committed."""
     for move in moves:
         for fragment in move.new:
             for file in fragment.files:
@@ -179,7 +180,7 @@ def discard_moves(store: Store, moves: Iterable[Move]) -> None:
 
 
 class _Portions:
-    """Rows, given out in the portions that new fragments get."""
+    """Rows, returned in the portions that new fragments get."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], on_rows: OnRows) -> None:
         self._batches = batches
@@ -187,7 +188,7 @@ class _Portions:
         self._rest: pa.RecordBatch | None = None
 
     def take(self, num_rows: int) -> Iterator[pa.RecordBatch]:
-        """The next rows."""
+        """Yield the next rows."""
         while num_rows:
             batch = self._rest if self._rest is not None else next(self._batches, None)
             if batch is None:
@@ -200,7 +201,7 @@ class _Portions:
 
 
 def _sizes(num_rows: int, options: CompactionOptions) -> list[int]:
-    """Rows of each new fragment: as many fragments as can be full, and all alike."""
+    """Return the rows of each new fragment: as many fragments as can be full, of equal size."""
     if not num_rows:
         return []
     count = max(num_rows // options.target_rows_per_fragment, 1)
@@ -223,7 +224,7 @@ def _write_options(
     snapshot: Snapshot, options: CompactionOptions, num_columns: int
 ) -> WriteOptions:
     version = options.version or snapshot.manifest.data_version
-    # Pages of very many columns are smaller, so that all of them together fit.
+    # Pages of very wide tables are smaller, so that all of them fit together.
     is_wide = num_columns * _PAGE_BYTES > _PAGES_BYTES and version is not FileVersion.LEGACY
     layout = FileOptions(
         data_cache_bytes=_PAGES_BYTES if is_wide else None,

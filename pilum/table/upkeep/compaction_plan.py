@@ -1,16 +1,16 @@
-"""Which fragments a compaction rewrites together.
+"""Plan a compaction: choose the fragments that are rewritten together.
 
     fragment        0    1    2    3    4    5    6       target: 10 rows
     rows            5    5    5   20    5    3    4
     deleted         .    .    .    .    .    .    .
 
-    candidates      n    n    n    .    n    n    n       n: small, only with a neighbour
+    candidates      n    n    n    .    n    n    n       n: small, only with an adjacent one
     bins           [0    1    2]       [4    5    6]      a: many deleted rows, also alone
     tasks          [0    1    2]       [4    5    6]      a bin is cut where both parts are large
 
-A fragment with many deleted rows, or with files to mend, is a candidate whatever its size.
-Neighbours share a task only if the same indices cover them, as an index covers a fragment either
-wholly or not at all. Source: docs/format/table.md, "Compaction".
+A fragment with many deleted rows, or with files to repair, is a candidate whatever its size.
+Adjacent fragments share a task only if the same indices cover them, as an index covers a fragment
+either wholly or not at all. Source: docs/format/table.md, "Compaction".
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ __all__ = ["CompactionOptions", "plan_compaction", "require_consistent", "source
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions:
-    """What to compact, and how to write it.
+    """Options for choosing fragments and writing them.
 
     Attributes:
         target_rows_per_fragment: Fragments with fewer rows are small; new ones have as many or
             more, but fewer than twice as many.
         target_bytes_per_fragment: A fragment whose data files have this size is not small, however
             few its rows are; new ones get no further rows from there on.
-        max_rows_per_group: Rows that files of version 0.1 keep together.
+        max_rows_per_group: Rows per group in files of version 0.1.
         max_bytes_per_file: A new file that has grown to this size gets no further rows.
         materialize_deletions: Whether fragments are rewritten because of their deleted rows alone.
-        materialize_deletions_threshold: From which share of deleted rows on.
-        records_moves: Whether to record where rows went even if no index needs it yet; None to do
-            it where it is needed.
-        num_threads: Tasks that run at a time; None for as many as the memory limit allows.
-        batch_size: Rows that are read at a time; None for the default.
-        memory_limit_bytes: What all tasks that run at a time may take together.
-        max_source_fragments: No more fragments are rewritten.
-        max_source_rows: No more rows are rewritten.
-        max_source_bytes: No more bytes of data files are rewritten.
-        excluded_fragment_ids: These fragments stay, and nobody reaches over them.
+        materialize_deletions_threshold: Minimum share of deleted rows for that.
+        records_moves: Whether to record moves even if no index needs them yet; None to record them
+            where an index needs them.
+        num_threads: Number of concurrent tasks; None for as many as the memory limit allows.
+        batch_size: Number of rows read at a time; None for the default.
+        memory_limit_bytes: Memory limit of all concurrent tasks together.
+        max_source_fragments: Maximum number of fragments to rewrite.
+        max_source_rows: Maximum number of rows to rewrite.
+        max_source_bytes: Maximum size of data files to rewrite, bytes.
+        excluded_fragment_ids: These fragments stay, and no task contains fragments from both sides
+            of one.
         version: File version to write; None for that of the table.
     """
 
@@ -90,19 +91,19 @@ def plan_compaction(
     options: CompactionOptions,
     to_mend: Collection[FragmentId] = (),
 ) -> list[tuple[Fragment, ...]]:
-    """Plans a compaction.
+    """Plan a compaction.
 
     Args:
         store: Where the table is; only long details of indices are read.
         manifest: The version.
-        options: What to compact.
-        to_mend: Fragments that are to be rewritten whatever their size.
+        options: Options of the compaction.
+        to_mend: Fragments to rewrite whatever their size.
 
     Returns:
-        Fragments, in scan order, that become new fragments together.
+        The tasks: groups of fragments, in scan order, that are rewritten together.
 
     Raises:
-        UnsupportedFeatureError: If an index does not tell what it covers.
+        UnsupportedFeatureError: If an index does not record what it covers.
         CorruptFileError: If the indices are damaged.
     """
     coverage = Coverage(store, manifest)
@@ -115,7 +116,7 @@ def plan_compaction(
 
 
 def source_bytes(fragments: Iterable[Fragment]) -> int:
-    """Bytes of the data files; those of unknown size count as nothing."""
+    """Return the size of data files in bytes; unknown sizes count as 0."""
     return sum(file.size_bytes or 0 for fragment in fragments for file in fragment.files)
 
 
@@ -140,7 +141,7 @@ def _bins(
     options: CompactionOptions,
     to_mend: Collection[FragmentId],
 ) -> Iterator[list[Fragment]]:
-    """Neighbours that may be rewritten together, and are worth it."""
+    """Yield runs of adjacent fragments that may be rewritten together and are worth it."""
     found: list[_Candidate] = []
     excluded = set(options.excluded_fragment_ids)
     for fragment in fragments:
@@ -163,7 +164,7 @@ def _worthwhile(found: list[_Candidate]) -> Iterator[list[Fragment]]:
 
 
 def _split(fragments: list[Fragment], options: CompactionOptions) -> Iterator[tuple[Fragment, ...]]:
-    """Cuts a bin wherever enough is on both sides."""
+    """Split a bin wherever both sides are large enough."""
     rows = [0, *accumulate(fragment.num_rows for fragment in fragments)]
     sizes = [0, *accumulate(source_bytes([fragment]) for fragment in fragments)]
 
@@ -182,7 +183,7 @@ def _split(fragments: list[Fragment], options: CompactionOptions) -> Iterator[tu
 def _limited(
     tasks: list[tuple[Fragment, ...]], options: CompactionOptions
 ) -> Iterator[tuple[Fragment, ...]]:
-    """Whole tasks from the first on, while all limits hold."""
+    """Yield whole tasks, in order, while all limits hold."""
     fragments = rows = size = 0
     for task in tasks:
         fragments += len(task)
@@ -202,10 +203,10 @@ def _exceeds(value: int, limit: int | None) -> bool:
 
 
 def require_consistent(options: CompactionOptions, manifest: Manifest) -> None:
-    """Checks options against a table.
+    """Check options against a table.
 
     Raises:
-        InvalidInputError: If the wanted file version is not one that can stand beside the table's.
+        InvalidInputError: If the requested file version cannot be mixed with the table's.
     """
     own = manifest.data_version
     wanted = options.version or own

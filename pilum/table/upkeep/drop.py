@@ -1,4 +1,4 @@
-"""Dropping a table: its newest manifests go first, so that no reader sees half of one version."""
+"""Drop a table: remove its newest manifests first, so that no reader sees part of a version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["drop_table", "paths_below"]
 
 
 def drop_table(store: Store) -> None:
-    """Deletes a table and whatever else is in its folder; files in base paths stay.
+    """Delete a table and all other files in its folder; files in base paths stay.
 
     Raises:
         DatasetNotFoundError: If there is no table; other folders are never touched.
@@ -42,7 +42,7 @@ def drop_table(store: Store) -> None:
 
 
 def paths_below(store: Store, folder: str) -> Iterator[str]:
-    """All objects below a folder, at any depth."""
+    """Yield all objects below a folder, at any depth."""
     prefix = f"{folder}/" if folder else ""
     yield from [f"{prefix}{entry.name}" for entry in store.list(folder)]
     for name in list(store.folders(folder)):

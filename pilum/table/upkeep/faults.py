@@ -1,4 +1,4 @@
-"""What a check of a table can find."""
+"""The faults that a check of a table can find."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Fault", "FaultKind", "Findings"]
 
 
 class FaultKind(Enum):
-    """What is wrong with a file."""
+    """The kind of a fault in a file."""
 
     MISSING = "missing"
     DAMAGED = "damaged"
@@ -19,14 +19,14 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One file that is not as it should be.
+    """A fault of one file.
 
     Attributes:
-        kind: What is wrong.
-        path: Below the root of the table.
-        size: Bytes that it has; 0 if it is missing.
+        kind: Kind of the fault.
+        path: Path below the root of the table.
+        size: Size of the file in bytes; 0 if it is missing.
         version: A version that refers to it; None for orphans.
-        what: In words.
+        what: Description of the fault.
     """
 
     kind: FaultKind
@@ -38,13 +38,13 @@ class Fault:
 
 @dataclass
 class Findings:
-    """What a check saw.
+    """The result of a check.
 
     Attributes:
-        versions: Number of versions that were looked at.
+        versions: Number of versions that were checked.
         files: Number of files that they refer to.
-        size: Bytes of those that are there.
-        faults: What is wrong.
+        size: Size in bytes of those that exist.
+        faults: The faults that were found.
     """
 
     versions: int = 0

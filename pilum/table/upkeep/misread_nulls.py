@@ -1,18 +1,18 @@
-"""Data files whose null structs are not read rightly by every reader.
+"""Data files with null structs that some readers misread.
 
-pilum asks all layers of all pages, so that it reads these files as they are meant. The reference
-does not, if it reads a member alone:
+pilum evaluates all layers of all pages, so it reads these files correctly. The reference does not
+if it reads a member alone:
 
     struct c       item with nulls       {x: 1}   null   {x: 3}
     member c.x     item, all valid           1      2        3        it sees the 2
 
-nor, if lists lie in a struct, where pages that it reads together differ:
+nor if a struct contains lists and the pages that it reads together differ:
 
     page 0    struct c: item, all valid        it counts values of the list as structs
     page 1    struct c: item with nulls
 
-Early releases of pilum wrote files of the first kind, and both libraries files of the second. Rows
-that are written again are in neither. Source: docs/format/encodings-2.1.md, "Levels".
+Early releases of pilum wrote files of the first kind, and both libraries files of the second.
+Rewritten rows are in neither. Source: docs/format/encodings-2.1.md, "Levels".
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["files_with_misread_nulls", "fragments_with_misread_nulls"]
 
 
 def fragments_with_misread_nulls(snapshot: Snapshot) -> frozenset[FragmentId]:
-    """Which fragments have such files; opens those of all if the table has structs."""
+    """Return the fragments with such files; open the files of all if the table has structs."""
     return frozenset(fragment.id for fragment, members in _found(snapshot) if members)
 
 
 def files_with_misread_nulls(snapshot: Snapshot) -> Iterator[tuple[DataFile, list[str]]]:
-    """Such files of a version, each with the names of the members that are not read rightly."""
+    """Yield such files of a version, each with the names of its misread members."""
     for fragment, members in _found(snapshot):
         for file in fragment.files:
             own = [path for path in members if path[-1].id in file.fields]
@@ -70,7 +70,7 @@ def _members(snapshot: Snapshot, fragment: Fragment, fields: Sequence[Field]) ->
         readers = snapshot.reader(fragment).fields(fields)
         return [path for reader in readers for path in _members_of(reader)]
     except (PilumError, OSError):
-        return []  # other checks say what is wrong with the files
+        return []  # other checks report faults of the files
 
 
 def _members_of(reader: FieldReader) -> Iterator[LeafPath]:
@@ -85,12 +85,12 @@ def _members_of(reader: FieldReader) -> Iterator[LeafPath]:
 
 
 def _layers(layout: pb.PageLayout) -> tuple[Any, ...]:
-    """Kinds of the layers of a page, outer-most first."""
+    """Return the kinds of the layers of a page, outermost first."""
     return tuple(reversed(getattr(layout, str(layout.WhichOneof("layout"))).layers))
 
 
 def _hides_nulls(path: LeafPath, layers: Sequence[Any]) -> bool:
-    """Whether a struct has nulls, and what lies in it says that it has none."""
+    """Return whether a struct has nulls that the layers of its contents do not record."""
     return any(
         outer.is_struct and outer_kind == pb.NULLABLE_ITEM and inner_kind == pb.ALL_VALID_ITEM
         for (outer, outer_kind), (_, inner_kind) in pairwise(zip(path, layers, strict=False))
@@ -98,7 +98,7 @@ def _hides_nulls(path: LeafPath, layers: Sequence[Any]) -> bool:
 
 
 def _differ(path: LeafPath, kinds: set[tuple[Any, ...]]) -> bool:
-    """Whether only some of the pages say that what holds lists may be null."""
+    """Return whether only some of the pages say that the parents of lists may be null."""
     above_lists = nullable_above_lists(path)
     said = {
         tuple(kind for kind, is_above in zip(layers, above_lists, strict=False) if is_above)

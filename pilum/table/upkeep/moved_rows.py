@@ -1,7 +1,7 @@
-"""Addresses of rows after compactions that wrote down which rows went where.
+"""Addresses of rows after compactions that recorded their moves.
 
-    compaction of version 4     fragments 0 and 1 ──▶ 7     rows that were alive, in order
-    address 0:3 ──▶ its rank among these ──▶ 7:2            a row that was deleted has none
+    compaction of version 4     fragments 0 and 1 ──▶ 7     live rows, in order
+    address 0:3 ──▶ its rank among these ──▶ 7:2            a deleted row has none
 
 Source: docs/format/table.md, "The fragment-reuse index".
 """
@@ -27,17 +27,17 @@ _Addresses = NDArray[np.uint64]
 def moved_addresses(
     snapshot: Snapshot, addresses: _Addresses
 ) -> tuple[_Addresses, NDArray[np.bool_]] | None:
-    """Where rows are now.
+    """Return the current addresses of rows.
 
     Args:
         snapshot: The version.
-        addresses: uint64, shape (n,): where they were.
+        addresses: uint64, shape (n,): old addresses of the rows.
 
     Returns:
-        Their addresses, and which of them are gone; None if nothing was written down.
+        Their addresses, and which of them are gone; None if no moves were recorded.
 
     Raises:
-        CorruptFileError: If what was written down is damaged.
+        CorruptFileError: If the record is damaged.
     """
     section = table_pb2.IndexSection.FromString(snapshot.manifest.index_section)
     versions = load_moves(snapshot.store, section)
@@ -58,7 +58,7 @@ def _follow(
     found: _Addresses,
     gone: NDArray[np.bool_],
 ) -> None:
-    """Moves those addresses that one group of fragments had."""
+    """Map the addresses that are in one group of fragments to their new ones."""
     old = np.array([fragment.id for fragment in group.old_fragments], np.uint64)
     here = np.flatnonzero(np.isin(before >> _SHIFT, old) & ~gone)
     if not len(here):
@@ -77,7 +77,7 @@ def _follow(
 
 
 def _alive(data: bytes) -> _Addresses:
-    """Addresses of a 64-bit Roaring bitmap, ascending."""
+    """Return the addresses in a 64-bit Roaring bitmap, ascending."""
     try:
         return np.array(BitMap64.deserialize(data).to_array(), np.uint64)
     except ValueError as error:

@@ -1,14 +1,14 @@
-"""The files of a table by their names, and which of them its manifests refer to.
+"""Classify the files of a table by their names, and collect those that manifests refer to.
 
-    _versions/.tmp…                                     what a killed writer left
+    _versions/.tmp…                                     left by a killed writer
     _versions/{…}.manifest-{uuid}                       the same, beside {…}.manifest
     _transactions/{…}.txn
     _deletions/{…}.arrow, {…}.bin
     _indices/{uuid}/…                                   referred to by the folder
     data/{stem}.lance
-    data/{stem}/{32 binary digits}.blob                 live and go with data/{stem}.lance
+    data/{stem}/{32 binary digits}.blob                 kept and removed with data/{stem}.lance
 
-Nothing else is looked at: other files in these folders are somebody else's. A file is *referred to*
+Other files in these folders are ignored: they do not belong to the table. A file is *referred to*
 by its key: its path, that of its data file, or its folder. Source: docs/format/table.md, "Files".
 """
 
@@ -60,7 +60,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class FileKind(Enum):
-    """What a file of a table is for; the names are those of `cleanup_old_versions`."""
+    """The purpose of a table's file; the names are those of `cleanup_old_versions`."""
 
     MANIFEST = "manifest"
     TRANSACTION = "transaction"
@@ -75,11 +75,11 @@ class OwnedFile:
     """One file of a table.
 
     Attributes:
-        path: Below the root.
-        kind: What it is for.
-        key: What manifests refer to it by; "" for what they never refer to.
-        size: Bytes.
-        modified: When it was written last, seconds since 1970; None if nobody knows.
+        path: Path below the root.
+        kind: Purpose of the file.
+        key: Key by which manifests refer to the file; "" if they never refer to such files.
+        size: Size in bytes.
+        modified: When the file was last written, seconds since 1970; None if unknown.
     """
 
     path: str
@@ -91,13 +91,13 @@ class OwnedFile:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What one manifest says of files.
+    """The files that one manifest refers to.
 
     Attributes:
-        version: Its number.
+        version: Number of the version.
         timestamp: When it was committed, seconds since 1970.
-        fragments: Their messages. Those of neighbouring versions are mostly the same bytes, so
-            they are compared before anybody looks into them.
+        fragments: Messages of the fragments. In adjacent versions most are the same bytes, so
+            messages are compared before they are parsed.
         others: Keys of its transaction and of indices.
     """
 
@@ -108,7 +108,7 @@ class References:
 
     @property
     def keys(self) -> set[str]:
-        """The keys of all files.
+        """Return the keys of all files.
 
         Raises:
             CorruptFileError: If a fragment is damaged.
@@ -117,14 +117,16 @@ class References:
 
 
 def references(store: Store, path: str) -> References:
-    """Reads what a manifest refers to.
+    """Read the references of a manifest.
 
-    Files in base paths count as the table's own of the same name, so that they are never removed.
+    A file in a base path counts as the table's own file of the same name, so that it is never
+    removed.
 
     Raises:
         NotFoundError: If there is no such manifest.
-        CorruptFileError: If it is damaged.
-        UnsupportedFeatureError: If it may refer to files in ways that this library does not know.
+        CorruptFileError: If the manifest is damaged.
+        UnsupportedFeatureError: If the manifest may refer to files in ways that this library does
+            not know.
     """
     files, section = load_files_and_indices(store, path)
     require_writable(files.reader_feature_flags, files.writer_feature_flags, path)
@@ -141,7 +143,7 @@ def references(store: Store, path: str) -> References:
 
 
 def all_references(store: Store, names: list[ManifestName]) -> Iterator[References]:
-    """What manifests refer to, in order; those that another cleanup removes meanwhile are gone.
+    """Yield the references of manifests, in order; skip those that another cleanup removes.
 
     Raises:
         As `references`.
@@ -162,10 +164,10 @@ def _read(store: Store, name: ManifestName) -> References | None:
 
 
 def fragment_keys(fragments: Iterable[bytes]) -> Iterator[str]:
-    """The keys of the files of fragments, given as messages.
+    """Yield the keys of the files of fragments, given as messages.
 
     Raises:
-        CorruptFileError: If one is damaged.
+        CorruptFileError: If a fragment is damaged.
     """
     for data in fragments:
         fragment = decode_message(table_pb2.DataFragment, data, "a fragment of a manifest")
@@ -178,10 +180,10 @@ def fragment_keys(fragments: Iterable[bytes]) -> Iterator[str]:
 
 
 def index_folder_of(index: table_pb2.IndexMetadata) -> str:
-    """The folder of the files of an index, below the root.
+    """Return the folder of an index's files, below the root.
 
     Raises:
-        CorruptFileError: If its uuid is none.
+        CorruptFileError: If its uuid is invalid.
     """
     if len(index.uuid.uuid) != 16:
         raise CorruptFileError(f"a uuid of {len(index.uuid.uuid)} bytes", f"index {index.name!r}")
@@ -189,11 +191,11 @@ def index_folder_of(index: table_pb2.IndexMetadata) -> str:
 
 
 def owned_files(store: Store) -> Iterator[OwnedFile]:
-    """All files of a table but manifests, notes and names, in no order."""
+    """Yield all files of a table except manifests, hints, tags and branches, in no order."""
     listed = list(store.list(VERSIONS_FOLDER))
     names = {entry.name for entry in listed}
     for entry in listed:
-        # A staged manifest may be that of a version for as long as the final one is not there.
+        # A staged manifest may be that of a version as long as the final one does not exist.
         if entry.name.startswith(_TEMPORARY) or final_name(entry.name) in names:
             yield _temporary(VERSIONS_FOLDER, entry)
     yield from _flat(store, TRANSACTIONS_FOLDER, (".txn",), FileKind.TRANSACTION)

@@ -1,15 +1,15 @@
-"""Going back to a whole version of a table whose newest manifest is damaged. Nothing is removed.
+"""Return to a whole version of a table whose newest manifest is damaged, without removing files.
 
     version 3    whole
-    version 4    damaged      nothing can be committed after it, and only older versions opened
+    version 4    damaged      no commit can follow it, and only older versions can be opened
     version 5                 `restore_whole`: the content of version 3
 
     _versions/18446744073709551611.manifest             `set_aside` renames the damaged manifest,
     _versions/18446744073709551611.manifest.damaged     so that no reader takes it for a version
 
-The restored version comes first, so that the number of a damaged one is never given again. For as
-long as a damaged manifest has its name, no cleanup removes files: nothing can say which of them
-it needs. Source: docs/guide/upkeep.md, "A damaged version".
+The restored version comes first, so that the number of a damaged one is never reused. While a
+damaged manifest keeps its name, no cleanup removes files, because the files that it needs are
+unknown. Source: docs/guide/upkeep.md, "A damaged version".
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class DamagedVersion:
     """A version whose manifest contradicts the format.
 
     Attributes:
-        name: Its number and path.
-        what: What is wrong.
+        name: Number and path of the version.
+        what: Description of the damage.
     """
 
     name: ManifestName
@@ -49,7 +49,7 @@ class DamagedVersion:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """What is wrong with the history of a table.
+    """The damage in the history of a table.
 
     Attributes:
         newest: Number of the newest version, damaged or not.
@@ -63,17 +63,17 @@ class RepairPlan:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the newest version is damaged, so that the table cannot be opened as usual."""
+        """Return whether the newest version is damaged, so that the table cannot be opened."""
         return bool(self.damaged) and self.damaged[-1].name.version == self.newest
 
 
 def plan_repair(store: Store) -> RepairPlan:
-    """Reads all manifests of a line of history and finds those that are damaged.
+    """Read all manifests of a line of history and find those that are damaged.
 
     Raises:
-        InvalidInputError: If there is no version at all.
-        UnsupportedFormatError: If a version needs a newer library, which is no damage.
-        OSError: If the store failed, which says nothing about a manifest.
+        InvalidInputError: If there is no version.
+        UnsupportedFormatError: If a version needs a newer library, which is not damage.
+        OSError: If the store fails, which does not show that a manifest is damaged.
     """
     names = list_manifests(store)
     if not names:
@@ -85,14 +85,14 @@ def plan_repair(store: Store) -> RepairPlan:
 
 
 def restore_whole(store: Store, plan: RepairPlan) -> int:
-    """Commits a version with the content of the newest whole one.
+    """Commit a version with the content of the newest whole one.
 
     Returns:
-        Its number.
+        The number of the new version.
 
     Raises:
         InvalidInputError: If the newest version is whole, or no version is.
-        CommitConflictError: If a version came after the damaged one: plan again.
+        CommitConflictError: If a version was committed after the damaged one: plan again.
     """
     if not plan.is_blocked:
         raise InvalidInputError(f"{store.uri}: the newest version is not damaged")
@@ -103,18 +103,18 @@ def restore_whole(store: Store, plan: RepairPlan) -> int:
 
 
 def set_aside(store: Store, plan: RepairPlan) -> list[str]:
-    """Gives the manifests of damaged versions names that no reader takes for a version.
+    """Rename the manifests of damaged versions, so that no reader takes them for versions.
 
-    Each is written under its new name before the old one is removed, so that being stopped leaves
-    both. Files that only such a manifest names belong to no version then, and a later cleanup
+    Each is written under its new name before the old one is removed, so that an interruption leaves
+    both. Files that only such a manifest names then belong to no version, and a later cleanup
     removes them.
 
     Returns:
         The new paths.
 
     Raises:
-        InvalidInputError: If the newest version is damaged: it must be followed by another first.
-        UnsupportedFeatureError: If something else than names of files decides about versions.
+        InvalidInputError: If the newest version is damaged: first commit another after it.
+        UnsupportedFeatureError: If versions are not determined by file names alone.
     """
     if plan.is_blocked:
         raise InvalidInputError(
@@ -129,7 +129,7 @@ def set_aside(store: Store, plan: RepairPlan) -> list[str]:
 
 
 def _look_at(store: Store, name: ManifestName) -> Manifest | DamagedVersion | None:
-    """The manifest, what is wrong with it, or None if a cleanup has just removed it."""
+    """Return a manifest, its damage, or None if a cleanup has just removed it."""
     try:
         return sound(load_named(store, name))
     except NotFoundError:
@@ -139,7 +139,7 @@ def _look_at(store: Store, name: ManifestName) -> Manifest | DamagedVersion | No
 
 
 def _is_damaged(store: Store, found: DamagedVersion) -> bool:
-    """Whether a manifest is still there and damaged, read once more before it is moved."""
+    """Return whether a manifest still exists and is damaged; used right before it is moved."""
     is_copy = found.name.path in LATEST_PATHS
     return not is_copy and isinstance(_look_at(store, found.name), DamagedVersion)
 

@@ -1,14 +1,14 @@
-"""A structural check of a table: what is missing, damaged, or referred to by nobody.
+"""A structural check of a table: it finds missing, damaged and unreferenced files.
 
-    manifests      read, version equal to the name, ids of fragments distinct, transaction at hand
-    data files     there, of the recorded size, an intact end, as many rows as the fragment
-    deletions      there, decoded, as many rows as recorded
+    manifests      read, version equal to the name, ids of fragments distinct, transaction present
+    data files     present, of the recorded size, an intact end, as many rows as the fragment
+    deletions      present, decoded, as many rows as recorded
     row ids        stable ones: one per row, none of them twice; versions of all rows
-    indices        their files there, of the recorded size
+    indices        their files present, of the recorded size
     tags           name versions that exist
     deep           all pages of one version are decoded, and payloads of blobs read
 
-Each file is looked at once, however many versions refer to it. Nothing is changed. Source:
+Each file is checked once, however many versions refer to it. Nothing is changed. Source:
 docs/format/table.md, "Files".
 """
 
@@ -74,13 +74,13 @@ def verify(
     all_versions: bool,
     on_rows: OnRows = lambda num_rows: None,
 ) -> Findings:
-    """Checks a table.
+    """Check a table.
 
     Args:
         snapshot: The version whose pages a deep check decodes.
         deep: Whether to decode pages.
-        all_versions: Whether to check all versions and look for orphans; else only this one.
-        on_rows: Told how many rows were decoded.
+        all_versions: Whether to check all versions and look for orphans; otherwise, only this one.
+        on_rows: Called with the number of rows decoded.
     """
     return _Check(snapshot).run(deep=deep, all_versions=all_versions, on_rows=on_rows)
 
@@ -88,15 +88,15 @@ def verify(
 def decode_fragment(
     snapshot: Snapshot, fragment: Fragment, on_rows: OnRows = lambda num_rows: None
 ) -> Fault | None:
-    """Decodes all pages of a fragment, those of deleted rows included.
+    """Decode all pages of a fragment, those of deleted rows included.
 
     Args:
         snapshot: The version.
         fragment: One of its fragments.
-        on_rows: Told how many rows were decoded.
+        on_rows: Called with the number of rows decoded.
 
     Returns:
-        What is wrong; None if nothing is.
+        The fault; None if there is none.
     """
     path, version = _path_of(fragment), snapshot.manifest.version
     size = sum(file.size_bytes or 0 for file in fragment.files[:1])
@@ -111,7 +111,7 @@ def decode_fragment(
 
 
 def check_fragment(snapshot: Snapshot, fragment: Fragment) -> list[Fault]:
-    """What is wrong with the files of one fragment of a version."""
+    """Return the faults in the files of one fragment of a version."""
     return _Check(snapshot).fragment(fragment)
 
 
@@ -129,16 +129,16 @@ class _Check:
     """The state of one check.
 
     Attributes:
-        paths: Files that were looked for.
-        sizes: Bytes of those that are there.
+        paths: Files that were checked.
+        sizes: Sizes in bytes of those that exist.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._store: Store = own_store(snapshot.store)
-        self._session = Session(_NO_BYTES, _CACHE_BYTES)  # no index is asked for twice
+        self._session = Session(_NO_BYTES, _CACHE_BYTES)  # no index is read twice
         self._found = Findings()
-        latest_manifest(self._store)  # finishes one that an external store has decided about
+        latest_manifest(self._store)  # finishes a commit that an external store has accepted
         self.sizes = {file.path: file.size for file in owned_files(self._store)}
         self._listed = {entry.name: entry for entry in self._store.list(VERSIONS_FOLDER)}
         self._seen: set[object] = set()
@@ -162,7 +162,7 @@ class _Check:
         return self._found
 
     def fragment(self, fragment: Fragment) -> list[Fault]:
-        """What is wrong with one fragment."""
+        """Return the faults of one fragment."""
         snapshot = self._snapshot
         self._check_fragment(snapshot.store, fragment, snapshot.manifest.version)
         return self._found.faults
@@ -196,7 +196,7 @@ class _Check:
         transaction: transaction_pb2.Transaction | None,
         name: ManifestName,
     ) -> None:
-        """Check what a manifest says; what keeps the rest from being looked at is raised."""
+        """Check the content of a manifest; raise faults that prevent further checks."""
         if contradiction := manifest.contradiction:
             self._fault(FaultKind.DAMAGED, name.path, name.version, contradiction)
         if lost := _lost_fields(manifest, transaction):
@@ -204,7 +204,7 @@ class _Check:
         self._check_transaction(manifest, transaction is not None)
         self._check_indices(manifest)
         store = with_bases(self._store, manifest.base_paths)
-        with suppress(PilumError, OSError):  # files say below what is wrong with them
+        with suppress(PilumError, OSError):  # their faults are reported below
             counted = with_counted_rows(store, manifest, self._session)
             _ = counted.fragments
             manifest = counted
@@ -216,7 +216,10 @@ class _Check:
             self._check_row_ids(Snapshot(store, manifest, self._session), name)
 
     def _check_transaction(self, manifest: Manifest, is_inside: bool) -> None:
-        """The file of a transaction; who has it inside of the manifest can do without."""
+        """Check the file of a transaction.
+
+        It may be missing if the manifest contains the transaction.
+        """
         if not manifest.transaction_file:
             return
         path = transaction_path(manifest.transaction_file)
@@ -225,7 +228,7 @@ class _Check:
 
     def _check_row_ids(self, snapshot: Snapshot, name: ManifestName) -> None:
         try:
-            with suppress(NotFoundError):  # what is missing was said above
+            with suppress(NotFoundError):  # missing files were reported above
                 row_id_index(snapshot)
                 for reader in map(snapshot.reader, snapshot.manifest.fragments):
                     _ = reader.created_at, reader.updated_at
@@ -261,7 +264,7 @@ class _Check:
     def _check_columns(
         self, store: Store, fragment: Fragment, fields: tuple[Field, ...], version: int
     ) -> None:
-        """What files say of their columns: places in the file, and as many rows as there are."""
+        """Check the columns of files: their places in the file, and the number of rows."""
         paths = {_place_of(file) for file in fragment.files}
         key = (fragment.files, fragment.physical_rows, *(field.ids for field in fields))
         if key in self._seen or any(fault.path in paths for fault in self._found.faults):
@@ -294,7 +297,7 @@ class _Check:
             self._fault(fault.kind, path, fault.version, fault.what)
 
     def _check_references(self) -> None:
-        """Tags and branches, if this is the main line."""
+        """Check tags and branches, if this is the main line."""
         if self._snapshot.manifest.branch is not None:
             return
         line = Line(self._store, None, self._store)
@@ -306,7 +309,7 @@ class _Check:
     def _check_branch(self, store: Store, prefix: str) -> None:
         readable = newest_readable(store)
         if readable is None:
-            return  # its record was said to name no version, or all manifests are damaged
+            return  # its record was reported as naming no version, or all manifests are damaged
         snapshot = Snapshot(store, load_manifest(store, readable.path), self._session)
         check = _Check(snapshot)
         found = check.run(deep=False, all_versions=True, on_rows=lambda num_rows: None)
@@ -321,7 +324,7 @@ class _Check:
             for path in self._manifest_paths():
                 keys |= references(self._store, path).keys
         except (PilumError, OSError):
-            return  # nobody can tell what it refers to
+            return  # its references are unknown
         for file in owned_files(self._store):
             if file.key not in keys:
                 what = "no version refers to it"
@@ -346,9 +349,9 @@ class _Check:
         return [*attached, *(f"{VERSIONS_FOLDER}/{name}" for name in detached)]
 
     def _require(self, path: str, size: int | None, version: int) -> bool:
-        """Whether a file is there, with its size."""
+        """Return whether a file exists with its recorded size; report a fault otherwise."""
         if path in self.paths:
-            return False  # it was looked at for another version
+            return False  # it was checked for another version
         self.paths.add(path)
         found = self.sizes.get(path)
         if found is None:
@@ -379,7 +382,7 @@ class _Check:
 
 
 def _lost_fields(manifest: Manifest, transaction: transaction_pb2.Transaction | None) -> str:
-    """What the schema says otherwise than the transaction that it comes from, empty if nothing.
+    """Return how the schema differs from its transaction's, or "" if it does not differ.
 
     Only some operations have a schema; the metadata of its fields may be changed by the commit.
     """
@@ -402,7 +405,7 @@ def _parse_transaction(store: Store, path: str) -> None:
 
 
 def _check_index_file(store: Store, path: str) -> None:
-    """Opens a file of an index, if it is a Lance file."""
+    """Open a file of an index, if it is a Lance file."""
     if path.endswith(".lance"):
         source = store.source(path)
         try:
@@ -412,7 +415,7 @@ def _check_index_file(store: Store, path: str) -> None:
 
 
 def _check_end(store: Store, fragment: Fragment, file: DataFile, size: int | None) -> None:
-    """Opens a data file and compares it with the manifest."""
+    """Open a data file and compare it with the manifest."""
     home, path = data_file_place(store, file)
     reader = open_file(home.source(path, size))
     try:

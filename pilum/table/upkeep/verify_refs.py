@@ -1,4 +1,4 @@
-"""Tags and branches of a table: whether their records are whole and name versions that exist.
+"""Check tags and branches: their records must be valid and name versions that exist.
 
 Source: docs/format/table.md, "Tags" and "Branches".
 """
@@ -23,12 +23,12 @@ __all__ = ["branch_names", "newest_readable", "reference_faults"]
 
 
 def branch_names(root: Store) -> list[str]:
-    """The names of all branches, also of those with damaged records."""
+    """Return the names of all branches, also of those with damaged records."""
     return sorted(name for _, _, name in _records(root, BRANCHES_FOLDER))
 
 
 def newest_readable(store: Store) -> ManifestName | None:
-    """The newest version of a line whose manifest can be read; None if there is none."""
+    """Return the newest version of a line whose manifest can be read; None if there is none."""
     for name in reversed(_names(store)):
         try:
             load_named(store, name)
@@ -39,7 +39,7 @@ def newest_readable(store: Store) -> ManifestName | None:
 
 
 def reference_faults(line: Line) -> Iterator[Fault]:
-    """What is wrong with the records of tags, and of branches.
+    """Yield the faults of the records of tags and branches.
 
     Args:
         line: The main line.
@@ -57,7 +57,7 @@ def reference_faults(line: Line) -> Iterator[Fault]:
         try:
             tag = load_tag(line.root, name)
         except InvalidInputError:
-            continue  # no tag can have this name, so it is somebody else's file
+            continue  # no tag can have this name, so the file does not belong to the table
         except (PilumError, OSError) as error:
             yield _unreadable(path, size, error)
             continue
@@ -78,7 +78,7 @@ def reference_faults(line: Line) -> Iterator[Fault]:
 
 
 def _records(root: Store, folder: str) -> Iterator[tuple[str, int, str]]:
-    """Path, size and name of each record."""
+    """Yield path, size and name of each record."""
     for entry in root.list(folder):
         if entry.name.endswith(SUFFIX):
             name = unquote(entry.name.removesuffix(SUFFIX))

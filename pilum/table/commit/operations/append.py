@@ -39,40 +39,40 @@ class Append(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Append) -> Append:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         return cls(tuple(map(Fragment.from_proto, message.fragments)))
 
     def to_proto(self) -> transaction_pb2.Transaction.Append:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.Append(
             fragments=[fragment.to_proto() for fragment in self.fragments]
         )
 
     def footprint(self) -> Footprint:
-        """The table must still be the same one, with the same required columns."""
+        """Return a footprint that relies on the same table, with the same required columns."""
         return Footprint.of(
             relies_on=(Kind.HISTORY, Kind.REQUIRED_COLUMNS, Kind.MEMTABLES),
             changes=(Kind.ROWS, Kind.WRITTEN_VALUES, Kind.NEW_ROWS),
         )
 
     def fits(self, read: Manifest, manifest: Manifest) -> bool:
-        """Whether the table has the same columns, and still some of the files that it had."""
+        """Return whether the table has the same columns, and still some of the same files."""
         if _columns(read.schema) != _columns(manifest.schema):
             return False
         return not set(data_paths(read.fragments)).isdisjoint(data_paths(manifest.fragments))
 
     def new_files(self) -> tuple[str, ...]:
-        """The data files."""
+        """Return the paths of the data files."""
         return data_paths(self.fragments)
 
     def prepared(self, store: Store, manifest: Manifest) -> Self:
-        """The operation itself, if the table does not have other columns in the place of its own.
+        """Return the operation, if no other columns took the place of its own.
 
         A column that was dropped since would have been dropped from the new rows too. But one that
         was rewritten under a new id, as by a cast, would be null in them.
 
         Raises:
-            CommitConflictError: If columns of the new rows are gone and others came.
+            CommitConflictError: If columns of the new rows were dropped and others were added.
         """
         if self.written_for is None:
             return self
@@ -94,14 +94,14 @@ class Append(Operation):
         return self
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the new fragments after its own.
+        """Return the manifest with the new fragments after its own.
 
         Raises:
             SchemaMismatchError: If the files do not fit the schema.
             UnsupportedVersionError: If their version is not the table's.
             InvalidInputError: If a fragment has an id that is taken.
         """
-        may_have_more = self.written_for is not None  # of which some were dropped since
+        may_have_more = self.written_for is not None  # some of them were dropped since
         require_fits(self.fragments, manifest.schema, may_have_more=may_have_more)
         require_version(self.fragments, manifest)
         new = numbered(self.fragments, manifest.highest_fragment_id)
@@ -113,5 +113,5 @@ class Append(Operation):
 
 
 def _columns(schema: Schema) -> list[tuple[object, ...]]:
-    """All that files of rows depend on."""
+    """Return everything about the columns that files of rows depend on."""
     return [(one.id, one.name, one.logical_type, one.nullable) for one in schema.walk()]

@@ -1,4 +1,4 @@
-"""What every operation is: one arm of the `Transaction` message, a footprint, an effect."""
+"""The interface of operations: a message of `Transaction`, a footprint, an effect."""
 
 from __future__ import annotations
 
@@ -22,84 +22,88 @@ class Operation(ABC):
     """Whether it can be the first commit of a table."""
 
     mends: ClassVar[bool] = False
-    """Whether it may follow a damaged version, of which nothing is kept."""
+    """Whether it may follow a damaged version, whose content is discarded."""
 
     writes_rows: ClassVar[bool] = True
-    """Whether the rows of fragments that the version before lacks are new or changed."""
+    """Whether rows of fragments that the version before lacks are new or changed."""
 
     @classmethod
     @abstractmethod
     def from_proto(cls, message: Any) -> Self:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
 
     @abstractmethod
     def to_proto(self) -> Any:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
 
     @abstractmethod
     def footprint(self) -> Footprint:
-        """What it relies on and what it changes."""
+        """Return what the operation relies on and what it changes."""
 
     def loaded(self, store: Store) -> Self:
-        """The same change with what it needs of the table, read once before it is applied.
+        """Return the operation with the table data it needs, read once before it is applied.
 
         Raises:
-            NotFoundError: If that is not there.
+            NotFoundError: If that data does not exist.
         """
         del store
         return self
 
     def prepared(self, store: Store, manifest: Manifest) -> Self:
-        """The same change with what it must read or write for exactly the version before it.
+        """Return the operation prepared for exactly one preceding version.
+
+        It reads or writes whatever it needs for that version.
 
         Called before every `apply`, with the same manifest.
 
         Raises:
-            CommitConflictError: If it cannot follow that version.
+            CommitConflictError: If the operation cannot follow that version.
         """
         del store, manifest
         return self
 
     @abstractmethod
     def apply(self, manifest: Manifest) -> Manifest:
-        """The content of the version after `manifest`; what all versions share is added later.
+        """Return the content of the version after `manifest`.
+
+        The parts that all versions share are added later.
 
         Raises:
-            InvalidInputError: If it does not fit the table.
+            InvalidInputError: If the operation does not fit the table.
         """
 
     def new_files(self) -> tuple[str, ...]:
-        """Paths of the files that were written for it: of no use if it is not committed."""
+        """Return the paths of files written for it, which are unused if it is not committed."""
         return ()
 
     def fits(self, read: Manifest, manifest: Manifest) -> bool:
-        """Whether two versions show that it can follow, although those in between are gone.
+        """Return whether two versions show that it can follow, although those between are gone.
 
         Args:
-            read: The version that it was made for.
-            manifest: The newest one.
+            read: The version that the operation was made for.
+            manifest: The newest version.
         """
         del read, manifest
         return False
 
     @property
     def can_follow_more(self) -> bool:
-        """Whether `rebase` is to be asked too after what has to be tried again otherwise."""
+        """Return whether to call `rebase` also after conflicts that otherwise require a retry."""
         return False
 
     def rebase(self, store: Store, manifest: Manifest) -> Operation | None:
-        """The same change for a version in which others made changes that it can be merged with.
+        """Return the operation for a version with mergeable changes of others.
 
         Args:
             store: Where the table is; new files may be written to it.
-            manifest: That version.
+            manifest: The version with the changes.
 
         Returns:
-            None if it cannot be merged.
+            The operation; None if it cannot be merged.
 
         Raises:
-            CommitConflictError: If it cannot be merged and there is more to say about it.
-            DatasetAlreadyExistsError: If it was to create the table.
+            CommitConflictError: If it cannot be merged for a specific reason.
+            DatasetAlreadyExistsError: If the operation was to create the table.
         """
         del store, manifest
         return None

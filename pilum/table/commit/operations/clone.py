@@ -1,4 +1,4 @@
-"""`Transaction.clone`: how a table or branch began that has the rows of another one."""
+"""`Transaction.clone`: the first transaction of a table or branch with another one's rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Clone(Operation):
         ref_version: Number of the version that was cloned.
         ref_path: Root of the line that it is on.
         ref_name: Name of that line if it is a branch.
-        branch_name: Name of the branch that begins, None for a table of its own.
+        branch_name: Name of the new branch, None for a separate table.
     """
 
     arm = "clone"
@@ -34,7 +34,7 @@ class Clone(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Clone) -> Clone:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         return cls(
             message.is_shallow,
             message.ref_version,
@@ -44,7 +44,7 @@ class Clone(Operation):
         )
 
     def to_proto(self) -> transaction_pb2.Transaction.Clone:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.Clone(
             is_shallow=self.is_shallow,
             ref_name=self.ref_name,
@@ -54,11 +54,11 @@ class Clone(Operation):
         )
 
     def footprint(self) -> Footprint:
-        """It creates a table, so that no other operation can do that any more."""
+        """Return a footprint that creates the table, so that no other operation can create it."""
         return Footprint.of(changes=(Kind.REPLACEMENT,))
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Refused: a clone begins a table and changes none.
+        """Raise InvalidInputError: a clone creates a table and changes none.
 
         Raises:
             InvalidInputError: Always.

@@ -1,10 +1,10 @@
-"""`Transaction.create_index`: entries of the index section come and go; no row changes.
+"""`Transaction.create_index`: changes of the index section; no row changes.
 
-An index that was made of an older version covers only what is still as it was then:
+An index that was built from an older version covers only fragments that did not change since:
 
-    version 4    fragments 0 1 2           the index is made, of 0 1 2
+    version 4    fragments 0 1 2           the index is built from 0 1 2
     version 5    1 has new values in an indexed column
-    version 6    the index is in, and covers 0 2
+    version 6    the index is committed, and covers 0 2
 
 Source: docs/format/table.md, "Indices".
 """
@@ -40,9 +40,9 @@ class CreateIndex(Operation):
     """Adds and removes segments of indices.
 
     Attributes:
-        new: Segments to add; one with the uuid of a segment that is there takes its place.
-        removed: Segments to remove, if they are still there.
-        made_of: The versions that new segments were made of, by number, once `loaded`. They are
+        new: Segments to add; a segment with the uuid of an existing one replaces it.
+        removed: Segments to remove, if they still exist.
+        made_of: The versions that new segments were built from, by number, once `loaded`. They are
             not part of the transaction.
     """
 
@@ -53,19 +53,19 @@ class CreateIndex(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.CreateIndex) -> CreateIndex:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         new = tuple(map(IndexSegment, message.new_indices))
         return cls(new, tuple(map(IndexSegment, message.removed_indices)))
 
     def to_proto(self) -> transaction_pb2.Transaction.CreateIndex:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.CreateIndex(
             new_indices=[segment.message for segment in self.new],
             removed_indices=[segment.message for segment in self.removed],
         )
 
     def footprint(self) -> Footprint:
-        """Names must not be used by others; where new segments find rows, they must have stayed."""
+        """Return a footprint that relies on unused names, and on rows that new segments cover."""
         new = {segment.name for segment in self.new}
         removed = {segment.name for segment in self.removed}
         fields = {number for segment in self.new for number in segment.field_ids}
@@ -84,21 +84,21 @@ class CreateIndex(Operation):
         )
 
     def loaded(self, store: Store) -> Self:
-        """The operation with the versions that its new segments were made of.
+        """Return the operation with the versions that its new segments were built from.
 
         Raises:
-            VersionNotFoundError: If one is gone, so that nobody can tell what changed since.
+            VersionNotFoundError: If a version no longer exists, so that changes since are unknown.
             CorruptFileError: If its manifest is damaged.
         """
         numbers = {segment.dataset_version for segment in self.new}
         return replace(self, made_of={one: load_version(store, one) for one in numbers})
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the other index section.
+        """Return the manifest with the changed index section.
 
         Raises:
             InvalidInputError: If the table does not have an indexed field.
-            CorruptFileError: If the fragments of a new segment are no Roaring bitmap.
+            CorruptFileError: If the fragments of a new segment are not a Roaring bitmap.
         """
         gone = {segment.uuid for segment in (*self.removed, *self.new)}
         section = table_pb2.IndexSection.FromString(manifest.index_section)
@@ -109,7 +109,7 @@ class CreateIndex(Operation):
         return replace(manifest, index_section=section.SerializeToString(deterministic=True))
 
     def _brought_up_to(self, manifest: Manifest, segment: IndexSegment) -> table_pb2.IndexMetadata:
-        """The entry of a new segment, without fragments that have other values by now."""
+        """Return the entry of a new segment, without fragments whose values changed since."""
         for number in segment.field_ids:
             if manifest.schema.find(FieldId(number)) is None:
                 raise InvalidInputError(
@@ -130,7 +130,7 @@ class CreateIndex(Operation):
 
 
 def _changed(before: Manifest, after: Manifest, field_ids: tuple[int, ...]) -> BitMap:
-    """Ids of the fragments in which others supply some fields, or that are new."""
+    """Return ids of fragments that are new, or in which other files supply some fields."""
     fields = related_fields(after.schema, field_ids)
     old = {fragment.id: _suppliers(fragment, fields) for fragment in before.fragments}
     return BitMap(
@@ -145,7 +145,7 @@ def _suppliers(fragment: Fragment, fields: frozenset[int]) -> list[str]:
 
 
 def _coverage(segment: IndexSegment) -> list[str]:
-    """Keys of the fragments that it covers; one that stands for any if nobody knows them."""
+    """Return keys of the fragments that it covers; a wildcard key if they are unknown."""
     if is_system_index(segment.message):
         return []
     covered = segment.fragments

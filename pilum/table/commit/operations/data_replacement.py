@@ -1,6 +1,6 @@
-"""`Transaction.data_replacement`: other files for some columns of some fragments.
+"""`Transaction.data_replacement`: new files for some columns of some fragments.
 
-    fragment 0    f: 0, 1    g: 2      a file h: 2 takes the place of g
+    fragment 0    f: 0, 1    g: 2      a file h: 2 replaces g
                                        a file h: 1 is added, and 1 no longer counts in f
     fragment 1    f: 0, 1              2 is null there: a file h: 2 is added
 
@@ -46,7 +46,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class DataReplacement(Operation):
-    """Gives columns of fragments other values.
+    """Replaces the values of columns in some fragments.
 
     Attributes:
         replacements: One new file for each fragment, all with the same fields.
@@ -57,7 +57,7 @@ class DataReplacement(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.DataReplacement) -> DataReplacement:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         return cls(
             tuple(
                 Replacement(FragmentId(one.fragment_id), DataFile.from_proto(one.new_file))
@@ -66,7 +66,7 @@ class DataReplacement(Operation):
         )
 
     def to_proto(self) -> transaction_pb2.Transaction.DataReplacement:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return _Message(
             replacements=[
                 _Message.Replacement(fragment_id=one.fragment_id, new_file=one.file.to_proto())
@@ -75,7 +75,10 @@ class DataReplacement(Operation):
         )
 
     def footprint(self) -> Footprint:
-        """Its fragments must be there with their rows, and nobody else may have these values."""
+        """Return a footprint that relies on its fragments and their rows.
+
+        No other operation may replace the same values.
+        """
         ids = [one.fragment_id for one in self.replacements]
         cells = cells_of((one.fragment_id, one.file.fields) for one in self.replacements)
         fields = {str(number) for one in self.replacements for number in one.file.fields}
@@ -96,13 +99,13 @@ class DataReplacement(Operation):
         )
 
     def prepared(self, store: Store, manifest: Manifest) -> Self:
-        """The same; the new files are opened.
+        """Return the operation after opening and checking the new files.
 
         Raises:
             InvalidInputError: If a file does not have the rows of its fragment, or the table does
                 not have the fragment.
-            NotFoundError: If a file is not there.
-            CorruptFileError: If it is damaged.
+            NotFoundError: If a file does not exist.
+            CorruptFileError: If a file is damaged.
         """
         fragments = {fragment.id: fragment for fragment in manifest.fragments}
         for one in self.replacements:
@@ -118,10 +121,10 @@ class DataReplacement(Operation):
         return self
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the new files, and without what only they replace.
+        """Return the manifest with the new files, and without files that they fully replace.
 
         Raises:
-            InvalidInputError: If a fragment comes twice, or files have different fields.
+            InvalidInputError: If a fragment repeats, or files have different fields.
             SchemaMismatchError: If the table does not have one of the fields.
             UnsupportedVersionError: If a file is not of the version of the table.
         """
@@ -143,7 +146,7 @@ class DataReplacement(Operation):
         )
 
     def _fields(self, manifest: Manifest) -> set[FieldId]:
-        """The fields that all files have."""
+        """Return the fields that all files have."""
         found = [one.fragment_id for one in self.replacements]
         if len(set(found)) < len(found) or not found:
             raise InvalidInputError(f"expected one file for each fragment, found some for {found}")
@@ -162,7 +165,7 @@ class DataReplacement(Operation):
 
 
 def _with_file(fragment: Fragment, new: DataFile) -> Fragment:
-    """The fragment in which a file supplies its fields."""
+    """Return the fragment in which a file supplies its fields."""
     files = list(fragment.files)
     for index, file in enumerate(files):
         if file.fields == new.fields and (file.major, file.minor) == (new.major, new.minor):
@@ -178,6 +181,6 @@ def _with_file(fragment: Fragment, new: DataFile) -> Fragment:
 
 
 def _without(file: DataFile, fields: tuple[FieldId, ...]) -> DataFile | None:
-    """The file, of which some fields do not count any more; None if that are all."""
+    """Return the file with some fields disabled; None if no field is left."""
     left = file.without(fields)
     return None if set(left.fields) == {_TOMBSTONE} else left

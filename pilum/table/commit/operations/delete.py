@@ -1,4 +1,4 @@
-"""`Transaction.delete`: rows are marked as deleted, fragments without any others are dropped."""
+"""`Transaction.delete`: rows are marked as deleted, fragments without live rows are dropped."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Delete(Operation):
 
     Attributes:
         updated: Fragments with their new deletion files.
-        removed: Fragments of which no row is left.
-        predicate: What chose the rows, for readers of the history.
-        marked: The rows of each of these fragments, where they are known. They are not part of the
-            transaction.
+        removed: Fragments without live rows.
+        predicate: The filter that selected the rows, for readers of the history.
+        marked: The deleted rows of each of these fragments, where they are known. They are not part
+            of the transaction.
     """
 
     arm = "delete"
@@ -38,7 +38,7 @@ class Delete(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Delete) -> Delete:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         return cls(
             tuple(map(Fragment.from_proto, message.updated_fragments)),
             tuple(map(FragmentId, message.deleted_fragment_ids)),
@@ -46,7 +46,7 @@ class Delete(Operation):
         )
 
     def to_proto(self) -> transaction_pb2.Transaction.Delete:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.Delete(
             updated_fragments=[fragment.to_proto() for fragment in self.updated],
             deleted_fragment_ids=self.removed,
@@ -54,7 +54,7 @@ class Delete(Operation):
         )
 
     def footprint(self) -> Footprint:
-        """The files of its fragments must stay, and which other rows of them are deleted."""
+        """Return a footprint that relies on the files and the deleted rows of its fragments."""
         plain = Footprint.of(
             relies_on=(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST), changes=(Kind.ROWS,)
         )
@@ -63,7 +63,7 @@ class Delete(Operation):
         return Footprint(plain.relies_on | rows.touched, plain.changes | rows.changed | gone)
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the other deletion files and without the removed fragments.
+        """Return the manifest with the new deletion files and without the removed fragments.
 
         Raises:
             InvalidInputError: If the table does not have one of the fragments.
@@ -73,14 +73,14 @@ class Delete(Operation):
         return replace(manifest, fragments=fragments, index_section=indices)
 
     def new_files(self) -> tuple[str, ...]:
-        """The deletion files, unless they were written by somebody else."""
+        """Return the deletion files, unless another writer wrote them."""
         return self._rows.new_files
 
     def rebase(self, store: Store, manifest: Manifest) -> Self | None:
-        """Adds the rows that others deleted meanwhile to the deletion files.
+        """Add the rows that others deleted concurrently to the deletion files.
 
         Returns:
-            None if the rows are not known, were deleted by others too, or are elsewhere now.
+            The operation; None if the rows are unknown, were deleted by others too, or have moved.
         """
         rows = self._rows.rebased(store, manifest)
         if rows is None:

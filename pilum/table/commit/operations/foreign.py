@@ -1,4 +1,4 @@
-"""Operations that only others commit today: known as far as our own commits may clash with them.
+"""Operations that only other writers commit, reduced to what may conflict with own commits.
 
 They are read from the transactions of versions that came in between, never applied or written.
 """
@@ -23,7 +23,7 @@ class ForeignOperation:
     changes: Footprint
 
     def footprint(self) -> Footprint:
-        """What it changes; what it relies on is its writer's business."""
+        """Return what the operation changes; its writer checks what it relies on."""
         return self.changes
 
 
@@ -46,4 +46,4 @@ FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
     "update_mem_wal_state": _mem_wal,
     "data_overlay": _data_overlay,
 }
-"""Arm of the `Transaction` message -> what a message of it changes for our operations."""
+"""Field name in the `Transaction` message -> the changes of its message that matter to us."""

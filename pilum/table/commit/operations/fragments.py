@@ -1,4 +1,4 @@
-"""What operations that bring new fragments share: their ids, and whether they fit the schema."""
+"""Helpers for operations that add fragments: assign ids, and check fragments with the schema."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, ...]:
-    """Gives ids above `highest_id` to the fragments whose id is 0, in order."""
+    """Assign ids above `highest_id` to the fragments whose id is 0, in order."""
     result = []
     for fragment in fragments:
         if fragment.id == 0:
@@ -36,7 +36,7 @@ def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, 
 
 
 def data_paths(fragments: Iterable[Fragment]) -> tuple[str, ...]:
-    """Paths of the data files below the root of the table; files of base paths are not here."""
+    """Return paths of data files below the root of the table, without files of base paths."""
     return tuple(
         data_path(file.path)
         for fragment in fragments
@@ -46,7 +46,7 @@ def data_paths(fragments: Iterable[Fragment]) -> tuple[str, ...]:
 
 
 def data_format_of(fragments: Iterable[Fragment]) -> set[str]:
-    """The file versions that the fragments use, as a manifest spells them."""
+    """Return the file versions that the fragments use, as a manifest spells them."""
     files = (file for fragment in fragments for file in fragment.files)
     return {_data_format(file.major, file.minor) for file in files}
 
@@ -59,9 +59,11 @@ def _data_format(major: int, minor: int) -> str:
 
 
 def with_needed_files(fragment: Fragment, field_ids: Collection[FieldId]) -> Fragment:
-    """The fragment without files that have none of the fields; of such ones alone, the first stays.
+    """Return the fragment without files that have none of the fields.
 
-    Files that have one keep all of their entries, and so do those that keep the ids of rows.
+    If no file has one, the first file stays.
+
+    Files that have one keep all of their entries, and so do files with row ids.
     """
     needed = HIDDEN_IDS.union(field_ids)
     files = tuple(file for file in fragment.files if not needed.isdisjoint(file.fields))
@@ -71,16 +73,16 @@ def with_needed_files(fragment: Fragment, field_ids: Collection[FieldId]) -> Fra
 def require_fits(
     fragments: Iterable[Fragment], schema: Schema, *, may_have_more: bool = False
 ) -> None:
-    """Checks new fragments against the schema.
+    """Check new fragments against the schema.
 
     Args:
-        fragments: What is new.
-        schema: Of the table.
+        fragments: The new fragments.
+        schema: Schema of the table.
         may_have_more: Whether files may have fields that the table does not have.
 
     Raises:
-        SchemaMismatchError: If a file has a field that the table does not have, or if a column
-            that must not be null is missing.
+        SchemaMismatchError: If a file has a field that the table does not have, or if a
+            non-nullable column is missing.
         InvalidInputError: If a fragment has no rows or no files.
     """
     known = {field.id for field in schema.walk()}
@@ -106,15 +108,15 @@ def _missing(fields: Iterable[Field], found: set[FieldId], prefix: str = "") -> 
         if found.isdisjoint(inner.id for inner in field.walk()):
             if not field.nullable:
                 yield path
-        elif field.id not in found:  # else a packed struct, whose members have no columns
+        elif field.id not in found:  # otherwise a packed struct, whose members have no columns
             yield from _missing(field.children, found, f"{path}.")
 
 
 def require_version(fragments: Iterable[Fragment], manifest: Manifest) -> None:
-    """Checks the file versions of new fragments.
+    """Check the file versions of new fragments.
 
     Raises:
-        UnsupportedVersionError: If one is not that of the table, which does not mix them.
+        UnsupportedVersionError: If a version differs from the table's, which does not mix versions.
     """
     if manifest.writer_flags & Feature.MIXED_DATA_FILE_VERSIONS:
         return

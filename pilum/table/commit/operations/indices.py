@@ -1,16 +1,15 @@
-"""What operations do to the index section: which indices stay, and which fragments they cover.
+"""Changes of the index section: which indices stay, and which fragments they cover.
 
-Nothing is decoded that an operation does not change, and members that this library does not know
-stay as they are:
+Only entries that an operation changes are decoded, and unknown members are kept:
 
-    index a_idx    fields 0    covers 0 1 2      delete of all rows of 0: nothing, it may stay
+    index a_idx    fields 0    covers 0 1 2      delete of all rows of 0: no change is needed
                                                  new values of field 0 in 1: covers 0 2
-                                                 field 0 is dropped: the index goes
+                                                 field 0 is dropped: the index is removed
     index b_idx    fields 1    covers 0 1        several segments may share a name; those that
-    index b_idx    fields 1    covers 2          cover nothing that exists go, but for the last
+    index b_idx    fields 1    covers 2          cover no existing fragment go, but for the last
 
-An index says of a fragment either nothing or all. So "covers less" is always right, only slower.
-Source: docs/format/table.md, "Indices".
+An index covers a fragment either completely or not at all. Reducing its coverage is always correct,
+only slower. Source: docs/format/table.md, "Indices".
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ __all__ = [
 
 _FRAGMENT_REUSE = "__lance_frag_reuse"
 _ADDRESS_KINDS = frozenset({"unknown", "btree", "zonemap", "bloomfilter"})
-"""Kinds that keep row addresses even where rows have stable ids, or may do so."""
+"""Kinds of indices that store row addresses, or may do so, even with stable row ids."""
 
 
 def related_fields(schema: Schema, field_ids: Collection[int]) -> frozenset[int]:
-    """The fields, all that are above them and all that are below them.
+    """Return the fields, all of their ancestors and all of their descendants.
 
-    Values of a member are values of what has the member, and the other way round; data files list
-    one or the other, by their version.
+    Values of a member are also values of its parent, and the other way round. Data files list one
+    or the other, depending on their version.
     """
     wanted = set(field_ids)
     related = set(wanted)
@@ -58,18 +57,19 @@ def related_fields(schema: Schema, field_ids: Collection[int]) -> frozenset[int]
 
 
 def retained_indices(section: bytes, schema: Schema, fragments: Iterable[Fragment]) -> bytes:
-    """An `IndexSection` without the indices that a new version has no use for.
+    """Return an `IndexSection` without the indices that a new version no longer needs.
 
-    An index goes with any of its columns. Of several segments of one name those go that cover no
-    fragment any more; if that are all, the oldest stays. Indices of the system always stay.
+    An index is removed with any of its columns. Of several segments with one name, those that no
+    longer cover a fragment are removed; if none covers one, the oldest stays. System indices always
+    stay.
 
     Args:
-        section: As the manifest has it.
-        schema: Of the new version.
-        fragments: Of the new version.
+        section: The section as stored in the manifest.
+        schema: The new version's value.
+        fragments: The new version's value.
 
     Raises:
-        CorruptFileError: If the fragments of a segment are no Roaring bitmap.
+        CorruptFileError: If the fragments of a segment are not a Roaring bitmap.
     """
     if not section:
         return section
@@ -88,15 +88,15 @@ def retained_indices(section: bytes, schema: Schema, fragments: Iterable[Fragmen
 def without_fragments(
     section: bytes, fragment_ids: Collection[int], field_ids: Collection[int]
 ) -> bytes:
-    """An `IndexSection` that says nothing of fragments in which fields have new values.
+    """Return an `IndexSection` that does not cover fragments in which fields have new values.
 
     Args:
-        section: As the manifest has it.
-        fragment_ids: Of the fragments.
-        field_ids: Of the fields, with those related to them (`related_fields`).
+        section: The section as stored in the manifest.
+        fragment_ids: Ids of the fragments.
+        field_ids: Ids of the fields and of their `related_fields`.
 
     Raises:
-        CorruptFileError: If the fragments of an index are no Roaring bitmap.
+        CorruptFileError: If the fragments of an index are not a Roaring bitmap.
     """
     gone, fields = BitMap(fragment_ids), set(field_ids)
 
@@ -112,20 +112,20 @@ def with_rewritten_fragments(
     *,
     stable_row_ids: bool,
 ) -> bytes:
-    """An `IndexSection` after all rows of some fragments went to others, unchanged.
+    """Return an `IndexSection` after all rows of some fragments moved to others, unchanged.
 
-    Where rows have stable ids, indices of ids go on to cover them. Indices of addresses do not:
-    they keep the fragments that are gone, which tells readers to skip what they find there, and the
-    new ones are read without an index.
+    With stable row ids, indices of ids still cover the rows. Indices of addresses do not: they keep
+    the removed fragments, so that readers skip matches there, and the new fragments are read
+    without an index.
 
     Args:
-        section: As the manifest has it.
+        section: The section as stored in the manifest.
         groups: For each group of fragments, the old and the new ids.
-        stable_row_ids: Whether rows keep their ids.
+        stable_row_ids: Whether rows have stable ids.
 
     Raises:
-        InvalidInputError: If an index that goes on covers only a part of a group.
-        CorruptFileError: If the fragments of an index are no Roaring bitmap.
+        InvalidInputError: If an index that still covers the rows covers only a part of a group.
+        CorruptFileError: If the fragments of an index are not a Roaring bitmap.
     """
     if not stable_row_ids:
         return section
@@ -153,20 +153,20 @@ def with_moved_rows(
     new_fragment_ids: Collection[int],
     changed_fields: Collection[int],
 ) -> bytes:
-    """An `IndexSection` after updated rows with stable ids went to new fragments.
+    """Return an `IndexSection` after updated rows with stable ids moved to new fragments.
 
-    An index of other columns knows these rows by their ids, wherever they are: it covers the new
-    fragments if it covered all that they came from.
+    An index of other columns refers to these rows by id, in any fragment. It covers the new
+    fragments if it covered all fragments that the rows came from.
 
     Args:
-        section: As the manifest has it.
+        section: The section as stored in the manifest.
         moved_from: Ids of the fragments that the rows were in.
         new_fragment_ids: Ids of fragments with moved rows only, none of them inserted.
         changed_fields: Ids of the fields with new values, with those related to them
             (`related_fields`).
 
     Raises:
-        CorruptFileError: If the fragments of an index are no Roaring bitmap.
+        CorruptFileError: If the fragments of an index are not a Roaring bitmap.
     """
     old, new, fields = BitMap(moved_from), BitMap(new_fragment_ids), set(changed_fields)
 
@@ -180,7 +180,7 @@ def with_moved_rows(
 def _with_coverage(
     section: bytes, change: Callable[[table_pb2.IndexMetadata, BitMap], BitMap]
 ) -> bytes:
-    """The section with other bitmaps; those that stay equal keep their bytes."""
+    """Return the section with other bitmaps; unchanged entries keep their bytes."""
     message = table_pb2.IndexSection.FromString(section)
     has_changed = False
     for index in message.indices:

@@ -1,10 +1,11 @@
-"""Rows that an operation takes out of fragments, and how it follows others that did the same.
+"""Rows that an operation removes from fragments, and the rebase on other such operations.
 
-An operation that knows its rows can follow another one that marked other rows of the same fragment:
+If an operation's rows are known, it can follow another one that marked other rows of the same
+fragment:
 
     read version     fragment 0    deleted 1
     this operation   fragment 0    deleted 1 + 5        ──▶  1 + 3 + 5, in a new deletion file
-    meanwhile        fragment 0    deleted 1 + 3
+    concurrently     fragment 0    deleted 1 + 3
 
 Source: docs/format/table.md, "Conflicts".
 """
@@ -27,11 +28,11 @@ __all__ = ["Marked", "MarkedRows", "require_known"]
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """The rows of a fragment that an operation chose.
+    """The rows of a fragment that an operation selected.
 
     Attributes:
-        before: The fragment as it was then.
-        rows: Those that were not deleted before; None if they are all.
+        before: The fragment in the version that was read.
+        rows: The selected rows that were not already deleted; None for all rows.
     """
 
     before: Fragment
@@ -40,13 +41,13 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class MarkedRows:
-    """What becomes of the fragments that rows are taken out of.
+    """The changes of the fragments that rows are removed from.
 
     Attributes:
         updated: Fragments with their new deletion files.
-        removed: Fragments of which no row is left.
-        marked: The rows of each of these fragments; None where they are not known, as in an
-            operation of somebody else.
+        removed: Fragments without live rows.
+        marked: The selected rows of each of these fragments; None where they are unknown, as in an
+            operation of another writer.
     """
 
     updated: tuple[Fragment, ...] = ()
@@ -55,19 +56,19 @@ class MarkedRows:
 
     @property
     def touched(self) -> frozenset[Resource]:
-        """What must stay as it is of the fragments."""
+        """Return the resources of the fragments that must not change."""
         ids = (*(fragment.id for fragment in self.updated), *self.removed)
         return fragments_of(Kind.DELETED_ROWS, ids) | fragments_of(Kind.FRAGMENT, ids)
 
     @property
     def changed(self) -> frozenset[Resource]:
-        """What others see changed of the fragments."""
+        """Return the resources of the fragments that change for others."""
         updated = fragments_of(Kind.DELETED_ROWS, (fragment.id for fragment in self.updated))
         return updated | fragments_of(Kind.FRAGMENT, self.removed)
 
     @property
     def new_files(self) -> tuple[str, ...]:
-        """The deletion files, unless they were written by somebody else."""
+        """Return the deletion files, unless another writer wrote them."""
         return tuple(
             fragment.deletion_file.path(fragment.id)
             for fragment in self.updated
@@ -75,7 +76,7 @@ class MarkedRows:
         )
 
     def applied(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-        """The fragments of a table with the other deletion files, without those that are removed.
+        """Return a table's fragments with the new deletion files, without the removed fragments.
 
         Raises:
             InvalidInputError: If the table does not have one of the fragments.
@@ -91,14 +92,14 @@ class MarkedRows:
         )
 
     def rebased(self, store: Store, manifest: Manifest) -> MarkedRows | None:
-        """Adds the rows that others deleted meanwhile to the deletion files.
+        """Add the rows that others deleted concurrently to the deletion files.
 
         Args:
-            store: Where new files are written.
-            manifest: The version with what others changed.
+            store: The store for new files.
+            manifest: The version with the changes of others.
 
         Returns:
-            None if the rows are not known, were deleted by others too, or are elsewhere now.
+            The rows; None if they are unknown, were deleted by others too, or have moved.
         """
         if self.marked is None:
             return None
@@ -126,17 +127,17 @@ class MarkedRows:
 
 
 def require_known(fragments: Iterable[Fragment], ids: Iterable[FragmentId]) -> None:
-    """Checks that a table has fragments.
+    """Check that a table has fragments.
 
     Raises:
-        InvalidInputError: If it does not.
+        InvalidInputError: If a fragment is missing.
     """
     if missing := set(ids) - {fragment.id for fragment in fragments}:
         raise InvalidInputError(f"the table has no fragments {sorted(missing)}")
 
 
 def _merged(store: Store, mine: Marked, theirs: Fragment | None) -> DeletionVector | None:
-    """All deleted rows of a fragment; None if it cannot be told, or rows are deleted twice."""
+    """Return all deleted rows of a fragment; None if unknown, or if rows are deleted twice."""
     if theirs is None or mine.rows is None or theirs.files != mine.before.files:
         return None
     deleted = load_deletions(store, theirs)
@@ -146,7 +147,10 @@ def _merged(store: Store, mine: Marked, theirs: Fragment | None) -> DeletionVect
 
 
 def _updated(fragment: Fragment, image: Fragment) -> Fragment:
-    """A fragment with other deleted rows; of its files, others may have dropped some meanwhile."""
+    """Return a fragment with other deleted rows.
+
+    Others may have dropped some of its files concurrently.
+    """
     if image.physical_rows not in {0, fragment.physical_rows}:
         raise InvalidInputError(
             f"fragment {fragment.id} has {fragment.physical_rows} rows, not {image.physical_rows}"

@@ -1,11 +1,11 @@
-"""`Transaction.merge`: more columns, or others; every fragment may get one more file.
+"""`Transaction.merge`: added or changed columns; every fragment may get one more file.
 
 fragment 0     f: 0, 1                 f: 0, 1    h: 2
 fragment 1     g: 0, 1        ──▶      g: 0, 1    i: 2
 
-A file that has none of the columns any more goes, as after a `Project`. There may also be new
-fragments, which makes it an append of rows that have more columns; whatever became of the other
-rows meanwhile, it can follow as long as the columns are the same.
+A file that no longer has any of the columns is removed, as after a `Project`. New fragments are
+possible too: then the operation appends rows with more columns. It can follow any concurrent change
+of the other rows as long as the columns are the same.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Merge(Operation):
     """Adds columns.
 
     Attributes:
-        schema: All columns, the old ones with the ids that they have.
+        schema: All columns; existing columns keep their ids.
         fragments: All fragments, with their new files.
-        preserves_nullability: Whether rows that lack the new columns are fine.
-        written: Paths of the data files that are of no use if it is not committed; not part of the
+        preserves_nullability: Whether rows may lack the new columns.
+        written: Paths of the data files that are useless if it is not committed; not part of the
             transaction.
-        appended: The new fragments among `fragments`, if nothing else of them is new; not part of
-            the transaction.
-        read_schema: The columns that the table had then, if there are `appended` ones.
+        appended: The new fragments in `fragments`, if nothing else in them is new; not part of the
+            transaction.
+        read_schema: The columns of the version that was read, if there are `appended` fragments.
     """
 
     arm = "merge"
@@ -60,7 +60,7 @@ class Merge(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Merge) -> Merge:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         return cls(
             Schema.from_proto(message.schema, message.schema_metadata),
             tuple(map(Fragment.from_proto, message.fragments)),
@@ -68,7 +68,7 @@ class Merge(Operation):
         )
 
     def to_proto(self) -> transaction_pb2.Transaction.Merge:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.Merge(
             fragments=[fragment.to_proto() for fragment in self.fragments],
             schema=self.schema.to_proto(),
@@ -77,7 +77,7 @@ class Merge(Operation):
         )
 
     def footprint(self) -> Footprint:
-        """It lists all rows and columns: nothing of them may have changed."""
+        """Return a footprint that relies on all rows and columns being unchanged."""
         required = () if self.preserves_nullability else (Kind.REQUIRED_COLUMNS,)
         return Footprint.of(
             relies_on=(
@@ -92,14 +92,14 @@ class Merge(Operation):
         )
 
     def new_files(self) -> tuple[str, ...]:
-        """The data files, unless they were written by somebody else."""
+        """Return the data files, unless another writer wrote them."""
         return tuple(map(data_path, self.written))
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the other schema and the new files.
+        """Return the manifest with the new schema and the new files.
 
         Raises:
-            InvalidInputError: If something else of the fragments changed than what is new.
+            InvalidInputError: If a fragment changed in any other way than by new files.
             SchemaMismatchError: If a new file has fields that the schema does not have.
         """
         require_sound_keys(self.schema)
@@ -128,14 +128,14 @@ class Merge(Operation):
 
     @property
     def can_follow_more(self) -> bool:
-        """Whether it only appends: then the fragments are the same, with others beside them."""
+        """Return whether it only appends: then the existing fragments are unchanged."""
         return bool(self.appended)
 
     def rebase(self, store: Store, manifest: Manifest) -> Self | None:
-        """The same rows behind those that the table has now.
+        """Return the operation with its rows after those that the table has now.
 
         Returns:
-            None if the table has other columns now.
+            The operation; None if the table has other columns now.
         """
         del store
         if not self.appended or manifest.schema != self.read_schema:
@@ -148,20 +148,23 @@ class Merge(Operation):
         return replace(self, fragments=appended_to(manifest, self.appended))
 
     def _numbered(self, new: tuple[Fragment, ...], manifest: Manifest) -> tuple[Fragment, ...]:
-        """New fragments, whose ids others may have reserved meanwhile."""
+        """Assign ids to new fragments; others may have reserved their ids."""
         require_fits(new, self.schema)
         require_version(new, manifest)
         return appended_to(manifest, new)[len(manifest.fragments) :]
 
 
 def appended_to(manifest: Manifest, new: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
-    """All fragments, with new ones behind those of a version."""
+    """Return all fragments of a version, followed by new ones."""
     unassigned = (replace(fragment, id=FragmentId(0)) for fragment in new)
     return (*manifest.fragments, *numbered(unassigned, manifest.highest_fragment_id))
 
 
 def _grown(old: Fragment, new: Fragment, version: int) -> Fragment:
-    """A fragment with more files: its rows stay, and have new values if there is a file of them."""
+    """Return a fragment with more files.
+
+    Its rows stay, and have new values if a file supplies some.
+    """
     if new.files == old.files:
         return old
     return with_changed_rows(replace(old, files=new.files), None, version)
@@ -170,7 +173,7 @@ def _grown(old: Fragment, new: Fragment, version: int) -> Fragment:
 def _require_grown(old: Fragment, new: Fragment, schema: Schema) -> None:
     same = (old.physical_rows, old.deletion_file) == (new.physical_rows, new.deletion_file)
     kept, added = new.files[: len(old.files)], new.files[len(old.files) :]
-    # Before 2.0 files list structs, too, and only the one with their newest member still has them.
+    # Before 2.0 files list structs too, and only the file with the newest member still lists them.
     moved = {field.id for field in schema.walk() if field.is_struct}.intersection(
         field for file in added if not file.column_indices for field in file.fields
     )

@@ -1,4 +1,4 @@
-"""`Transaction.overwrite`: a new schema and new rows; also the first commit of every table."""
+"""`Transaction.overwrite`: new schema and rows; also the first commit of every table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["IfCreated", "Overwrite"]
 
 
 class IfCreated(Enum):
-    """What a write that finds no table does if another one creates it first.
+    """The action of a write that found no table, if another writer creates one first.
 
     The value is the mode of the write.
     """
@@ -42,21 +42,20 @@ class IfCreated(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Overwrite(Operation):
-    """Replaces schema and rows; config, metadata and the count of fragment ids go on.
+    """Replaces schema and rows; config, metadata and the fragment id counter continue.
 
     Attributes:
         schema: The new schema with its field ids.
-        fragments: The new rows; they get ids that were never used.
+        fragments: Fragments with the new rows; they get unused ids.
         config: Settings to add to those of the table.
-        empty_format: Version of the data files to come if there are none yet; the transaction
-            does not tell others.
-        bases: Base paths of a table that this creates; ids of 0 are given, from 1.
-        stable_row_ids: Whether rows of a table that this creates keep their ids when they move;
-            the transaction does not tell others either, and of a table that exists it changes
-            nothing.
-        if_created: What becomes of it if it was made for no table and there is one now; not part of
-            the transaction.
-        only_after: The version that it must follow at once; None for any. Not part of the
+        empty_format: Version of future data files if there are none yet; not part of the
+            transaction.
+        bases: Base paths of a table that this creates; ids of 0 are assigned, from 1.
+        stable_row_ids: Whether rows of a table that this creates keep their ids when they move. Not
+            part of the transaction, and ignored if the table exists.
+        if_created: The action if it was made for no table and there is one now; not part of the
+            transaction.
+        only_after: The version that it must directly follow; None for any. Not part of the
             transaction.
     """
 
@@ -73,7 +72,7 @@ class Overwrite(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Overwrite) -> Overwrite:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         return cls(
             Schema.from_proto(message.schema, message.schema_metadata),
             tuple(map(Fragment.from_proto, message.fragments)),
@@ -82,7 +81,7 @@ class Overwrite(Operation):
         )
 
     def to_proto(self) -> transaction_pb2.Transaction.Overwrite:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.Overwrite(
             fragments=[fragment.to_proto() for fragment in self.fragments],
             schema=self.schema.to_proto(),
@@ -92,9 +91,9 @@ class Overwrite(Operation):
         )
 
     def footprint(self) -> Footprint:
-        """It wins over what happened to the old rows, but not over another overwrite.
+        """Return a footprint that ignores changes of the old rows, but not another overwrite.
 
-        One that is to create the table does not replace anything, so that no settings clash.
+        An overwrite that creates the table replaces nothing, so its settings do not conflict.
         """
         if self.if_created is not IfCreated.REPLACE:
             return Footprint.of(
@@ -109,16 +108,16 @@ class Overwrite(Operation):
         return Footprint(plain.relies_on | keys | removed, plain.changes | keys)
 
     def new_files(self) -> tuple[str, ...]:
-        """The data files."""
+        """Return the paths of the data files."""
         return data_paths(self.fragments)
 
     @property
     def can_follow_more(self) -> bool:
-        """Whether it is another operation if there is a table already."""
+        """Return whether it becomes another operation if there is a table already."""
         return self.if_created is not IfCreated.REPLACE
 
     def rebase(self, store: Store, manifest: Manifest) -> Append:
-        """The append of its rows to the table that another writer has created first.
+        """Return an append of its rows to the table that another writer created first.
 
         Raises:
             DatasetAlreadyExistsError: If it was not to append.
@@ -141,10 +140,10 @@ class Overwrite(Operation):
         return Append(self.fragments, self.schema)
 
     def prepared(self, store: Store, manifest: Manifest) -> Self:
-        """The operation itself.
+        """Return the operation itself.
 
         Raises:
-            CommitConflictError: If it has to follow another version at once.
+            CommitConflictError: If it must directly follow another version.
         """
         if self.only_after not in {None, manifest.version}:
             raise CommitConflictError(
@@ -158,12 +157,12 @@ class Overwrite(Operation):
         return self
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the new content and without indices.
+        """Return the manifest with the new content and without indices.
 
         Raises:
             SchemaMismatchError: If the files do not fit the schema.
-            InvalidInputError: If the files have different versions, or if it brings base paths to
-                a table that exists.
+            InvalidInputError: If the files have different versions, or if it adds base paths to an
+                existing table.
         """
         if self.bases and manifest.version:
             raise InvalidInputError(

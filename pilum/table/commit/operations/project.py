@@ -1,11 +1,11 @@
-"""`Transaction.project`: fewer columns, or columns with other names; no file is written.
+"""`Transaction.project`: dropped or renamed columns; no file is written.
 
     schema     a (0)   b (1)   c (2)                a (0)   B (1)
     files      f: 0, 1         g: 2        ──▶      f: 0, 1
 
-Columns keep their ids, so that files need not know their names. A file that has none of the
-columns left goes; one that has some keeps all of its entries. Of a fragment that would lose all of
-them, the first file stays: there are readers that refuse fragments without files.
+Columns keep their ids, so files do not depend on their names. A file with none of the remaining
+columns is removed; a file with some of them keeps all of its entries. If a fragment would lose all
+files, the first one stays, because some readers refuse fragments without files.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["Project"]
 
 @dataclass(frozen=True, slots=True)
 class Project(Operation):
-    """Drops columns, or gives them another name, place or nullability.
+    """Drops columns, or changes their name, place or nullability.
 
     Attributes:
-        schema: The columns that are left, with the ids that they have.
-        preserves_nullability: Whether no column asks for values that could be null before.
-        keeps_metadata: Whether the metadata of the fields are only carried along, so that newer
-            ones take their place; not part of the transaction.
+        schema: The remaining columns, with their ids.
+        preserves_nullability: Whether no nullable column becomes non-nullable.
+        keeps_metadata: Whether the metadata of the fields are only copied, so that newer ones
+            replace them; not part of the transaction.
     """
 
     arm = "project"
@@ -45,17 +45,20 @@ class Project(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Project) -> Project:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         return cls(Schema.from_proto(message.schema), message.preserves_nullability)
 
     def to_proto(self) -> transaction_pb2.Transaction.Project:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.Project(
             schema=self.schema.to_proto(), preserves_nullability=self.preserves_nullability
         )
 
     def footprint(self) -> Footprint:
-        """The columns must be those that it knows; new rows only matter if they may lack values."""
+        """Return a footprint that relies on the columns.
+
+        New rows matter only if they may lack values.
+        """
         values = () if self.preserves_nullability else (Kind.WRITTEN_VALUES,)
         required = () if self.preserves_nullability else (Kind.REQUIRED_COLUMNS,)
         plain = Footprint.of(
@@ -67,7 +70,7 @@ class Project(Operation):
         return Footprint(plain.relies_on | described, plain.changes)
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the other schema, without files and indices that nobody needs.
+        """Return the manifest with the new schema, without unused files and indices.
 
         Raises:
             SchemaMismatchError: If a field is not one of the table, or has another type.
@@ -90,10 +93,10 @@ class Project(Operation):
         )
 
     def rebase(self, store: Store, manifest: Manifest) -> Self | None:
-        """The same columns with the metadata that fields have now.
+        """Return the operation with the current metadata of fields.
 
         Returns:
-            None if the metadata may be a part of the change.
+            The operation; None if the metadata may be a part of the change.
         """
         del store
         if not self.keeps_metadata:
@@ -113,14 +116,14 @@ def _require_same_type(field: Field, known: Field | None) -> None:
 
 
 def _with_dictionaries(field: Field, schema: Schema) -> Field:
-    """The field with the dictionaries of the table, which may have grown meanwhile."""
+    """Return the field with the dictionaries of the table, which may have grown concurrently."""
     known = schema.find(field.id)
     children = tuple(_with_dictionaries(child, schema) for child in field.children)
     return replace(field, children=children, dictionary=known.dictionary if known else None)
 
 
 def _with_metadata(field: Field, schema: Schema) -> Field:
-    """The field with the metadata that it has in a schema."""
+    """Return the field with its metadata in a schema."""
     known = schema.find(field.id)
     children = tuple(_with_metadata(child, schema) for child in field.children)
     return replace(field, children=children, metadata=(known or field).metadata)

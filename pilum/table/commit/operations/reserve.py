@@ -1,6 +1,6 @@
-"""`Transaction.reserve_fragments`: ids of fragments to come, which nobody else will get.
+"""`Transaction.reserve_fragments`: fragment ids that no other writer will get.
 
-Whoever must know the ids of new fragments before these are committed takes them first.
+A writer that needs the ids of new fragments before their commit reserves them first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ReserveFragments(Operation):
     """Raises the highest fragment id; the ids up to the new one belong to the caller.
 
     Attributes:
-        num_fragments: How many ids.
+        num_fragments: Number of ids to reserve.
     """
 
     arm = "reserve_fragments"
@@ -31,22 +31,22 @@ class ReserveFragments(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.ReserveFragments) -> ReserveFragments:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         return cls(message.num_fragments)
 
     def to_proto(self) -> transaction_pb2.Transaction.ReserveFragments:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.ReserveFragments(num_fragments=self.num_fragments)
 
     def footprint(self) -> Footprint:
-        """The table must still be the same one."""
+        """Return a footprint that relies on the same table."""
         return Footprint.of(relies_on=(Kind.HISTORY,))
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with a higher count of ids.
+        """Return the manifest with a higher maximum fragment id.
 
         Raises:
-            InvalidInputError: If there are not as many ids left.
+            InvalidInputError: If not enough ids are left.
         """
         highest = max(manifest.highest_fragment_id, 0) + self.num_fragments
         if self.num_fragments < 0 or highest > _MAX_FRAGMENT_ID:

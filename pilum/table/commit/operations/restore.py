@@ -1,8 +1,8 @@
-"""`Transaction.restore`: an old version is the newest again.
+"""`Transaction.restore`: the content of an old version becomes the newest version.
 
 version 1    a            ids up to 0
 version 2    a b          ids up to 1
-version 3    a            ids up to 1     <- restore of 1: its content, but ids go on
+version 3    a            ids up to 1     <- restore of 1: its content, but ids continue
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["Restore"]
 
 @dataclass(frozen=True, slots=True)
 class Restore(Operation):
-    """Brings back the schema, rows, indices, config and metadata of a version.
+    """Restores the schema, rows, indices, config and metadata of a version.
 
     Attributes:
-        version: Its number.
-        content: What it was, once `loaded`. It is not part of the transaction.
+        version: Number of the version.
+        content: Its content, once `loaded`. It is not part of the transaction.
         only_after: The version that it must follow directly; None for any. It is not part of the
             transaction either.
     """
@@ -42,23 +42,23 @@ class Restore(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Restore) -> Restore:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         return cls(message.version)
 
     def to_proto(self) -> transaction_pb2.Transaction.Restore:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.Restore(version=self.version)
 
     def footprint(self) -> Footprint:
-        """It wins over what others did to the rows, but not over new metadata of columns."""
+        """Return a footprint that ignores changes of rows, but not new metadata of columns."""
         return Footprint.of(relies_on=(Kind.METADATA, Kind.MEMTABLES), changes=(Kind.HISTORY,))
 
     def loaded(self, store: Store) -> Self:
-        """The operation with the content of its version.
+        """Return the operation with the content of its version.
 
         Raises:
             VersionNotFoundError: If the table has no such version.
-            UnsupportedFeatureError: If the version has something that would be lost.
+            UnsupportedFeatureError: If the version uses a feature that would be lost.
             CorruptFileError: If its manifest is damaged.
         """
         content = load_version(store, self.version)
@@ -68,7 +68,7 @@ class Restore(Operation):
         return replace(self, content=content)
 
     def prepared(self, store: Store, manifest: Manifest) -> Self:
-        """The same operation.
+        """Return the same operation.
 
         Raises:
             CommitConflictError: If it must follow another version directly.
@@ -83,11 +83,11 @@ class Restore(Operation):
         return self
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The old manifest, with the writer that it names; only counts of ids are never set back.
+        """Return the old manifest, with its own writer; id counters are never set back.
 
         Raises:
             InvalidInputError: If the old version is not loaded, or has no stable row ids although
-                the table has.
+                the table has them.
         """
         if self.content is None:
             raise InvalidInputError(f"version {self.version} is not loaded")

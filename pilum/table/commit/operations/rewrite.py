@@ -1,10 +1,10 @@
-"""`Transaction.rewrite`: the rows of some fragments are in others now, unchanged.
+"""`Transaction.rewrite`: the rows of some fragments moved to others, unchanged.
 
 group 0    fragments 0 1 2    ──▶    7
 group 1    fragments 5 6      ──▶    8 9
 
-A compaction keeps their order, a clustering does not: then nothing can tell where a row went but
-its id, so that no index of addresses may cover it.
+A compaction keeps the order of rows, a clustering does not. After a clustering, only its id
+identifies a row, so no index of addresses may cover it.
 
 Source: docs/format/table.md, "Compaction".
 """
@@ -40,14 +40,13 @@ _LEGACY = "0.1"
 
 @dataclass(frozen=True, slots=True)
 class Rewrite(Operation):
-    """Puts fragments in the place of others that have the same rows.
+    """Replaces fragments with others that have the same rows.
 
     Attributes:
         moves: The groups. New fragments have ids that were reserved, or 0.
-        records_moves: Whether the moves are written down even if no index needs it yet; not part
-            of the transaction.
-        keeps_order: Whether the rows of a group are in the order that they had; not part of the
-            transaction.
+        records_moves: Whether the moves are recorded even if no index needs them yet; not part of
+            the transaction.
+        keeps_order: Whether the rows of a group keep their order; not part of the transaction.
         indices: The `IndexSection` of the new version, once `prepared`; not part of the
             transaction.
         written: Paths of files that were written for `indices`.
@@ -62,7 +61,7 @@ class Rewrite(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Rewrite) -> Rewrite:
-        """Reads the message of the arm, in its old or new form."""
+        """Read the operation from its message, in its old or new form."""
         groups = list(message.groups)
         if message.old_fragments:
             groups.append(
@@ -81,7 +80,7 @@ class Rewrite(Operation):
         )
 
     def to_proto(self) -> transaction_pb2.Transaction.Rewrite:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.Rewrite(
             groups=[
                 transaction_pb2.Transaction.Rewrite.Group(
@@ -93,7 +92,7 @@ class Rewrite(Operation):
         )
 
     def footprint(self) -> Footprint:
-        """Its old fragments must be what they were, with the same deleted rows."""
+        """Return a footprint that relies on the old fragments, with the same deleted rows."""
         ids = [fragment.id for fragment in self._old()]
         files = fragments_of(Kind.FRAGMENT, ids)
         plain = Footprint.of(relies_on=(Kind.HISTORY, Kind.FRAGMENT_LIST), changes=(Kind.ROWS,))
@@ -104,19 +103,19 @@ class Rewrite(Operation):
         )
 
     def new_files(self) -> tuple[str, ...]:
-        """The data files, and what was written for the indices."""
+        """Return the data files and the files written for the indices."""
         return (*data_paths(self._new()), *self.written)
 
     def prepared(self, store: Store, manifest: Manifest) -> Self:
-        """The operation with the indices as they will be.
+        """Return the operation with the indices of the new version.
 
         Raises:
-            CommitConflictError: If an index covers only some of the fragments of a group; or any of
-                them, if it needs the order and that is not kept.
-            UnsupportedFeatureError: If an index does not tell what it covers.
+            CommitConflictError: If an index covers only some of the fragments of a group; or if an
+                index of any of them needs the order of rows and it is not kept.
+            UnsupportedFeatureError: If an index does not record what it covers.
             CorruptFileError: If the indices or deletion files are damaged.
         """
-        for path in self.written:  # for a version that somebody else has taken
+        for path in self.written:  # for a version number that another writer has taken
             store.delete(path)
         if manifest.reader_flags & Feature.STABLE_ROW_IDS:
             return replace(self, indices=self._indices_of_ids(manifest), written=())
@@ -128,11 +127,11 @@ class Rewrite(Operation):
         return replace(self, indices=indices, written=written)
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the new fragments in the place of the old ones.
+        """Return the manifest in which the new fragments replace the old ones.
 
         Raises:
-            InvalidInputError: If the table does not have an old fragment as it was, if an id is
-                taken, or if the operation is not prepared.
+            InvalidInputError: If an old fragment is missing or has changed, if an id is taken, or
+                if the operation is not prepared.
             SchemaMismatchError: If the new files do not fit the schema.
         """
         if self.indices is None:
@@ -141,7 +140,7 @@ class Rewrite(Operation):
         self._require_same(manifest)
         if manifest.reader_flags & Feature.STABLE_ROW_IDS:
             _require_lineage(new)
-        # Written for an earlier version: columns may have been dropped since.
+        # The rows were written for an earlier version: columns may have been dropped since.
         require_fits(new, manifest.schema, may_have_more=True)
         kept = [fragment for fragment in manifest.fragments if fragment.id not in old]
         new = numbered(new, manifest.highest_fragment_id)
@@ -152,7 +151,7 @@ class Rewrite(Operation):
         return _with_formats(changed, new)
 
     def _untouched_indices(self, store: Store, manifest: Manifest) -> bytes:
-        """The indices as they are, none of which knows the rows."""
+        """Return the indices unchanged, since none of them contains the rows."""
         if Coverage(store, manifest).needs(self.moves):
             raise CommitConflictError(
                 "rows that an index covers were put in another order; drop the index, cluster, and "
@@ -161,7 +160,7 @@ class Rewrite(Operation):
         return manifest.index_section
 
     def _indices_of_ids(self, manifest: Manifest) -> bytes:
-        """The indices of a table whose rows keep their ids: they need no record of moves."""
+        """Return the indices of a table with stable row ids, which need no record of moves."""
         groups = [([one.id for one in m.old], [one.id for one in m.new]) for m in self.moves]
         try:
             return with_rewritten_fragments(manifest.index_section, groups, stable_row_ids=True)
@@ -171,7 +170,7 @@ class Rewrite(Operation):
             ) from error
 
     def _require_same(self, manifest: Manifest) -> None:
-        """The files of others may have been dropped, but no rows may have gone."""
+        """Check that no rows were deleted since; other operations may have dropped files."""
         current = {fragment.id: fragment for fragment in manifest.fragments}
         for fragment in self._old():
             found = current.get(fragment.id)
@@ -205,7 +204,7 @@ def _require_lineage(new: tuple[Fragment, ...]) -> None:
 
 
 def _with_formats(manifest: Manifest, new: tuple[Fragment, ...]) -> Manifest:
-    """Marks a table in which files of several versions are side by side now."""
+    """Mark a table that now mixes files of several versions."""
     formats = data_format_of(new) | {manifest.data_format}
     if len(formats) == 1:
         return manifest

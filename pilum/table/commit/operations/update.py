@@ -1,7 +1,7 @@
-"""`Transaction.update`: rows with other values, in one of two ways.
+"""`Transaction.update`: rows with new values, stored in one of two ways.
 
-    REWRITE_ROWS       the rows are marked as deleted and written anew, in fragments behind the
-                       others; rows that were not there before may be among them
+    REWRITE_ROWS       the rows are marked as deleted and rewritten, in fragments after the
+                       others; inserted rows may be among them
     REWRITE_COLUMNS    rows stay where they are; fragments get other files for some columns
 
 Fragment 0 with an update of its rows 2 and 5:
@@ -46,7 +46,7 @@ __all__ = ["Update", "UpdateMode"]
 
 
 class UpdateMode(Enum):
-    """How values were replaced; the value is the name that Lance tools exchange."""
+    """The way in which values were replaced; the value is the name that Lance tools exchange."""
 
     ROWS = "rewrite_rows"
     COLUMNS = "rewrite_columns"
@@ -65,21 +65,21 @@ class Update(Operation):
     """Changes rows, and may add and remove some.
 
     Attributes:
-        updated: Fragments as they are now: with other deletion files, or other data files.
-        removed: Fragments of which no row is left.
+        updated: Changed fragments, with new deletion files or new data files.
+        removed: Fragments without live rows.
         new: Fragments with the rows that were written.
-        mode: What became of the rows.
-        fields_modified: Fields with other values in `updated`: indices of them no longer cover
-            these fragments.
-        fields_updated: Fields with other values in `new` (`fields_for_preserving_frag_bitmap`):
-            with stable row ids, all other indices cover `new` as they covered the old places.
+        mode: How the rows were stored.
+        fields_modified: Fields with new values in `updated`: indices of them no longer cover these
+            fragments.
+        fields_updated: Fields with new values in `new` (`fields_for_preserving_frag_bitmap`): with
+            stable row ids, all other indices cover `new` as they covered the old places.
         offsets: With REWRITE_COLUMNS and stable row ids, the physical rows of each fragment that
-            have other values, as Roaring bitmaps.
-        key_filter: Tells which keys were inserted: `KeyExistenceFilter`, byte for byte; None if it
-            is not told.
-        inserts_keys: Whether it inserted rows because their keys were not there, so that nobody
-            may have added any. Not part of the transaction.
-        marked: The rows that were taken out of fragments, where they are known; not part of the
+            have new values, as Roaring bitmaps.
+        key_filter: The inserted keys as a `KeyExistenceFilter`, byte for byte; None if they are not
+            recorded.
+        inserts_keys: Whether it inserted rows because their keys did not exist, so that no other
+            operation may have added rows. Not part of the transaction.
+        marked: The rows that were removed from fragments, where they are known; not part of the
             transaction.
     """
 
@@ -97,7 +97,7 @@ class Update(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Update) -> Update:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         moves = message.update_mode == _Message.REWRITE_ROWS
         keys = message.HasField("inserted_rows")
         return cls(
@@ -112,7 +112,7 @@ class Update(Operation):
         )
 
     def to_proto(self) -> transaction_pb2.Transaction.Update:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         message = transaction_pb2.Transaction.Update(
             updated_fragments=[fragment.to_proto() for fragment in self.updated],
             removed_fragment_ids=self.removed,
@@ -127,7 +127,10 @@ class Update(Operation):
         return message
 
     def footprint(self) -> Footprint:
-        """The files of its fragments must stay, which rows of them are deleted, and the columns."""
+        """Return a footprint that relies on files, on deleted rows and on columns.
+
+        The files and the deleted rows are those of its fragments.
+        """
         plain = Footprint.of(
             relies_on=(
                 Kind.HISTORY,
@@ -147,14 +150,14 @@ class Update(Operation):
         return Footprint(plain.relies_on | self._rows.touched, plain.changes | changed)
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the changed fragments, and the new ones behind the others.
+        """Return the manifest with the changed fragments, followed by the new ones.
 
         Raises:
             InvalidInputError: If the table does not have one of the fragments, or a new one has an
                 id that is taken.
             SchemaMismatchError: If the new files do not fit the schema.
         """
-        # Of rows that are known to be written for an earlier version, columns may be gone.
+        # Rows that were written for an earlier version may contain columns dropped since.
         require_fits(self.new, manifest.schema, may_have_more=self.marked is not None)
         new = numbered(self.new, manifest.highest_fragment_id)
         fragments = tuple(sorted((*self._changed(manifest), *new), key=lambda one: one.id))
@@ -166,14 +169,14 @@ class Update(Operation):
         return replace(manifest, fragments=fragments, index_section=indices)
 
     def new_files(self) -> tuple[str, ...]:
-        """Data and deletion files, unless they were written by somebody else."""
+        """Return data and deletion files, unless another writer wrote them."""
         return (*data_paths(self.new), *self._rows.new_files) if self.marked is not None else ()
 
     def rebase(self, store: Store, manifest: Manifest) -> Self | None:
-        """Adds the rows that others deleted meanwhile to the deletion files.
+        """Add the rows that others deleted concurrently to the deletion files.
 
         Returns:
-            None if the rows are not known, were changed by others too, or are elsewhere now.
+            The operation; None if the rows are unknown, were changed by others too, or have moved.
         """
         rows = self._rows.rebased(store, manifest)
         if rows is None:
@@ -185,7 +188,7 @@ class Update(Operation):
         return MarkedRows(self.updated, self.removed, self.marked)
 
     def _indices(self, manifest: Manifest, new: Iterable[Fragment]) -> bytes:
-        """The index section, with what it covers of the changed and the new fragments."""
+        """Return the index section with its coverage of the changed and the new fragments."""
         updated = [fragment.id for fragment in self.updated]
         modified = related_fields(manifest.schema, self.fields_modified)
         section = without_fragments(manifest.index_section, updated, modified)
@@ -196,7 +199,8 @@ class Update(Operation):
     def _changed(self, manifest: Manifest) -> Iterable[Fragment]:
         if self.marked is not None:
             return self._rows.applied(manifest.fragments)
-        # By hand, images may have other data files whatever the mode says: as with the reference.
+        # In transactions made by hand, fragments may have new data files in any mode, as with the
+        # reference.
         images = {fragment.id: fragment for fragment in self.updated}
         require_known(manifest.fragments, (*images, *self.removed))
         return [
@@ -215,14 +219,14 @@ class Update(Operation):
             )
         changed = _with_files(fragment, image)
         offsets = self.offsets.get(fragment.id)
-        if offsets is None:  # nobody can tell which rows changed
+        if offsets is None:  # the changed rows are unknown
             return changed
         rows = _rows_of(offsets, fragment)
         return with_changed_rows(changed, rows, version)
 
 
 def _rows_of(data: bytes, fragment: Fragment) -> NDArray[np.int64]:
-    """Physical rows that an operation lists."""
+    """Return the physical rows that an operation lists."""
     try:
         rows = np.asarray(BitMap.deserialize(data).to_array(), dtype=np.int64)
     except (ValueError, IndexError) as error:
@@ -235,7 +239,7 @@ def _rows_of(data: bytes, fragment: Fragment) -> NDArray[np.int64]:
 
 
 def _has_moved(fragment: Fragment) -> bool:
-    """Whether all rows of a new fragment were elsewhere before: they bring their ids."""
+    """Return whether all rows of a new fragment moved there: then they have ids."""
     if not isinstance(fragment.row_ids, bytes):
         return False
     return len(RowIdSequence.from_bytes(fragment.row_ids, fragment.physical_rows)) == (
@@ -244,11 +248,12 @@ def _has_moved(fragment: Fragment) -> bool:
 
 
 def _with_files(fragment: Fragment, image: Fragment) -> Fragment:
-    """A fragment with other files, without those of which no column counts any more."""
+    """Return a fragment with other files, without those that supply no column any more."""
     if image.physical_rows not in {0, fragment.physical_rows}:
         raise InvalidInputError(
             f"fragment {fragment.id} has {fragment.physical_rows} rows, not {image.physical_rows}"
         )
-    # Hidden columns, such as spilled row ids, have negative ids too: only -2 says that one is gone.
+    # Hidden columns, such as spilled row ids, have negative ids too: only -2 marks a dropped
+    # column.
     files = tuple(file for file in image.files if set(file.fields) != {_TOMBSTONE})
     return replace(fragment, files=files, deletion_file=image.deletion_file)

@@ -1,4 +1,4 @@
-"""`Transaction.update_bases`: more folders that may hold files of the table."""
+"""`Transaction.update_bases`: additional folders that may contain files of the table."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class UpdateBases(Operation):
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.UpdateBases) -> UpdateBases:
-        """Reads the message of the arm."""
+        """Read the operation from its message."""
         return cls(tuple(map(BasePath.from_proto, message.new_bases)))
 
     def to_proto(self) -> transaction_pb2.Transaction.UpdateBases:
-        """Builds the message of the arm."""
+        """Build the message of the operation."""
         return transaction_pb2.Transaction.UpdateBases(
             new_bases=[base.to_proto() for base in self.new]
         )
 
     def footprint(self) -> Footprint:
-        """Nobody else may have taken an id, a name or a path of them."""
+        """Return a footprint that relies on ids, names and paths that no one else has taken."""
         own = frozenset(Resource(Kind.BASE_PATH, key) for base in self.new for key in _keys(base))
         return Footprint(own, own)
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the new base paths.
+        """Return the manifest with the new base paths.
 
         Raises:
             InvalidInputError: If an id, a name or a path is taken.

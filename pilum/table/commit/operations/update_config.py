@@ -1,12 +1,12 @@
-"""`Transaction.update_config`: settings and notes, of the table, its schema and its fields.
+"""`Transaction.update_config`: config and metadata of the table, its schema and its fields.
 
     config             1  a=1 b=2
     table metadata     2
     schema metadata    3                    a: 3, b: removed    ──▶    a=3
     field metadata     of each field
 
-Each of the four is a map, and has an update of its own. Messages of old writers have other members
-for the same. Source: docs/format/table.md, "Config and metadata".
+Each of the four is a map, and has an update of its own. Messages of older writers use other members
+for the same purpose. Source: docs/format/table.md, "Config and metadata".
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _CLUSTERING_KEY = "lance-schema:unenforced-clustering-key"
 
 @dataclass(frozen=True, slots=True)
 class MapUpdate:
-    """A change of a map of texts.
+    """A change of a map of strings.
 
     Attributes:
-        values: What keys are set to; None removes a key.
+        values: New values by key; None removes a key.
         replaces: Whether all other keys are removed.
     """
 
@@ -43,7 +43,7 @@ class MapUpdate:
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.UpdateMap) -> MapUpdate:
-        """Reads a message; of two entries with one key the later counts."""
+        """Parse a message; of two entries with one key, the later counts."""
         values = {
             entry.key: entry.value if entry.HasField("value") else None
             for entry in message.update_entries
@@ -51,13 +51,13 @@ class MapUpdate:
         return cls(values, message.replace)
 
     def to_proto(self) -> transaction_pb2.Transaction.UpdateMap:
-        """Builds the message."""
+        """Build the message."""
         entry = transaction_pb2.Transaction.UpdateMap.Entry
         entries = [entry(key=key, value=value) for key, value in self.values.items()]
         return transaction_pb2.Transaction.UpdateMap(update_entries=entries, replace=self.replaces)
 
     def applied(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """The map after the change."""
+        """Return the map after the change."""
         changed = {**({} if self.replaces else texts), **self.values}
         return {key: value for key, value in changed.items() if value is not None}
 
@@ -67,10 +67,10 @@ class UpdateConfig(Operation):
     """Changes config and metadata; None leaves one as it is.
 
     Attributes:
-        config: Of the settings of the table.
-        table_metadata: Of the notes of its users.
-        schema_metadata: Of the metadata of its schema.
-        fields: Of the metadata of some of its fields.
+        config: Change of the config of the table.
+        table_metadata: Change of the table's metadata, set by users.
+        schema_metadata: Change of the metadata of the schema.
+        fields: Changes of the metadata of fields.
     """
 
     arm = "update_config"
@@ -81,7 +81,7 @@ class UpdateConfig(Operation):
 
     @classmethod
     def from_proto(cls, message: _Message) -> UpdateConfig:
-        """Reads the message of the arm, in its old or new form.
+        """Read the operation from its message, in its old or new form.
 
         Raises:
             UnsupportedFeatureError: If it has both forms.
@@ -114,7 +114,7 @@ class UpdateConfig(Operation):
         )
 
     def to_proto(self) -> _Message:
-        """Builds the message of the arm, in its new form."""
+        """Build the message of the operation, in its new form."""
         return _Message(
             config_updates=_message(self.config),
             table_metadata_updates=_message(self.table_metadata),
@@ -125,7 +125,7 @@ class UpdateConfig(Operation):
         )
 
     def footprint(self) -> Footprint:
-        """The same keys, the same fields and the schema must not be changed by others."""
+        """Return a footprint that relies on the same keys, the same fields and the schema."""
         config = self.config.values if self.config else {}
         notes = self.table_metadata.values if self.table_metadata else {}
         set_keys = {key for key, value in config.items() if value is not None}
@@ -151,7 +151,7 @@ class UpdateConfig(Operation):
         )
 
     def fits(self, read: Manifest, manifest: Manifest) -> bool:
-        """Whether all that it changes is still what it was."""
+        """Return whether everything that it changes is unchanged since."""
         before, now = read.schema, manifest.schema
         return (
             _is_same(self.config, read.config, manifest.config)
@@ -161,11 +161,11 @@ class UpdateConfig(Operation):
         )
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """The manifest with the other maps.
+        """Return the manifest with the changed maps.
 
         Raises:
             InvalidInputError: If the table does not have one of the fields, if stored values would
-                be read in another way, or if a key of the table would change or allow nulls.
+                be interpreted differently, or if a key of the table would change or allow nulls.
             UnsupportedFeatureError: If it makes a clustering key.
         """
         schema = manifest.schema
@@ -209,7 +209,7 @@ def _resources(kind: Kind, keys: Iterable[str]) -> frozenset[Resource]:
 
 
 def _is_same(update: MapUpdate | None, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Whether a map is what it was, as far as an update is about it."""
+    """Return whether a map is unchanged in the part that an update concerns."""
     if update is None:
         return True
     keys = {*before, *now, *update.values} if update.replaces else update.values
@@ -223,7 +223,10 @@ def _applied(update: MapUpdate | None, texts: Mapping[str, str]) -> Mapping[str,
 def _changed(
     found: Field, updates: Mapping[FieldId, MapUpdate], *, nullable: bool = False
 ) -> Field:
-    """A field with other metadata, also in the fields below it; `nullable` is what is above."""
+    """Return a field with changed metadata, including its descendants.
+
+    `nullable` is that of its ancestors.
+    """
     nullable = nullable or found.nullable
     children = tuple(_changed(child, updates, nullable=nullable) for child in found.children)
     metadata = _applied(updates.get(found.id), found.metadata)
@@ -251,7 +254,7 @@ def _require_new_key(found: Field, changed: Field, *, nullable: bool) -> None:
 
 
 def _storage(found: Field) -> tuple[object, ...]:
-    """What metadata decide about the columns that a field has in files."""
+    """Return the metadata that decide about the columns of a field in files."""
     return found.is_leaf, found.is_packed, found.blob_version
 
 
