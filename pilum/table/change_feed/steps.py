@@ -208,7 +208,7 @@ def _new_fragments(snapshot: Snapshot, committed: Committed | None) -> list[Frag
 
 
 def _changed(snapshot: Snapshot, committed: Committed | None) -> list[Fragment]:
-    """Return the fragments of the version before in which values changed."""
+    """Return the fragments that existed before and in which the version changed values."""
     operation, ids = committed and committed.operation, set[int]()
     if isinstance(operation, DataReplacement):
         ids = {one.fragment_id for one in operation.replacements}

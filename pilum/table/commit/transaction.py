@@ -74,8 +74,8 @@ class Transaction:
         operation: The change.
         uuid: A universally unique id.
         properties: Key-value notes for readers of the history.
-        read: The version that the change was made for, if available. It replaces that version if
-            the versions since were cleaned up. Not part of the message.
+        read: The version that the change was made for, if available. It is compared with the newest
+            version if versions in between were cleaned up. Not part of the message.
     """
 
     read_version: int

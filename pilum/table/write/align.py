@@ -168,9 +168,9 @@ def _form(arrow: pa.DataType, field: Field) -> pa.DataType:
 
 
 def _may_be_json(incoming: pa.Field, arrow: pa.DataType) -> bool:
-    """Return whether a column is text or marked as binary JSON.
+    """Return whether a column is text, or large binary that is marked as JSON.
 
-    Text has the extension type arrow.json or none.
+    Text must have the extension type arrow.json, or none.
     """
     name = stored_metadata(incoming).get(EXTENSION_NAME)
     if pt.is_large_binary(arrow):
@@ -241,7 +241,7 @@ def _require_announced(given: pa.Field, field: Field) -> None:
 def _forbidden_nulls(
     column: pa.Array, field: Field, inherited: int, path: str
 ) -> Iterator[tuple[str, int]]:
-    """Yield paths and counts of nulls that are not allowed or inherited from a struct above."""
+    """Yield paths and counts of nulls that are neither allowed nor inherited from a struct."""
     if not field.nullable and column.null_count > inherited:
         yield path, column.null_count - inherited
     if not field.children or all(inner.nullable for inner in field.walk()):
