@@ -1,4 +1,4 @@
-"""Lance tables in Apache Spark, without a jar: `format("pilum")` and a few helpers.
+"""Lance tables in Apache Spark without a jar: `format("pilum")` and helper functions.
 
 >>> import pilum.spark
 >>> frame = session.createDataFrame([(1, "a")], "id int, name string")

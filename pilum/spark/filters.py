@@ -1,13 +1,12 @@
-"""Spark's pushed filters as filters of a scan.
+"""Translation of Spark's pushed filters to scan filters.
 
     GreaterThan(("a",), 5)                ->  `a` > 5
     In(("s", "x"), [1, 2])                ->  `s`.`x` IN (1, 2)
     Not(EqualTo(("name",), "O'Hara"))     ->  NOT (`name` = 'O''Hara')
 
-A filter is translated only where both sides mean the same by it, for then Spark does not look at
-the rows again. What stays with Spark, among others: binary,
-decimal and interval literals, `IN` with a null under `NOT`, and patterns that hold wildcards
-themselves.
+A filter is translated only if it means the same on both sides, because Spark does not evaluate a
+pushed filter again. Among others, these are left to Spark: binary, decimal and interval literals,
+`IN` with a null under `NOT`, and patterns that contain wildcards.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ _PATTERNS: dict[type[ds.Filter], str] = {
 
 
 def split(filters: list[ds.Filter], schema: pa.Schema) -> tuple[str | None, list[ds.Filter]]:
-    """Translates what it can of a conjunction.
+    """Translate the supported filters of a conjunction.
 
     Args:
-        filters: All of them must hold.
+        filters: The filters of the conjunction.
         schema: Columns of the table.
 
     Returns:
@@ -58,9 +57,9 @@ def split(filters: list[ds.Filter], schema: pa.Schema) -> tuple[str | None, list
 
 
 def translate(condition: ds.Filter, schema: pa.Schema) -> str | None:
-    """One filter as SQL, or None where that would not mean exactly the same.
+    """Translate one filter to SQL; None if the SQL would not mean exactly the same.
 
-    The text is a closed term: it can be joined by AND, or negated in brackets.
+    The text is a closed term: it can be combined with AND, or negated in parentheses.
     """
     if isinstance(condition, ds.Not):
         return _negate(condition.child, schema)
@@ -79,7 +78,7 @@ def _negate(child: ds.Filter, schema: pa.Schema) -> str | None:
 
 
 def _type_of(attribute: tuple[str, ...], schema: pa.Schema) -> pa.DataType | None:
-    """The type at a path of names; None if it leads nowhere or cannot be written down."""
+    """Return the type at a path of names; None if it does not exist or cannot be written in SQL."""
     if not attribute or any("`" in name or "." in name for name in attribute):
         return None
     members: Any = schema

@@ -1,4 +1,4 @@
-"""What Spark's own readers and writers cannot say: helpers on sessions and frames."""
+"""Helper functions on sessions and frames, beyond the options of Spark's readers and writers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MODES: dict[str, Mode] = {
     "overwrite": "overwrite",
     "ignore": "create",
 }
-# With exactly this, Spark does not look at the size of batches.
+# With exactly this value, Spark does not check the size of batches.
 _NO_LIMIT = 2**31 - 1
 _RESOLVED = ("asOf", "branch", "columns")
 
@@ -40,28 +40,28 @@ __all__ = ["configure", "count", "read", "register", "write"]
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the formats "pilum" and "lance" known to a session.
+    """Register the formats "pilum" and "lance" with a session.
 
-    Spark finds "pilum" by itself where the package is installed; "lance" is also the short name
-    of the Java connector and is only taken here.
+    Spark finds "pilum" by itself if the package is installed. "lance" is also the short name of the
+    Java connector, so only this function registers it.
     """
     register_source(spark, PilumDataSource)
     register_source(spark, LanceDataSource)
 
 
 def configure(spark: SparkSession, *, batch_rows: int | None = None) -> None:
-    """Tunes a session for pilum. Without an argument nothing is changed.
+    """Tune a session for pilum. Without an argument nothing is changed.
 
-    Filters are not handed to Python sources by this: Spark would give the rows that one query
-    wants to all queries of a frame. Conditions reach the scan by `read(filter=…)` and `sql`.
+    This does not enable filter pushdown to Python sources: Spark would use the filtered rows of one
+    query for all queries of a frame. Use `read(filter=…)` or `sql` to filter in the scan.
 
     Args:
         spark: The session.
-        batch_rows: Frames reach Python, and so a table, in batches of so many rows, whatever these
-            take. By default Spark takes 10,000 rows or 64 MiB and computes the size of a batch
-            after each row, which is half of what its JVM does for a write. For frames whose rows
-            are known to be narrow: a task holds a batch several times. It goes for the whole
-            session; None leaves it as it is.
+        batch_rows: Number of rows per batch that Spark passes to Python, and so to a table,
+            regardless of their size. By default Spark takes 10,000 rows or 64 MiB and computes the
+            size of a batch after each row, which is half of the work of its JVM for a write. Use
+            this for frames whose rows are known to be narrow, because a task holds a batch several
+            times. It applies to the whole session; None leaves the setting unchanged.
 
     Raises:
         InvalidInputError: If `batch_rows` is not positive.
@@ -90,20 +90,20 @@ def read(
     nanoseconds: str = "refuse",
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """A frame of one version of a table, of only the columns and rows wanted.
+    """Read the selected columns and rows of one version of a table as a frame.
 
     Args:
         spark: The session.
         uri: Location of the table.
-        columns: Names or dotted paths, in the wanted order; also `_rowid`, `_rowaddr`,
+        columns: Names or dotted paths, in the order of the result; also `_rowid`, `_rowaddr`,
             `_rowoffset`, `_row_created_at_version` and `_row_last_updated_at_version`.
         filter: A SQL condition that the scan evaluates.
         version: A number or the name of a tag, instead of the latest version.
-        branch: The branch; numbers of versions are those of the branch.
-        as_of: The latest version at this time instead; a time without zone is local time.
-        blobs: Whether columns of blobs give descriptors or bytes.
+        branch: The branch; version numbers are those of the branch.
+        as_of: Read the latest version at this time instead; a time without zone is local time.
+        blobs: Whether blob columns are read as descriptors or as bytes.
         batch_size: Rows per Arrow batch.
-        batch_bytes: A batch is cut where it is larger; 16 MiB if None.
+        batch_bytes: Maximum bytes per batch; larger batches are split. 16 MiB if None.
         partition_bytes: Size of the files that one task reads, about.
         memory_limit: About how many bytes of rows a Python worker holds.
         nanoseconds: What to do with times finer than microseconds: "refuse" or "truncate".
@@ -132,7 +132,7 @@ def read(
     texts = option_texts(uri, given, storage_options)
     options, snapshot = pin(Options.parse(texts))
     if filter is not None:
-        bind(filter, snapshot.described.arrow)  # what is wrong with it is better told here
+        bind(filter, snapshot.described.arrow)  # report errors here, before any task runs
     seen = asked_schema(snapshot, options)
     texts = {name: text for name, text in texts.items() if name not in _RESOLVED}
     texts |= {"path": options.path, "version": str(options.version)}
@@ -150,9 +150,10 @@ def count(
     as_of: datetime | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """The number of rows; without a filter it is in the metadata and no row is read.
+    """Count the rows of a table; without a filter, only the metadata is read.
 
-    `frame.count()` moves every column of the frame to the JVM; with a filter, this moves no row.
+    `frame.count()` moves every column of the frame to the JVM; this function moves no row, even
+    with a filter.
 
     Args:
         spark: The session.
@@ -160,7 +161,7 @@ def count(
         filter: A SQL condition.
         version: A number or the name of a tag, instead of the latest version.
         branch: The branch.
-        as_of: The latest version at this time instead.
+        as_of: Count in the latest version at this time instead.
         storage_options: Settings of the store.
     """
     if filter is None:
@@ -200,39 +201,40 @@ def write(
 ) -> int:
     """Writes a frame with one commit.
 
-    Unlike `frame.write`, this knows all modes, says which version it made, and does not use Spark's
-    commit coordinator, which gives up jobs under `spark.speculation`. It is made of `mapInArrow`,
-    for which Spark wants pandas to be installed.
+    Unlike `frame.write`, this function supports all modes, returns the version it created, and does
+    not use Spark's commit coordinator, which fails jobs under `spark.speculation`. It uses
+    `mapInArrow`, for which Spark requires pandas.
 
     Args:
-        frame: The rows.
+        frame: The rows to write.
         uri: Location of the table.
-        mode: "create", or "errorifexists" as Spark calls it, demands that there is no table yet;
-            "append" and "overwrite" create it where there is none; "ignore" does nothing where
+        mode: "create", or "errorifexists" as Spark calls it, requires that there is no table yet;
+            "append" and "overwrite" create the table if there is none; "ignore" does nothing if
             there is one.
-        branch: The branch that gets the rows; it must be there.
-        schema_mode: "merge" adds the columns that the table lacks; rows that are there are null.
-        sort_by: Sorts the rows by these columns, within a file and from file to file.
-        zorder_by: Puts rows together that are near in all of these columns.
-        hilbert_by: The same along a Hilbert curve: files are narrower in each column.
-        num_partitions: How many tasks write what is sorted.
+        branch: The branch to write to; it must exist.
+        schema_mode: "merge" adds the columns that the table lacks; existing rows get nulls.
+        sort_by: Sort the rows by these columns, within each file and across files.
+        zorder_by: Order the rows along a Z-order curve, which stores rows with similar values in
+            all of these columns close together.
+        hilbert_by: The same along a Hilbert curve, with narrower value ranges per file.
+        num_partitions: Number of tasks that write sorted rows.
         max_rows_per_file: Rows after which a task begins a new file.
         max_bytes_per_file: Bytes after which a task begins a new file.
-        data_storage_version: Version of the files of a new or overwritten table.
+        data_storage_version: File format version of a new or overwritten table.
         stable_row_ids: Whether rows of a new table keep their ids when they move.
-        encoding_options: What is asked of the encodings.
+        encoding_options: Settings of the encodings.
         memory_limit: About how many bytes of rows a Python worker holds.
         storage_options: Settings of the store.
 
     Returns:
-        The version that holds the rows; with "ignore" the latest of a table that was there.
+        The version that contains the rows; with "ignore", the latest version of an existing table.
 
     Raises:
         DatasetAlreadyExistsError: If mode is "create" and there is a table.
         BranchNotFoundError: If there is no such branch.
         SchemaMismatchError: If the columns do not fit the table.
-        InvalidInputError: For arguments that contradict each other.
-        CommitError: If other writers stood in the way.
+        InvalidInputError: If arguments contradict each other.
+        CommitError: If conflicting commits of other writers prevent the write.
     """
     given = {
         "branch": branch,

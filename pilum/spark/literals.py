@@ -1,4 +1,4 @@
-"""Values of Spark as literals of a filter."""
+"""Conversion of Spark values to filter literals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["comparison", "literal"]
 
 
 def literal(value: Any, arrow: pa.DataType) -> str | None:
-    """A literal that compares with a column of this type exactly as in Spark, or None."""
+    """Return a literal that compares with this type exactly as in Spark, or None."""
     for is_type, write in _LITERALS:
         if is_type(arrow):
             return write(value)
@@ -24,15 +24,15 @@ def literal(value: Any, arrow: pa.DataType) -> str | None:
 
 
 def comparison(value: str, operator: str, text: str, arrow: pa.DataType) -> str:
-    """A comparison with a literal, in brackets, that selects what it does in Spark.
+    """Return a parenthesized comparison that selects the same rows as in Spark.
 
-    To Spark, a NaN of either sign is above all numbers.
+    In Spark, a NaN of either sign is greater than all numbers.
 
     Args:
-        value: A column, or what is computed from one.
+        value: A column, or an expression over one.
         operator: One of `= <> < <= > >=`.
-        text: See `literal`.
-        arrow: The type of both.
+        text: The literal, as returned by `literal`.
+        arrow: The type of both sides.
     """
     if not pt.is_floating(arrow) or operator in {"=", "<>"}:
         return f"({value} {operator} {text})"

@@ -1,12 +1,12 @@
-"""Merging a frame into a table by keys: Spark joins, tasks write, one commit publishes.
+"""Merge a frame into a table by keys: Spark joins, tasks write, and one commit publishes.
 
     source ──┐                                              new files
              ├─ join by key ─ by place in the table ─ tasks ─▶ addresses ──▶ driver: one commit
     keys of ─┘
     the table
 
-Of the table only the keys cross to Spark, with the addresses of their rows. All pairs of a row of
-the table go to one task, in the order of the table; rows that are new are spread over the tasks.
+Only the keys of the table are passed to Spark, together with the row addresses. All pairs of one
+table row go to the same task, in table order. New rows are spread over the tasks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ADDRESS = "_pilum_address"
 _PRESENT = "_pilum_present"
 _PLACE = "_pilum_place"
 _KEY = "_pilum_key_"
-_PLACE_BITS = 18  # rows of a fragment that stay together, so that a large one is shared by tasks
+_PLACE_BITS = 18  # rows of a fragment that stay together: tasks share a large fragment
 _NEW_PLACES = 1024
 _SHIFT = np.uint64(32)
 _NOTHING = MergeCounts(0, 0, 0)
@@ -67,7 +67,7 @@ def merge_into(
     local_rows: int = 0,
     storage_options: Mapping[str, str] | None = None,
 ) -> SparkMerge:
-    """Begins a merge: rows of a frame meet the rows of the table that have the same keys.
+    """Begin a merge, which matches the rows of a frame with the table rows of equal keys.
 
     >>> merge = pilum.spark.merge_into(spark, "/tmp/t", changes, on="id")
     >>> merge.when_matched_update_all().when_not_matched_insert_all().execute()
@@ -76,22 +76,23 @@ def merge_into(
     Args:
         spark: The session.
         uri: Location of the table.
-        source: The rows. It is evaluated once for each try; if a task has to be tried again, it
-            should give the same rows again.
-        on: The key column, or several; None for the primary key of the table.
+        source: The rows to merge. The frame is evaluated once per attempt. It should be
+            deterministic, because a retried task must read the same rows again.
+        on: The key column or columns; None for the primary key of the table.
         branch: The branch whose latest version is changed.
-        local_rows: A source with at most so many rows is collected and merged by the driver, with
-            the same result and no shuffle. To know, it is evaluated with a limit of one more.
+        local_rows: A source with at most this many rows is collected and merged by the driver, with
+            the same result and without a shuffle. To find out, the source is evaluated with a limit
+            of one more row.
         storage_options: Settings of the store.
 
     Returns:
-        A builder. Say what becomes of the rows, then call `execute`.
+        A builder. Configure what happens to the rows, then call `execute`.
 
     Raises:
         DatasetNotFoundError: If there is no table.
         BranchNotFoundError: If there is no such branch.
         ColumnNotFoundError: If a column does not exist.
-        InvalidInputError: If there is no key.
+        InvalidInputError: If no key is given and the table has none.
     """
     local_rows = require_count("local_rows", local_rows)
     change = row_change(uri, branch, 10, RETRY_TIMEOUT, None, storage_options)
@@ -99,11 +100,11 @@ def merge_into(
 
 
 class SparkMerge(MergeClauses):
-    """A merge of a frame, to be configured; made by `pilum.spark.merge_into`.
+    """A builder for the merge of a frame, made by `pilum.spark.merge_into`.
 
-    What matches, what does not, and what only the table has is left as it is unless a method says
-    otherwise. Of those about the same rows, the last one counts. Conditions and expressions are SQL
-    of pilum's filters.
+    Matched rows, unmatched rows and rows that only the table has stay unchanged unless a method
+    says otherwise. If several methods cover the same rows, the last call wins. Conditions and
+    expressions use the SQL dialect of pilum's filters.
     """
 
     def __init__(
@@ -127,25 +128,24 @@ class SparkMerge(MergeClauses):
         self._retries = change.retries
 
     def execute(self) -> MergeResult:
-        """Merges the rows with one commit.
+        """Merge the rows with one commit.
 
-        A null is no key: such rows match nothing. As in Spark, every NaN matches every other one;
-        -0.0 does not match 0.0. If others change the same rows meanwhile, it is done again with
-        the version that they made.
-        The driver needs 8 bytes for each row of the table that changes.
+        A row with a null key matches nothing. As in Spark, every NaN matches every other NaN. -0.0
+        does not match 0.0. If another writer changes the same rows concurrently, the merge is
+        repeated on the new version. The driver needs 8 bytes for each table row that changes.
 
         Returns:
             A dict with `num_inserted_rows`, `num_updated_rows` and `num_deleted_rows`.
 
         Raises:
             SchemaMismatchError: If the source does not fit the table.
-            ColumnNotFoundError: If a condition or expression names what neither side has.
-            FilterError: If one does not parse or bind, or fails on a value.
+            ColumnNotFoundError: If a condition or expression names a column that neither side has.
+            FilterError: If a condition or expression does not parse or bind, or fails on a value.
             CommitConflictError: If another commit made the merge meaningless.
             CommitContentionError: If others interfered every time.
-            UnsupportedFeatureError: If the source has columns of blobs that would be merged.
-            InvalidInputError: If several rows of the source match one row that they are to change,
-                a match is refused, or nothing is to be done.
+            UnsupportedFeatureError: If the source has blob columns that would be merged.
+            InvalidInputError: If several source rows match one table row that they would change, a
+                match is refused, or no clause is configured.
         """
         if not self._plan.does_something:
             raise InvalidInputError("nothing to merge: call one of the when_ methods first")
@@ -154,7 +154,7 @@ class SparkMerge(MergeClauses):
         )
         self._use_stored_names()
         schema = self._source_schema()
-        self._clauses(self._table.snapshot, schema)  # what is wrong is better told here
+        self._clauses(self._table.snapshot, schema)  # report errors here, before any task runs
         local = self._collected(schema)
         attempt = self._spread if local is None else partial(self._merge_locally, local)
         return merge_result(change.commit_once(self._table, partial(attempt, schema), _NOTHING))
@@ -170,7 +170,7 @@ class SparkMerge(MergeClauses):
         return clauses
 
     def _use_stored_names(self) -> None:
-        """Calls what becomes a column of the table, or is a key, as the table does."""
+        """Rename keys and future table columns to the names that the table uses."""
         plan = self._plan
         moved = (plan.columns or self._source.columns) if takes_all(plan) else plan.on
         stored = partial(self._stored_name, self._table.snapshot.schema.names)
@@ -182,7 +182,7 @@ class SparkMerge(MergeClauses):
             self._plan = replace(plan, columns=columns)
 
     def _source_schema(self) -> pa.Schema:
-        """The columns of the source in the types that they are merged with."""
+        """Return the source columns in the types used for the merge."""
         table = self._table.snapshot.schema.arrow
         known = to_spark(table)
         moved = self._plan.on if not takes_all(self._plan) else self._source.columns
@@ -197,7 +197,7 @@ class SparkMerge(MergeClauses):
         return pa.schema(fields)
 
     def _check_type(self, given: StructField, known: StructField) -> None:
-        """Demands that a column fits that of the table, as in an append."""
+        """Check that a column fits the table column, as for an append."""
         sensitive = is_case_sensitive(self._spark)
         kind = stored_type(given.dataType, known.dataType, sensitive)
         found, wanted = compared_schema(
@@ -210,7 +210,7 @@ class SparkMerge(MergeClauses):
         return find_name(name, known, case_sensitive=sensitive) or name
 
     def _collected(self, schema: pa.Schema) -> list[pa.RecordBatch] | None:
-        """The source, if it is as small as was said."""
+        """Return the source rows if there are at most `local_rows`, else None."""
         if not self._local_rows:
             return None
         found = self._source.limit(self._local_rows + 1).toArrow()
@@ -234,7 +234,7 @@ class SparkMerge(MergeClauses):
         return finish_merge(snapshot, clauses, [part for part, _ in done], others)
 
     def _joined(self, snapshot: Snapshot, clauses: Clauses) -> DataFrame:
-        """Rows of the source with the addresses of those that they match, each at its place."""
+        """Return the source rows with the addresses that they match, partitioned by address."""
         names = [f"{_KEY}{number}" for number in range(len(clauses.keys))]
         target = read(
             self._spark,
@@ -252,7 +252,7 @@ class SparkMerge(MergeClauses):
         joined = source.join(target, pairs, _kind_of_join(clauses)).drop(*names)
         new = -1 - sf.pmod(sf.xxhash64(*map(_quoted, clauses.keys)), sf.lit(_NEW_PLACES))
         place = sf.coalesce(sf.shiftright(_ADDRESS, _PLACE_BITS), new)
-        # Without a number of partitions, so that Spark joins small ones.
+        # No number of partitions is given, so that Spark can coalesce small ones.
         placed = joined.withColumn(_PLACE, place).repartition(_PLACE).drop(_PLACE)
         return placed.sortWithinPartitions(sf.col(_ADDRESS).asc_nulls_last())
 
@@ -263,7 +263,7 @@ def takes_all(plan: MergePlan) -> bool:
 
 
 def _comparable(key: Column, kind: DataType) -> Column:
-    """A key such that Spark compares it as pilum does: for floats, 0.0 is not -0.0."""
+    """Return a key that Spark compares as pilum does: for floats, 0.0 is not -0.0."""
     key = key.cast(kind)
     return key.cast("string") if isinstance(kind, (FloatType, DoubleType)) else key
 
@@ -281,7 +281,7 @@ def _kind_of_join(clauses: Clauses) -> str:
 def _merge_task(
     job: WriteJob, schema: pa.Schema, clauses: Clauses, batches: Iterable[pa.RecordBatch]
 ) -> tuple[MergedPart, NDArray[np.uint64]]:
-    """Writes the rows of one partition; also gives the rows that the source does not have."""
+    """Write the rows of one partition and return it with the rows missing from the source."""
     snapshot = pinned(job)
     joined = _Joined(schema)
     with Spool(pa.RecordBatchReader.from_batches(schema, joined.rows(batches))) as spool:
@@ -290,7 +290,7 @@ def _merge_task(
 
 
 class _Joined:
-    """The rows of one partition of the join: the source aside, addresses are kept."""
+    """The rows of one join partition: source rows pass through, addresses are kept."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -298,7 +298,7 @@ class _Joined:
         self._others: list[pa.Array] = []
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of the source, in the types of the merge."""
+        """Yield the source rows in the types of the merge."""
         for batch in batches:
             present = batch.column(_PRESENT).is_valid()
             of_source = filtered(batch, present)
@@ -308,13 +308,13 @@ class _Joined:
             yield convert_batch(of_source, self._schema)
 
     def matches(self) -> Matches:
-        """The pairs; their addresses ascend, as Spark sorted them."""
+        """Return the matched pairs in ascending order of address, as sorted by Spark."""
         addresses = pa.chunked_array(self._addresses, pa.int64())
         rows = np.flatnonzero(addresses.is_valid().to_numpy())
         return Matches(addresses.drop_null().to_numpy().astype(np.uint64), rows)
 
     def others(self) -> NDArray[np.uint64]:
-        """Addresses of rows that the source does not have."""
+        """Return the addresses of table rows that the source does not have."""
         found = pa.chunked_array(self._others, pa.int64())
         addresses: NDArray[np.uint64] = found.to_numpy().astype(np.uint64)
         return addresses
@@ -323,7 +323,7 @@ class _Joined:
 def _wanted(
     snapshot: Snapshot, clauses: Clauses, addresses: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """Those of the rows for which the condition of the merge is true."""
+    """Return the addresses of the rows for which the merge condition is true."""
     if clauses.others is None or not len(addresses):
         return addresses
     fragments = tuple(np.unique(addresses >> _SHIFT).tolist())

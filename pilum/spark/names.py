@@ -1,9 +1,9 @@
-"""Names of columns as Spark resolves them: case counts only where a session says so.
+"""Column names resolved as in Spark: case-insensitive unless the session says otherwise.
 
     asked or given     ID    St.X          table    id    st: struct<x>          scan    id    st.x
 
-A name that is written exactly as in the table means that column, whatever others are like it.
-Spark does not hand `spark.sql.caseSensitive` to Python sources, so there it is an option.
+A name that is written exactly as in the table means that column, even if others differ only in
+case. Spark does not pass `spark.sql.caseSensitive` to Python sources, so it is an option there.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def is_case_sensitive(spark: SparkSession) -> bool:
 
 
 def find_name(name: str, known: Collection[str], *, case_sensitive: bool = False) -> str | None:
-    """Return the known name that is meant, None if there is none.
+    """Return the known name that a name refers to; None if there is none.
 
     Raises:
-        InvalidInputError: If several differ from it only in case.
+        InvalidInputError: If several known names differ from it only in case.
     """
     if name in known:
         return name
@@ -42,7 +42,7 @@ def find_name(name: str, known: Collection[str], *, case_sensitive: bool = False
 def stored_paths(
     asked: Iterable[str], table: pa.Schema, *, case_sensitive: bool
 ) -> tuple[str, ...]:
-    """Return names or dotted paths as a table has them; what it does not have stays as it is.
+    """Return names or dotted paths as a table spells them; unknown ones are unchanged.
 
     Raises:
         InvalidInputError: If a name is ambiguous, or two mean the same column.
@@ -68,9 +68,8 @@ def _stored_path(path: str, table: pa.Schema, case_sensitive: bool) -> str:
 def stored_fields(
     given: st.StructType, table: st.StructType, *, case_sensitive: bool
 ) -> st.StructType:
-    """Return columns and members under the names that a table has for them.
-
-    Those that the table does not have keep theirs.
+    """Return columns and struct members under the names that a table uses. Those that the table
+    does not have keep their names.
 
     Raises:
         InvalidInputError: If a name is ambiguous, or two mean the same column.
@@ -96,7 +95,7 @@ def stored_fields(
 
 
 def stored_type(given: st.DataType, table: st.DataType, case_sensitive: bool) -> st.DataType:
-    """Return a type with the names of members that a table has for them."""
+    """Return a type with its struct members named as in a table."""
     if isinstance(given, st.StructType) and isinstance(table, st.StructType):
         return stored_fields(given, table, case_sensitive=case_sensitive)
     if isinstance(given, st.ArrayType) and isinstance(table, st.ArrayType):

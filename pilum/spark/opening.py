@@ -1,4 +1,4 @@
-"""Which version the options mean, and what Spark sees of its columns."""
+"""Resolution of the options to a version, and of its columns to the schema that Spark sees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["asked_schema", "branch_uri", "open_snapshot", "pin", "seen_schema", 
 
 
 def open_snapshot(options: Options) -> Snapshot:
-    """The version that the options name, else the latest.
+    """Return the version that the options name, or the latest one.
 
     Raises:
         DatasetNotFoundError: If there is no table at the path.
@@ -33,7 +33,7 @@ def open_snapshot(options: Options) -> Snapshot:
 
 
 def pin(options: Options) -> tuple[Options, Snapshot]:
-    """The version that the options name, and options that name this version for ever.
+    """Return the version that the options name, and options pinned to this version.
 
     Raises:
         As `open_snapshot`.
@@ -53,11 +53,11 @@ def pin(options: Options) -> tuple[Options, Snapshot]:
 
 
 def to_write(options: Options) -> Options:
-    """Options of a writer, with the location of the branch that they name.
+    """Return the options of a writer, with the location of the branch that they name.
 
     Raises:
-        InvalidInputError: If they name a version.
-        DatasetNotFoundError: If they name a branch of no table.
+        InvalidInputError: If the options name a version. DatasetNotFoundError: If they name a
+            branch of a table that does not exist.
         BranchNotFoundError: If there is no such branch.
     """
     for name, value in (("version", options.version), ("asOf", options.as_of)):
@@ -71,7 +71,7 @@ def to_write(options: Options) -> Options:
 
 
 def branch_uri(uri: str, branch: str | None, storage_options: Mapping[str, str] | None) -> str:
-    """The location of a branch, as that of a table; the location itself if none is named.
+    """Return the location of a branch; the location of the table if no branch is named.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -86,12 +86,12 @@ def branch_uri(uri: str, branch: str | None, storage_options: Mapping[str, str] 
 def seen_schema(
     snapshot: Snapshot, columns: Sequence[str] | None, *, payloads: bool = False
 ) -> pa.Schema:
-    """The columns of a scan in Arrow's types, with text for JSON.
+    """Return the Arrow schema of a scan, with JSON as text.
 
     Args:
         snapshot: The version.
         columns: Names or dotted paths; all if None.
-        payloads: Whether blobs give their bytes instead of descriptors.
+        payloads: Whether blob columns contain bytes instead of descriptors.
 
     Raises:
         ColumnNotFoundError: If there is no such column.
@@ -101,7 +101,7 @@ def seen_schema(
 
 
 def asked_schema(snapshot: Snapshot, options: Options) -> pa.Schema:
-    """Return the columns that the options ask for, under the names that they use.
+    """Return the columns that the options select, under the names that the options use.
 
     Raises:
         ColumnNotFoundError: If there is no such column.
@@ -120,7 +120,7 @@ def asked_schema(snapshot: Snapshot, options: Options) -> pa.Schema:
 
 
 def _reference(options: Options) -> Reference | None:
-    """A version that is named, not found by time."""
+    """Return the version or tag that the options name; None for a version found by time."""
     if options.version is None or options.branch is None:
         return options.version
     if isinstance(options.version, str):

@@ -1,6 +1,7 @@
-"""How the rows of a scan are shared by tasks: as many as it needs, and not one more.
+"""Partitioning of a scan into tasks: as few tasks as the amount of data allows.
 
-A task costs Spark tens of milliseconds before it reads a row. What it reads costs by two measures:
+A task costs Spark tens of milliseconds before it reads a row. Two measures give the cost of
+reading:
 
     bytes   of the columns that are wanted, whatever else lies in the files
     rows    each of which Spark's JVM goes through by itself, however narrow it is, unless a filter
@@ -19,13 +20,13 @@ from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["batch_rows", "memory_bytes", "partition_splits"]
 
-# A file of a million narrow rows is not cut for what it has above 64 MiB.
+# Above 64 MiB, so that a file of a million narrow rows is not cut.
 _TASK_FILE_BYTES = 96 << 20
 _TASK_MEMORY_BYTES = 128 << 20
 _TASK_ROWS = 2_000_000
-# Most conditions leave few rows, and with those a task costs more than its scan.
+# Most conditions keep few rows, for which starting a task costs more than its scan.
 _TASK_FILTERED_ROWS = 2 * _TASK_ROWS
-# Of a column that no file has, such as `_rowaddr`.
+# Size of a value in a column that no file contains, such as `_rowaddr`.
 _META_BYTES = 8
 
 
@@ -36,16 +37,17 @@ def partition_splits(
     target_bytes: int | None = None,
     max_rows: int | None = None,
 ) -> list[tuple[Split, ...]]:
-    """Cuts a version into what single tasks read.
+    """Split a version into the ranges that single tasks read.
 
     Args:
         snapshot: The version.
-        columns: What is read.
-        filter: Leaves out ranges that it cannot match, where that is known without reading rows.
-        target_bytes: Size of the files that one task reads, about; if None, 96 MiB, or more
-            where not all columns are wanted.
-        max_rows: Without `target_bytes`, one task reads no more rows, about; if None, 2 M, and
-            twice as many with a filter.
+        columns: The columns to read.
+        filter: A filter; ranges that it cannot match are skipped, if that is known without reading
+            rows.
+        target_bytes: Approximate size of the files that one task reads; if None, 96 MiB, or more
+            for a projection.
+        max_rows: Approximate maximum number of rows per task, used without `target_bytes`; if None,
+            2 M, and twice as many with a filter.
     """
     if max_rows is None:
         max_rows = _TASK_FILTERED_ROWS if filter else _TASK_ROWS
@@ -56,7 +58,7 @@ def partition_splits(
 def _file_bytes(
     snapshot: Snapshot, columns: tuple[str, ...], filter: BoundFilter | None, max_rows: int
 ) -> int:
-    """How large the files are whose wanted columns are enough for one task."""
+    """Return the size of files whose projected columns are enough for one task."""
     wanted = {*columns, *(filter.columns if filter else ())}
     files = (file for fragment in snapshot.manifest.fragments for file in fragment.files)
     row_bytes = sum(file.size_bytes or 0 for file in files) / max(1, snapshot.num_rows)
@@ -70,11 +72,11 @@ def _file_bytes(
 
 
 def memory_bytes(snapshot: Snapshot, fragment: Fragment, names: Iterable[str]) -> float:
-    """About what some columns of a row take in memory.
+    """Estimate the size in memory of some columns of a row.
 
     Args:
         snapshot: The version.
-        fragment: One of its fragments, by which the others are judged.
+        fragment: One of its fragments, taken as representative of the others.
         names: The columns.
     """
     fields = [column.field for column in scan_columns(snapshot.described, names)]
@@ -85,6 +87,6 @@ def memory_bytes(snapshot: Snapshot, fragment: Fragment, names: Iterable[str]) -
 def batch_rows(
     snapshot: Snapshot, split: Split, names: Iterable[str], max_rows: int, max_bytes: int
 ) -> int:
-    """How many rows of a split make a batch of some columns, by number and size in memory."""
+    """Return the number of rows per batch, limited by row count and by size in memory."""
     (fragment,) = [one for one in snapshot.manifest.fragments if one.id == split.fragment_id]
     return max(1, min(max_rows, int(max_bytes / memory_bytes(snapshot, fragment, names))))

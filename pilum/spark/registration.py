@@ -1,4 +1,4 @@
-"""Making the formats known to a session, in all versions of Spark."""
+"""Registration of the formats with a session, for all versions of Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["register_source"]
 
 
 def register_source(spark: SparkSession, source: type[DataSource]) -> None:
-    """Makes a format known to a session, which may know it already.
+    """Register a format with a session; a format may be registered twice.
 
     Raises:
         pyspark.errors.AnalysisException: If Spark refuses it.
@@ -18,6 +18,7 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
     try:
         spark.dataSource.register(source)
     except AnalysisException as error:
-        # Spark 4.0 refuses what it has found by itself; later versions take it again.
+        # Spark 4.0 refuses a source that it has discovered by itself; later versions accept it
+        # again.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise

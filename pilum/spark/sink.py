@@ -1,4 +1,4 @@
-"""Writing: batches of Spark's tasks become fragments, and one commit publishes all of them.
+"""The batch writer: tasks write their batches as fragments, and one commit publishes them all.
 
     driver   start_job  ──pickled──▶  tasks: write_part ──messages──▶  commit_parts | abort_parts
 
@@ -6,9 +6,9 @@ What Spark does, and what follows from it:
 
 * One writer object is pickled to all tasks and to the commit: the job's uuid, drawn when it is
   built, is the same everywhere.
-* If `commit` raises, Spark calls `abort` with all messages. The commit may have gone through
-  nevertheless, so `abort` looks for the uuid before it deletes.
-* Failed attempts are never reported. Their files are told by the uuid in their names.
+* If `commit` raises, Spark calls `abort` with all messages. The commit may have succeeded
+  nevertheless, so `abort` looks for the uuid in the table before it deletes files.
+* Failed attempts are never reported. Their files are recognized by the uuid in their names.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from pilum.table.write.write import WriteOptions
 
 __all__ = ["PilumWriter", "job_mode", "plan_write", "write_task"]
 
-# The writer holds its rows, their pages and what Spark sends: a quarter each at most.
+# The writer holds its rows, their pages and the data that Spark sends: at most a quarter each.
 _BUFFERED_SHARE = 4
 
 
 @dataclass(frozen=True)
 class PartCommit(WriterCommitMessage):
-    """The message of one task, in the shape that Spark carries.
+    """The commit message of one task, in the form that Spark transports.
 
     Attributes:
         part: What the task wrote.
-        tally: A summary of the rows, if the write has a number.
+        tally: A summary of the rows, if the write is numbered.
     """
 
     part: PartMessage
@@ -63,7 +63,7 @@ class PartCommit(WriterCommitMessage):
 
 
 class PilumWriter(DataSourceArrowWriter):
-    """Appends to, creates or overwrites one table."""
+    """A writer that appends to, creates or overwrites one table."""
 
     def __init__(self, schema: StructType, options: Options, overwrite: bool) -> None:
         self.job = plan_write(schema, options, job_mode(options, overwrite))
@@ -84,12 +84,12 @@ class PilumWriter(DataSourceArrowWriter):
         commit_parts(self.job, parts, idempotency_key=self.key, content=content)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deletes the files of a job that came to nothing."""
+        """Delete the files of a failed job."""
         abort_parts(self.job)
 
 
 def job_mode(options: Options, overwrite: bool) -> Mode:
-    """Joins the mode of Spark, which knows no "create", with that of the option.
+    """Combine the save mode of Spark, which has no "create", with the option "mode".
 
     Raises:
         InvalidInputError: If they contradict each other.
@@ -102,13 +102,13 @@ def job_mode(options: Options, overwrite: bool) -> Mode:
 
 
 def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
-    """Fixes a job, after a check that Spark's columns fit the table.
+    """Plan a write job, after checking that Spark's columns fit the table.
 
     Raises:
-        SchemaMismatchError: If they do not.
+        SchemaMismatchError: If the columns do not fit.
         UnsupportedTypeError: If a type cannot be stored.
-        InvalidInputError: If the options name a version.
-        BranchNotFoundError: If they name a branch that there is not.
+        InvalidInputError: If the options name a version. BranchNotFoundError: If there is no such
+            branch.
     """
     options = to_write(options)
     asked = options.data_storage_version
@@ -131,7 +131,7 @@ def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
 
 
 def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> PartMessage:
-    """Writes what one task of Spark holds; to be called within the task."""
+    """Write the rows of one Spark task; call it within the task."""
     context = TaskContext.get()
     if context is None:
         raise InvalidInputError("write_task: not within a task of Spark")
@@ -164,7 +164,7 @@ def _write_options(options: Options) -> WriteOptions:
 
 
 def _under_stored_names(schema: StructType, options: Options) -> StructType:
-    """What a table has under another case is no new column."""
+    """Rename columns that differ from the table's only in case: they are not new columns."""
     try:
         table = to_spark(plain_schema(open_snapshot(options).schema))
     except DatasetNotFoundError:

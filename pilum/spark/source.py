@@ -1,19 +1,19 @@
-"""Reading: a pinned version, cut into partitions, scanned to Arrow batches.
+"""The batch reader: a pinned version is split into partitions and scanned to Arrow batches.
 
     load()    schema() pins the version          pickled with the source to every query
     query     reader() ─ partitions()      in a short Python process by the driver
     tasks     read(partition)                    scan ─▶ the Arrow types that Spark accepts
 
-The version is looked up once, in `schema`, so all queries of one DataFrame see one snapshot. With
-a schema of the user Spark does not call `schema`, and the version is that of the moment at which
-Spark plans; the option "version" and `pilum.spark.read` pin it for good.
+The version is looked up once, in `schema`, so all queries of one DataFrame see one snapshot. With a
+user-defined schema Spark does not call `schema`, and the version is the latest one when Spark plans
+the query. The option "version" and `pilum.spark.read` always pin it.
 
-Spark keeps the partitions that it planned last and gives them to all queries of a DataFrame. So
-they hold all rows, or those of the option "filter", which is the same for all queries, and the
-conditions of a query are Spark's. `PushedReader` is the exception, for those who ask for it.
+Spark keeps the partitions that it planned last and uses them for all queries of a DataFrame. So
+they contain all rows, or those of the option "filter", which is the same for all queries, and Spark
+evaluates the conditions of a query. `PushedReader` is the opt-in exception.
 
-Spark never asks for fewer columns than it was told of at `load`. So a schema of the user, or the
-option "columns", is the projection. Source: docs/spark.md, "Reading".
+Spark never requests fewer columns than `load` reported. So a user-defined schema, or the option
+"columns", is the projection. Source: docs/spark.md, "Reading".
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "PushedReader", "check_schema"]
 
-# Batches of about so many rows pass the pipe to the JVM fastest.
+# Batches of about this many rows pass through the pipe to the JVM fastest.
 _BATCH_ROWS = 20_000
 
 
@@ -67,34 +67,34 @@ class PilumDataSource(DataSource):
         return "pilum"
 
     def schema(self) -> StructType:
-        """The columns of the table, or those of the option "columns". Pins the version."""
+        """Pin the version and return the columns of the table, or those of the option "columns"."""
         options = Options.parse(dict(self.options))
         self._pinned, snapshot = pin(options)
         schema = to_spark(asked_schema(snapshot, options))
         return with_feed_columns(schema) if options.read_change_feed else schema
 
     def reader(self, schema: StructType) -> PilumReader:
-        """Reads the columns of `schema`, in its order."""
+        """Return a reader of the columns of `schema`, in its order."""
         options = self._pinned or Options.parse(dict(self.options))
         if options.read_change_feed:
             raise InvalidInputError('option "readChangeFeed": only streams have it, readStream')
         return (PushedReader if options.pushdown else PilumReader)(schema, options)
 
     def writer(self, schema: StructType, overwrite: bool) -> PilumWriter:
-        """Appends (creating the table if there is none) or overwrites."""
+        """Return a writer that overwrites, or appends and creates the table if there is none."""
         return PilumWriter(schema, Options.parse(dict(self.options)), overwrite)
 
     def streamReader(self, schema: StructType) -> PilumStreamReader:  # noqa: N802
-        """Follows the table from version to version."""
+        """Return a reader that follows the table from version to version."""
         return stream_reader(schema, Options.parse(dict(self.options)))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> PilumStreamWriter:  # noqa: N802
-        """Appends the rows of each micro-batch once, or replaces all rows by them."""
+        """Return a writer that appends each micro-batch once, or replaces all rows by it."""
         return stream_writer(schema, Options.parse(dict(self.options)), overwrite)
 
 
 class LanceDataSource(PilumDataSource):
-    """The same under the name that users of the Java connector know: `format("lance")`."""
+    """The same source under the name of the Java connector: `format("lance")`."""
 
     @classmethod
     def name(cls) -> str:
@@ -103,13 +103,13 @@ class LanceDataSource(PilumDataSource):
 
 
 class PilumReader(DataSourceReader):
-    """Reads some columns of one version.
+    """A reader of some columns of one version.
 
     Attributes:
         uri: Location of the table.
         version: The pinned version.
-        columns: What the scan reads: names, or dotted paths to members of structs.
-        filter: The condition that keeps rows, if any.
+        columns: The columns that the scan reads: names, or dotted paths to members of structs.
+        filter: The condition on rows, if any.
     """
 
     def __init__(self, schema: StructType, options: Options) -> None:
@@ -128,15 +128,15 @@ class PilumReader(DataSourceReader):
         self._keep(options.filter)
 
     def partitions(self) -> list[InputPartition]:
-        """Ranges of rows, each about as large as the option "partitionBytes" says."""
+        """Return ranges of rows, each about as large as the option "partitionBytes"."""
         groups = partition_splits(
             self._snapshot(), self.columns, self.filter, self._options.partition_bytes
         )
         return [InputPartition(group) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Scans one partition; the batches have exactly the types that Spark accepts."""
-        # Spark makes a partition of None where a table has no rows at all.
+        """Scan one partition and yield batches of exactly the types that Spark accepts."""
+        # Spark makes a partition of None if a table has no rows at all.
         splits: tuple[Split, ...] = partition.value or ()
         settle()
         snapshot = self._snapshot()
@@ -153,7 +153,7 @@ class PilumReader(DataSourceReader):
                 )
 
     def _keep(self, *conditions: str | None) -> None:
-        """Keeps the rows for which all conditions hold that are not None."""
+        """Restrict the scan to rows that fulfil all conditions; None is ignored."""
         terms = [f"({condition})" for condition in conditions if condition]
         self.filter = bind(" AND ".join(terms), self._table) if terms else None
 
@@ -180,16 +180,16 @@ class PilumReader(DataSourceReader):
 
 
 class PushedReader(PilumReader):
-    """Leaves out rows by the conditions of a query, for frames that answer one query alone.
+    """A reader with filter pushdown, for frames that are used by one query only.
 
-    All other queries of the frame get the same rows, without an error; see
-    docs/spark-pushdown.md. While filter pushdown is switched off, Spark refuses this reader.
+    All other queries of the frame get the rows of that query, without an error; see
+    docs/spark-pushdown.md. Spark refuses this reader while filter pushdown is disabled.
     """
 
     def __init__(self, schema: StructType, options: Options) -> None:
         super().__init__(schema, options)
         snapshot = self._snapshot()
-        # Conditions name what Spark sees, but filters see descriptors of blobs.
+        # Conditions refer to the columns that Spark sees, but filters see blob descriptors.
         self._pushable = pa.schema(
             [
                 field.arrow
@@ -201,7 +201,7 @@ class PushedReader(PilumReader):
         )
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Takes over what the scan can evaluate; returns what stays with Spark."""
+        """Accept the filters that the scan can evaluate and return those left to Spark."""
         from pilum.spark.filters import split as split_filters  # PySpark 4.0 has no filters
 
         text, rest = split_filters(filters, self._pushable)
@@ -210,9 +210,9 @@ class PushedReader(PilumReader):
 
 
 def check_schema(schema: StructType, snapshot: Snapshot, options: Options) -> None:
-    """Compares a wanted schema with the table: every column must be there, of its type.
+    """Check that every column of a requested schema is in the table with its type.
 
-    Names are compared as they are written.
+    Names are compared case-sensitively.
 
     Raises:
         ColumnNotFoundError: If the table has no such column.
@@ -233,7 +233,7 @@ def _require_one_projection(schema: StructType, options: Options) -> None:
 def _check_columns(
     schema: StructType, columns: Sequence[str], snapshot: Snapshot, options: Options
 ) -> None:
-    """Compares wanted columns with those of the table that they mean."""
+    """Compare the requested columns with the table columns that they refer to."""
     payloads = options.blobs == "payloads"
     table = to_spark(seen_schema(snapshot, columns, payloads=payloads))
     wanted = StructType(

@@ -1,11 +1,11 @@
-"""The columns of a streaming query: they must be the same ones in each version that it reads.
+"""The columns of a streaming query, which must be the same fields in every version it reads.
 
     query reads   version 4       version 5           version 6, after a rename
     id, text      id:0  text:1    id:0  text:1  n:2   id:0  body:1  n:2     -> an error
 
-A field of a table keeps its id when it is renamed, and a column that is dropped and added again, or
-changes its type, gets another one. A version from before a column was added gives nulls for it.
-Source: docs/spark.md, "Following a table".
+A field of a table keeps its id when it is renamed. A column that is dropped and added again, or
+that changes its type, gets another id. A version from before a column was added yields nulls for
+it. Source: docs/spark.md, "Following a table".
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _ITEM = "[]"
 
 @dataclass(frozen=True, slots=True)
 class QueryColumns:
-    """What a query reads of a table.
+    """The fields of a table that a query reads.
 
     Attributes:
         ids: Field ids by path, such as "a", "s.x" for a member and "l[]" for the items of a list.
-        version: The version in which they were looked up. A later one must have all of them.
-        are_replaced: Whether another column of the same name takes the place of one. So it is for
-            queries that go on when the rows of a table were replaced.
+        version: The version in which the ids were looked up. A later version must have all of them.
+        are_replaced: Whether another column of the same name may replace a column. This holds for
+            queries that continue after the rows of a table were replaced.
     """
 
     ids: Mapping[str, int]
@@ -44,12 +44,12 @@ class QueryColumns:
 
     @classmethod
     def of(cls, snapshot: Snapshot, schema: StructType, options: Options) -> QueryColumns:
-        """Look up what Spark reads, and what its filter does.
+        """Look up the fields that Spark and the filter read.
 
         Args:
             snapshot: The version that the query begins with.
             schema: The columns of the query.
-            options: Those of the stream.
+            options: The options of the stream.
 
         Raises:
             FilterError: If the filter does not fit the table.
@@ -63,14 +63,14 @@ class QueryColumns:
 
     @classmethod
     def logged(cls, ids: Mapping[str, int], options: Options) -> QueryColumns:
-        """Return what a query has read, by its last offset: any version must have these."""
+        """Return the fields in the last offset of a query, which any version must have."""
         return cls(ids, 0, _goes_past_overwrites(options))
 
     def require_in(self, snapshot: Snapshot) -> None:
-        """Demand that a version has the columns, or does not have them yet.
+        """Check that a version has the columns, or does not have them yet.
 
         Raises:
-            SchemaMismatchError: If one was renamed, dropped or replaced by another one.
+            SchemaMismatchError: If a column was renamed, dropped or replaced by another one.
         """
         table = dict(_paths(snapshot.schema.fields))
         if all(table.get(path) == number for path, number in self.ids.items()):
@@ -101,7 +101,7 @@ def _goes_past_overwrites(options: Options) -> bool:
 
 
 def _paths(fields: Iterable[Field], above: str = "") -> Iterator[tuple[str, int]]:
-    """Fields of a table with their ids, in pre-order."""
+    """Yield the paths and ids of the fields of a table, in pre-order."""
     for field in fields:
         path = f"{above}{field.name}"
         yield path, field.id
@@ -120,7 +120,7 @@ def _item_paths(item: Field, path: str) -> Iterator[tuple[str, int]]:
 
 
 def _wanted(wanted: DataType, path: str = "") -> Iterator[str]:
-    """The paths of what Spark reads."""
+    """Yield the paths of the fields that Spark reads."""
     if path:
         yield path
     if isinstance(wanted, StructType):

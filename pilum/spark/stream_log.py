@@ -1,15 +1,15 @@
-"""What Spark keeps of a stream: the end of each micro-batch, as JSON in the checkpoint.
+"""The offsets in a stream's checkpoint: Spark logs the end of each micro-batch as JSON.
 
     {"version": 7, "fragment": 2, "snapshot": false,          the offset
      "began": {"version": 5, "fragment": 0, "snapshot": true},
      "table": {"version": 6, "timestamp_ns": 1763…, "transaction": "5-3b0c….txn"},
      "columns": {"id": 0, "text": 1}}
 
-Spark keeps no beginning: it asks for that again whenever it plans the first batch. So the end of
-the first batch says where the query began, and all later ones carry it on. `table` is the newest
-version that the offset has come to, `columns` are the ids of the fields that the query reads. Older
-releases logged the first line only; such offsets are read as well.
-Source: docs/spark.md, "Following a table".
+Spark does not log the beginning: it asks for it again whenever it plans the first batch. So the end
+of the first batch records where the query began, and all later offsets repeat it. `table` is the
+newest version that the offset has reached. `columns` are the ids of the fields that the query
+reads. Older releases logged the first line only; such offsets can still be read. Source:
+docs/spark.md, "Following a table".
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["LoggedOffset"]
 
 @dataclass(frozen=True, slots=True)
 class LoggedOffset:
-    """The end of a micro-batch, and what it is the end of.
+    """The logged end of a micro-batch, with the state of the query.
 
     Attributes:
-        offset: The place in the history of the table.
-        began: Where the query began; None in what older releases logged.
-        table: The newest version that the offset has come to; None if there was none, or it is
-            not known.
-        columns: Ids of the fields that the query reads, by path; None in older logs.
+        offset: The position in the history of the table.
+        began: Where the query began; None in logs of older releases.
+        table: The newest version that the offset has reached; None if there was none, or if it is
+            unknown.
+        columns: Ids of the fields that the query reads, by path; None in logs of older releases.
     """
 
     offset: Offset
@@ -54,10 +54,10 @@ class LoggedOffset:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> LoggedOffset:
-        """Read what `to_json` wrote, in this release or an older one.
+        """Parse an offset that `to_json` of this release or an older one wrote.
 
         Raises:
-            InvalidInputError: If it is something else.
+            InvalidInputError: If it is not such an offset.
         """
         offset = Offset.from_json(values)
         began, table, columns = (values.get(name) for name in ("began", "table", "columns"))
@@ -73,11 +73,11 @@ class LoggedOffset:
 
     @property
     def begins(self) -> bool:
-        """Whether nothing was read yet."""
+        """Return whether nothing has been read yet."""
         return self.offset == BEGINNING
 
     @property
     def last_version(self) -> int:
-        """The newest version that the offset has come to, 0 if there is none."""
+        """Return the newest version that the offset has reached; 0 if there is none."""
         offset = self.offset
         return offset.version if offset.fragment or offset.snapshot else offset.version - 1

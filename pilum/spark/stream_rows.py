@@ -1,10 +1,10 @@
-"""The rows of a micro-batch: partitions that name version, fragment and rows, and their batches.
+"""The rows of a micro-batch: partitions of version, fragment and rows, and their batches.
 
     Piece(ADDED …)      ──▶ some rows of a fragment                        "insert"
     Piece(CHANGED …)    ──▶ those of them that the version wrote           "insert" or "update"
     Piece(LOST …)       ──▶ rows of the version before that are gone       "delete"
 
-The last column appears in change feeds only, with the version beside it.
+The last column appears in change feeds only, together with the version.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["FEED_COLUMNS", "StreamSplit", "read_splits", "stream_splits", "with_
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
 FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION)
-"""Columns of a change feed: "insert", "update" or "delete"; the version that did it."""
+"""Columns of a change feed: "insert", "update" or "delete", and the version of the change."""
 
 _BATCH_ROWS = 10_000
 _SHIFT = np.uint64(32)
@@ -51,10 +51,10 @@ class StreamSplit:
     """Some rows of a micro-batch.
 
     Attributes:
-        split: Where they are.
-        rows: Which of them.
-        commit_version: The version that brought or took them.
-        mark: Of the version that is read: the table may be dropped and made again before.
+        split: The fragment and range of the rows.
+        rows: The selected rows of the range.
+        commit_version: The version that added, changed or removed them.
+        mark: The mark of the version that is read, in case the table is dropped and created again.
     """
 
     split: Split
@@ -64,12 +64,12 @@ class StreamSplit:
 
     @property
     def size_bytes(self) -> int:
-        """Share of the fragment's files."""
+        """Return the share of the fragment's files, in bytes."""
         return self.split.size_bytes
 
 
 def with_feed_columns(schema: StructType) -> StructType:
-    """The columns of a table and those of a change feed."""
+    """Return the columns of a table followed by those of a change feed."""
     wide = StructType(list(schema.fields))
     return wide.add(CHANGE_TYPE, StringType()).add(COMMIT_VERSION, LongType())
 
@@ -77,9 +77,9 @@ def with_feed_columns(schema: StructType) -> StructType:
 def stream_splits(
     pieces: Iterable[tuple[int, Piece]], options: Options
 ) -> list[tuple[StreamSplit, ...]]:
-    """Cuts pieces for tasks, each about as large as the option "partitionBytes" says."""
+    """Split pieces into tasks, each about as large as the option "partitionBytes"."""
     target = options.partition_bytes or DEFAULT_SPLIT_BYTES
-    # Of a version a split has the number only, so one snapshot does for all.
+    # A split needs only the number of a version, so one snapshot serves for all.
     snapshot = Snapshot.latest(open_table(options.path, options.storage_options))
     found: list[StreamSplit] = []
     for version, piece in pieces:
@@ -92,13 +92,13 @@ def stream_splits(
 def read_splits(
     splits: Iterable[StreamSplit], schema: StructType, options: Options
 ) -> Iterator[pa.RecordBatch]:
-    """Reads the rows of some splits, with exactly the types that Spark accepts.
+    """Read the rows of some splits, with exactly the types that Spark accepts.
 
     Columns that the table did not have yet are null.
 
     Raises:
-        VersionNotFoundError: If a version was cleaned up since the batch was planned.
-        InvalidInputError: If the table was made again since then.
+        VersionNotFoundError: If a version was cleaned up after the batch was planned.
+        InvalidInputError: If the table was dropped and created again after that.
         SchemaMismatchError: If values do not fit the schema.
     """
     store = open_table(options.path, options.storage_options)
@@ -118,10 +118,10 @@ def read_splits(
 def _read(
     one: StreamSplit, snapshot: Snapshot, names: list[str], options: Options
 ) -> Iterator[pa.RecordBatch]:
-    """Columns of the table, and the kind of change."""
+    """Yield the columns of the table and the kind of change."""
     columns = tuple(name for name in names if name not in FEED_COLUMNS and _has(snapshot, name))
     changed = one.rows is Rows.CHANGED
-    if changed or not columns:  # of a scan without columns nobody would know the number of rows
+    if changed or not columns:  # a scan without columns would not report the number of rows
         columns = (*columns, CREATED_AT.column)
     payloads = options.blobs == "payloads"
     stored = scan_schema(snapshot, ScanOptions(columns=columns, with_payloads=payloads))
@@ -152,7 +152,7 @@ def _scan(
 
 
 def _lost(split: Split, snapshot: Snapshot, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Rows that the next version does not have, with the values that they had."""
+    """Yield the rows that the next version does not have, with their old values."""
     newer = Snapshot.at(snapshot.store, split.version + 1)
     (fragment,) = (one for one in snapshot.manifest.fragments if one.id == split.fragment_id)
     rows = deleted_rows(snapshot, fragment, newer)

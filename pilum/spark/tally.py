@@ -1,12 +1,12 @@
-"""What a micro-batch holds, in a few bytes: to know a repetition from another batch of its number.
+"""A summary of a micro-batch in a few bytes, which tells a repeated batch from a different one.
 
     50:9f3a0c…    50 rows, and the sum of a hash of each value, as 16 hex digits
 
-Tasks add up what passes, and sums do not depend on the order: a batch that runs again may have
-other tasks, and rows in another order. Of long strings a hash sees the length and both ends, and
-the sum of all bytes is added; of float64 the leading 24 bits of the mantissa count, as sums of
-floats depend on the order, too.
-Columns are summed apart, so rows that only exchange values count as the same.
+Tasks add up the hashes of the values they see. Sums do not depend on the order, because a repeated
+batch may have other tasks, and rows in another order. The hash of a long string covers its length
+and both ends, and the sum of all bytes is added. Of a float64, the leading 24 bits of the mantissa
+are hashed, because sums of floats depend on the order, too. Columns are summed separately, so rows
+that only exchange values are not distinguished.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 @dataclass
 class Tally:
-    """The rows that passed.
+    """A running summary of rows.
 
     Attributes:
-        num_rows: How many.
+        num_rows: Number of rows.
         digest: Sum of the hashes of their values, modulo 2^64.
     """
 
@@ -54,11 +54,11 @@ class Tally:
 
     @property
     def content(self) -> str:
-        """The summary as the table keeps it."""
+        """Return the summary as stored in the table."""
         return f"{self.num_rows}:{self.digest:016x}"
 
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Hand on batches, and count them."""
+        """Yield the batches unchanged and add their rows to the summary."""
         for batch in batches:
             columns = zip(batch.schema.names, batch.columns, strict=True)
             self._add(batch.num_rows, sum(_digest(array, name) for name, array in columns))
@@ -70,7 +70,7 @@ class Tally:
 
 
 def _digest(array: pa.Array, path: str) -> int:
-    """The sum of the hashes of a column and all that is in it."""
+    """Return the sum of the hashes of a column and of its children."""
     if not len(array):
         return 0
     if isinstance(array, pa.ExtensionArray):
@@ -98,7 +98,7 @@ def _digest_of_lists(array: pa.Array, path: str, seed: np.uint64) -> int:
 
 
 def _words(array: pa.Array) -> _Words:
-    """A word for each value; there are no nulls."""
+    """Return one word per value of an array without nulls."""
     kind = array.type
     if pt.is_boolean(kind):
         return np.asarray(array.cast(pa.uint8())).astype(np.uint64)
@@ -118,14 +118,14 @@ def _words(array: pa.Array) -> _Words:
 
 
 def _ends(array: pa.Array) -> _Words:
-    """Hashes of texts: of their lengths, their first and their last eight bytes."""
+    """Return hashes of texts: of their lengths, their first and their last eight bytes."""
     starts, stops, data = _unfolded(array)
     padded = np.zeros(len(data) + _WORD_BYTES, np.uint8)
     padded[: len(data)] = data
     at: _Words = np.ndarray(len(data) + 1, np.dtype("<u8"), padded, 0, (1,))
     lengths = stops - starts
     missing = np.maximum(_WORD_BYTES - lengths, 0).astype(np.uint64) * np.uint64(8)
-    # A word is shifted twice: numpy, as processors do, takes a shift by 64 for one by none.
+    # A word is shifted twice: numpy treats a shift by 64 as a shift by 0, as processors do.
     half = missing // np.uint64(2)
     head = at[starts] << half << (missing - half)
     tail = at[np.maximum(stops - _WORD_BYTES, starts)] << half << (missing - half)
@@ -140,7 +140,7 @@ def _sum_of_bytes(array: pa.Array) -> int:
 def _unfolded(
     array: pa.Array,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """Where texts begin and end in their bytes."""
+    """Return the starts and ends of texts, and their bytes."""
     wide = pt.is_large_string(array.type) or pt.is_large_binary(array.type)
     _, offsets, data = array.buffers()
     raw: NDArray[Any] = np.frombuffer(offsets, np.int64 if wide else np.int32)
@@ -155,7 +155,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _mixed(words: _Words, seed: np.uint64 | _Words) -> _Words:
-    """Hashes of words: the finalizer of SplitMix64."""
+    """Return hashes of words, computed with the finalizer of SplitMix64."""
     found: _Words = (words + _ODD) ^ seed
     found ^= found >> np.uint64(30)
     found *= _FIRST

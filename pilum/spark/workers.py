@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does once; it serves one task after the other."""
+"""One-time setup of a Spark Python worker, which runs many tasks one after the other."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ __all__ = ["settle"]
 
 
 def settle() -> None:
-    """To be called in each task: spares the worker work that each would repeat.
+    """Exclude modules from garbage collection; call it in each task.
 
-    Spark collects garbage whenever a task ends, and the next task waits for it. Most of that is to
-    walk through modules, which never become garbage: 26 ms, and none once they are left out.
+    Spark collects garbage whenever a task ends, and the next task waits for it. Most of that time
+    is spent on walking through modules, which never become garbage: 26 ms, and none once they are
+    excluded.
     """
     if TaskContext.get() is not None:
         _leave_out_modules()

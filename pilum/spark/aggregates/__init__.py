@@ -3,6 +3,6 @@
     tasks    scan ─▶ count, sum, min, max of each batch, group by group ─▶ a row or a few
     Spark    the same of these: `sum(partial)`, `min(partial)` …
 
-Spark hands no aggregates to Python sources, so they are asked for by `pilum.spark.aggregate`, or
-found in the text that `pilum.spark.sql` is given.
+Spark does not push aggregates down to Python sources. So they are requested with
+`pilum.spark.aggregate`, or found in the text that is passed to `pilum.spark.sql`.
 """

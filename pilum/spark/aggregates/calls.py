@@ -1,4 +1,4 @@
-"""What can be aggregated: functions, the types that go in, and the types that come out.
+"""The aggregate functions, with their argument types and result types.
 
     function      a task gives          Spark makes of it
     --------      ------------          -----------------
@@ -8,7 +8,7 @@
     min, max      of x                  the same again
     avg(x)        sum as double, count  their quotient
 
-Sums of whole numbers are decimals in between, so that what overflows is Spark's to tell.
+Partial sums of integers are decimals, so that Spark detects an overflow.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _ORDERED = (
     st.TimestampType,
     st.TimestampNTZType,
 )
-# So many digits are left for sums, and Spark's own type of a sum has so many more.
+# Extra digits for a sum; Spark's own type of a sum has the same number of extra digits.
 _SUM_DIGITS = 10
 _MAX_PRECISION = 38
 
 
 @dataclass(frozen=True)
 class Partial:
-    """One column that tasks give.
+    """One column that tasks return.
 
     Attributes:
         kind: "rows", "count", "sum", "min" or "max".
         argument: SQL of the values, None for "rows".
-        spark: Its type.
+        spark: The Spark type of the column.
     """
 
     kind: str
@@ -59,11 +59,11 @@ class Partial:
 
 @dataclass(frozen=True)
 class Call:
-    """A function and what it is asked of.
+    """A call of an aggregate function.
 
     Attributes:
-        function: In lower case.
-        argument: SQL; None for `count(*)`.
+        function: Name of the function, in lower case.
+        argument: SQL of the argument; None for `count(*)`.
     """
 
     function: str
@@ -71,11 +71,11 @@ class Call:
 
     @classmethod
     def parse(cls, text: str) -> Call:
-        """Reads a text such as "sum(price * 2)".
+        """Parse a text such as "sum(price * 2)".
 
         Raises:
-            InvalidInputError: If it is no call.
-            UnsupportedFeatureError: For any other function.
+            InvalidInputError: If the text is not a call.
+            UnsupportedFeatureError: If the function is not supported.
         """
         found = _CALL.fullmatch(text)
         if found is None:
@@ -86,13 +86,13 @@ class Call:
         return cls(function, None if function == "count" and argument == "*" else argument)
 
     def partials(self, argument: st.DataType | None) -> tuple[Partial, ...]:
-        """What tasks give for it.
+        """Return the partial aggregates that tasks compute for the call.
 
         Args:
-            argument: Type of the argument, None if there is none.
+            argument: Type of the argument; None if there is none.
 
         Raises:
-            UnsupportedFeatureError: If the function takes no such values.
+            UnsupportedFeatureError: If the function does not accept such values.
         """
         if argument is None:
             return (Partial(ROWS, None, st.LongType()),)
@@ -108,7 +108,7 @@ class Call:
         return (Partial("sum", self.argument, self._sum_type(argument)),)
 
     def result(self, argument: st.DataType | None) -> st.DataType:
-        """The type that Spark's own function has."""
+        """Return the result type of Spark's own function."""
         if self.function == "count" or argument is None:
             return st.LongType()
         if self.function in {"min", "max"}:

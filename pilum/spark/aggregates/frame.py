@@ -1,4 +1,4 @@
-"""`pilum.spark.aggregate`: partial aggregates of tasks, and Spark's aggregates of these."""
+"""`pilum.spark.aggregate`: tasks compute partial aggregates, and Spark combines them."""
 
 from __future__ import annotations
 
@@ -36,37 +36,38 @@ def aggregate(
     nanoseconds: str = "refuse",
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Counts, sums and extremes of a table, computed where it is read.
+    """Compute counts, sums and extremes of a table in the tasks that read it.
 
-    Spark hands no aggregates to Python sources: what `read(…).groupBy(…).agg(…)` aggregates are
-    rows that have crossed, one by one, to the JVM. Here tasks aggregate with Arrow, and a row for
-    each group of some 256 thousand rows crosses.
+    Spark does not push aggregates down to Python sources: for `read(…).groupBy(…).agg(…)` every row
+    is passed to the JVM, one by one. Here tasks aggregate with Arrow, and one row per group of some
+    256 thousand rows is passed.
 
     Args:
         spark: The session.
         uri: Location of the table.
         aggregates: Names of the results, and calls such as "count(*)", "sum(price * quantity)" or
-            "max(length(name))": count, sum, min, max and avg, of SQL of pilum's filters.
-        group_by: Names of columns; each combination of their values is a row of the result.
+            "max(length(name))". Functions are count, sum, min, max and avg; arguments use the SQL
+            dialect of pilum's filters.
+        group_by: Names of columns; the result has one row per combination of their values.
         filter: A SQL condition on rows.
         version: A number or the name of a tag, instead of the latest version.
         branch: The branch.
-        as_of: The latest version at this time instead.
+        as_of: Read the latest version at this time instead.
         partition_bytes: Size of the files that one task reads, about.
         memory_limit: About how many bytes of rows a Python worker holds.
         nanoseconds: What to do with times finer than microseconds: "refuse" or "truncate".
         storage_options: Settings of the store.
 
     Returns:
-        The columns of `group_by`, then the results, of the types that Spark's own functions give.
-        Without `group_by` one row, also of a table without rows.
+        The columns of `group_by`, then the results, in the types of Spark's own functions. Without
+        `group_by` one row, even for a table without rows.
 
     Raises:
         DatasetNotFoundError: If there is no table.
         ColumnNotFoundError: If there is no such column.
         FilterError: If the filter or an argument does not fit the table.
-        InvalidInputError: If a call is none, or nothing is asked for.
-        UnsupportedFeatureError: For other functions, and values that have no sum or no order.
+        InvalidInputError: If a text is not a call, or no aggregate is given.
+        UnsupportedFeatureError: If a function is not supported, or values have no sum or no order.
     """
     if not isinstance(aggregates, Mapping) or not aggregates:
         raise InvalidInputError(f"aggregates: expected a dict of names and calls: {aggregates!r}")
@@ -98,12 +99,12 @@ def aggregate(
 def partial_frame(
     spark: SparkSession, request: Request, texts: Mapping[str, str]
 ) -> tuple[DataFrame, Planned]:
-    """A frame of what tasks give: keys `k0`, `k1` … and partials `p0`, `p1` …, of one version.
+    """Return a frame of partial aggregates of one version: keys `k0` … and partials `p0` ….
 
     Args:
         spark: The session.
-        request: What is wanted.
-        texts: Options of reading.
+        request: The requested groups and aggregates.
+        texts: Options for reading.
 
     Raises:
         As `aggregate`.
@@ -112,7 +113,7 @@ def partial_frame(
     described = snapshot.described.arrow
     planned = Planned.of(request, described)
     if options.filter is not None:
-        bind(options.filter, described)  # what is wrong with it is better told here
+        bind(options.filter, described)  # report errors here, before any task runs
     kept = {name: text for name, text in texts.items() if name not in {"asOf", "branch"}}
     kept |= {"path": options.path, "version": str(options.version), REQUEST: request.to_json()}
     spark.dataSource.register(PartialsSource)
@@ -121,7 +122,7 @@ def partial_frame(
 
 
 def final(request: Request, planned: Planned) -> list[str]:
-    """What Spark makes of the partials, in its SQL, for each call."""
+    """Return, for each call, the Spark SQL that combines its partials."""
     names = (f"p{number}" for number in count())
     return [
         _final(call, argument, [next(names) for _ in own])

@@ -1,4 +1,4 @@
-"""Batches to partial aggregates: one row for each group of a batch."""
+"""Computation of partial aggregates of batches: one row for each group of a batch."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class BoundPartial:
-    """One column of the result.
+    """One column of the partial aggregates.
 
     Attributes:
         kind: As in `calls.Partial`.
-        values: Gives the argument, None if there is none.
-        crosses: Type of the argument as Spark would see it.
+        values: Computes the argument; None if there is none.
+        crosses: Type of the argument as Spark would receive it.
     """
 
     kind: str
@@ -36,13 +36,13 @@ class BoundPartial:
 
 @dataclass(frozen=True)
 class BoundPartials:
-    """What tasks compute. Pickles.
+    """The keys and partial aggregates that tasks compute; picklable.
 
     Attributes:
-        keys: Columns of which each combination is a group; none for one group.
-        partials: Beside the keys.
-        schema: Keys and partials as they cross to Spark.
-        truncate: Whether times finer than Spark's are cut instead of refused.
+        keys: Columns to group by; empty for one single group.
+        partials: The partial aggregates, after the keys.
+        schema: Keys and partials in the types passed to Spark.
+        truncate: Whether times finer than Spark's are truncated instead of refused.
     """
 
     keys: tuple[BoundProjection, ...]
@@ -52,12 +52,12 @@ class BoundPartials:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the scan has to read."""
+        """Return the columns that the scan has to read."""
         used = [*self.keys, *(partial.values for partial in self.partials if partial.values)]
         return tuple(dict.fromkeys(name for one in used for name in one.columns))
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Aggregates a batch that holds at least `columns`.
+        """Aggregate a batch that contains at least `columns`.
 
         Raises:
             FilterError: If an argument fails on a value.
@@ -81,7 +81,7 @@ class BoundPartials:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _values(self, batch: pa.RecordBatch) -> pa.Table:
-        """Keys and arguments, in the types in which they can be aggregated."""
+        """Return keys and arguments in types that can be aggregated."""
         columns = {
             f"k{number}": self._crossing(key, batch, self.schema.field(number).type)
             for number, key in enumerate(self.keys)
@@ -93,7 +93,7 @@ class BoundPartials:
             columns[f"p{number}"] = _summable(given) if partial.kind == "sum" else given
             if partial.kind == "max" and pt.is_floating(given.type):
                 columns[f"n{number}"] = pc.is_nan(given)
-        if not columns:  # rows are to be counted, and nothing else
+        if not columns:  # only rows are counted
             columns[""] = pa.nulls(batch.num_rows)
         return pa.table(columns)
 
@@ -112,7 +112,7 @@ class BoundPartials:
 def _asked(kind: str, name: str, has_nans: bool) -> list[Any]:
     if kind == ROWS:
         return [([], "count_all")]
-    # For Spark a NaN is above all numbers; Arrow leaves it out.
+    # For Spark a NaN is greater than all numbers; Arrow ignores it.
     return [(name, kind), *([(f"n{name[1:]}", "any")] if has_nans else [])]
 
 
@@ -126,7 +126,7 @@ def _found(kind: str, name: str, nans: str, groups: pa.Table) -> pa.ChunkedArray
 
 
 def _summable(values: pa.Array) -> pa.Array:
-    """In a type in which the sum of the batch does not overflow, which Arrow would not tell."""
+    """Cast values so that the sum of the batch cannot overflow, which Arrow would not report."""
     if pt.is_floating(values.type):
         return pc.cast(values, pa.float64())
     if pt.is_decimal(values.type):

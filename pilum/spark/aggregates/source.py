@@ -1,4 +1,4 @@
-"""The Python source behind `pilum.spark.aggregate`: tasks scan, aggregate, and hand on little."""
+"""The Python data source of `pilum.spark.aggregate`: tasks scan and return partial aggregates."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ from pilum.table.versions.open import open_table
 __all__ = ["REQUEST", "PartialsSource", "Planned", "Request"]
 
 REQUEST = "request"
-# A batch gives one row for each group, so large ones give few; they are about as large as what a
-# scan reads together.
+# A batch yields one row per group, so large batches yield fewer rows in all. They are about as
+# large as the window that a scan reads at once.
 _BATCH_ROWS = 256 * 1024
 _BATCH_BYTES = 32 << 20
-# Measured: what grouping takes, half of it the libraries that are loaded for it.
+# Measured memory of grouping, half of it for the libraries that are loaded for it.
 _GROUPING_BYTES = 100 << 20
-# Rows that do not cross to Spark are cheap.
+# Rows that are not passed to Spark are cheap.
 _TASK_ROWS = 4_000_000
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of a table.
+    """The groups and aggregates requested of a table.
 
     Attributes:
-        keys: SQL, for each combination of which there is a group.
-        calls: Aggregates, each with a function and perhaps an argument.
+        keys: SQL expressions to group by.
+        calls: Aggregates, each a function with an optional argument.
     """
 
     keys: tuple[str, ...]
     calls: tuple[Call, ...]
 
     def to_json(self) -> str:
-        """As the text of an option."""
+        """Return the request as the text of an option."""
         return json.dumps([self.keys, [[call.function, call.argument] for call in self.calls]])
 
     @classmethod
     def from_json(cls, text: str) -> Request:
-        """What `to_json` wrote."""
+        """Parse the text that `to_json` wrote."""
         keys, calls = json.loads(text)
         return cls(tuple(keys), tuple(Call(*call) for call in calls))
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A request about the columns of one version.
+    """A request bound to the columns of one version.
 
     Attributes:
-        key_fields: Spark's view of the keys.
-        arguments: Types of the arguments, None where there is none.
-        partials: For each call, what tasks give.
-        bound: What tasks compute.
+        key_fields: The keys as Spark fields.
+        arguments: Types of the arguments; None for a call without one.
+        partials: The partial aggregates of each call.
+        bound: The computation that tasks run.
     """
 
     key_fields: tuple[st.StructField, ...]
@@ -83,14 +83,14 @@ class Planned:
         """Binds a request.
 
         Args:
-            request: What is wanted.
+            request: The requested groups and aggregates.
             schema: Columns of the table.
-            truncate: Whether times finer than Spark's are cut instead of refused.
+            truncate: Whether times finer than Spark's are truncated instead of refused.
 
         Raises:
-            ColumnNotFoundError: If it names a column that is not there.
+            ColumnNotFoundError: If it names a column that does not exist.
             FilterError: If an argument does not parse or bind.
-            UnsupportedFeatureError: If values cannot be aggregated, or grouped by.
+            UnsupportedFeatureError: If values cannot be aggregated or grouped by.
             UnsupportedTypeError: If Spark has no type for them.
         """
         keys = tuple(_bound(text, schema) for text in request.keys)
@@ -110,22 +110,22 @@ class Planned:
 
 
 class PartialsSource(DataSource):
-    """Partial aggregates of a table: an option holds the request, the others are of reading."""
+    """A source of partial aggregates: one option contains the request, the others are for reading."""
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format, for `pilum.spark.aggregate` alone."""
+        """Return the name of the format, which only `pilum.spark.aggregate` uses."""
         return "pilum-aggregates"
 
     def reader(self, schema: st.StructType) -> PartialsReader:
-        """Computes partials; `schema` is theirs."""
+        """Return a reader of partial aggregates; `schema` is their schema."""
         given = dict(self.options)
         request = Request.from_json(given.pop(REQUEST))
         return PartialsReader(request, Options.parse(given))
 
 
 class PartialsReader(DataSourceReader):
-    """Scans the needed columns, and aggregates batch by batch."""
+    """A reader that scans the needed columns and aggregates batch by batch."""
 
     def __init__(self, request: Request, options: Options) -> None:
         if options.memory_limit is not None:
@@ -139,7 +139,7 @@ class PartialsReader(DataSourceReader):
         self._columns = self._partials.columns or (ROW_ADDRESS,)
 
     def partitions(self) -> list[InputPartition]:
-        """Ranges of rows, larger ones than those whose rows cross to Spark."""
+        """Return ranges of rows, larger than those of scans that pass their rows to Spark."""
         groups = partition_splits(
             self._snapshot(),
             self._columns,
@@ -150,8 +150,8 @@ class PartialsReader(DataSourceReader):
         return [InputPartition(group) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Partials of one partition, a batch of them for each batch of the scan."""
-        # Spark makes a partition of None where a table has no rows at all.
+        """Yield the partials of one partition, one batch per batch of the scan."""
+        # Spark makes a partition of None if a table has no rows at all.
         splits: tuple[Split, ...] = partition.value or ()
         settle()
         snapshot = self._snapshot()
@@ -162,7 +162,7 @@ class PartialsReader(DataSourceReader):
     def _scan(self, split: Split, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         options = self._options
         window_bytes = options.window_bytes
-        # What is grouped is copied.
+        # Grouping copies the rows.
         most_bytes = min(_BATCH_BYTES, (window_bytes or 4 * _BATCH_BYTES) // 4)
         rows = batch_rows(snapshot, split, self._columns, _BATCH_ROWS, most_bytes)
         return read_split(

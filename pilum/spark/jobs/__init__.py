@@ -1,1 +1,1 @@
-"""Long work on tables as jobs of Spark, one kind per file; the door is `pilum.spark`."""
+"""Long-running table jobs on Spark, one kind per file; the public API is `pilum.spark`."""

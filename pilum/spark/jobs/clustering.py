@@ -1,15 +1,15 @@
-"""Clustering as a job of Spark: all rows of a table are written again in another order.
+"""Clustering as a Spark job: all rows of a table are rewritten in another order.
 
     table ──▶ rows with addresses ──▶ ranges of the keys, sorted ──▶ tasks: new fragments
                                                                         │ with ids of rows
     driver: one Rewrite of all fragments that there were  ◀─────────────┘
 
-Fragments may be clustered in groups, each with a commit of its own: less goes through the shuffle
-at once, and what is committed stays. The journal of a named job has the groups of its first run;
-fragments that are gone from the table are done.
+Fragments may be clustered in groups, each with a commit of its own. Then less data goes through the
+shuffle at once, and committed groups are kept after a failure. The journal of a named job records
+the groups of its first run; fragments that are no longer in the table are done.
 
-Rows that others append meanwhile stay where they are. If others change rows of a group, nothing
-comes of it: its commit is refused, and its files go.
+Rows that are appended concurrently stay where they are. If another writer changes rows of a group,
+the commit of the group is refused and its files are deleted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["cluster"]
 
 _ADDRESS = "_rowaddr"
 _TASK_BYTES = 256 << 20
-# As in the sink: rows, their pages, what Spark sends.
+# As in the sink: rows, their pages, and the data that Spark sends.
 _BUFFERED_SHARE = 4
 
 
@@ -68,41 +68,43 @@ def cluster(
     journal: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> CompactionMetrics:
-    """Writes all rows of a table again, so that those are together that are read together.
+    """Rewrite all rows of a table, so that rows with similar values are stored close together.
 
-    Rows, their stable ids and their versions stay what they are; deleted rows go. Whatever fails
-    before a commit, the files that were written for it are deleted. What is clustered with one
-    commit goes through Spark's shuffle, for which Spark's disks need room.
+    Rows keep their values, stable ids and versions; deleted rows are removed. If anything fails
+    before a commit, the files written for it are deleted. All rows of one commit go through Spark's
+    shuffle, for which Spark's disks need room.
 
     Args:
         spark: The session.
         uri: Location of the table.
-        sort_by: Sorts the rows by these columns, within a file and from file to file.
-        zorder_by: Puts rows together that are near in all of these columns.
-        hilbert_by: The same along a Hilbert curve: files are narrower in each column.
-        num_partitions: How many tasks write, at most; by default one for 256 MiB of files. With
-            `commit_every`, those of one commit.
+        sort_by: Sort the rows by these columns, within each file and across files.
+        zorder_by: Order the rows along a Z-order curve, which stores rows with similar values in
+            all of these columns close together.
+        hilbert_by: The same along a Hilbert curve, with narrower value ranges per file.
+        num_partitions: Maximum number of writing tasks; by default one per 256 MiB of files. With
+            `commit_every`, the number of tasks per commit.
         max_rows_per_file: Rows after which a task begins a new file.
         max_bytes_per_file: Bytes after which a task begins a new file.
         memory_limit: About how many bytes of rows a Python worker holds.
-        commit_every: Puts so many neighbouring fragments in order and commits them, then the next;
-            the order holds within each group. None for all with one commit.
-        job: A name, for `commit_every`: another call of the same name goes on where this one ended.
-        journal: Where the journals of jobs are; below the table if None.
+        commit_every: Number of adjacent fragments that are ordered and committed as one group; the
+            order holds within each group. None for one commit of all fragments.
+        job: A job name, for use with `commit_every`: a later call with the same name resumes where
+            this one ended.
+        journal: Location of the job journals; a folder of the table if None.
         storage_options: Settings of the store.
 
     Returns:
-        What was done; of a job that went on, what was left of it.
+        Metrics of the work done; for a resumed job, of the remaining work.
 
     Raises:
         DatasetNotFoundError: If there is no table.
         ColumnNotFoundError: If there is no such column.
-        CommitConflictError: If others changed rows meanwhile, or put them elsewhere; groups that
-            are committed stay.
-        UnsupportedFeatureError: If the table has columns of blobs, or an index that cannot follow.
-        InvalidInputError: If not exactly one order is given, or an argument makes no sense.
-        pyspark.errors.PySparkException: If a task failed in all attempts; also for a column that is
-            not there in `sort_by`.
+        CommitConflictError: If another writer changed or moved rows concurrently. Groups already
+            committed are kept.
+        UnsupportedFeatureError: If the table has blob columns, or an index that cannot be remapped.
+        InvalidInputError: If not exactly one order is given, or an argument is invalid.
+        pyspark.errors.PySparkException: If a task failed in all attempts, or if a column in
+            `sort_by` does not exist.
     """
     order = Order(sort_by, zorder_by, hilbert_by)
     if not order:
@@ -138,15 +140,15 @@ def cluster(
 
 @dataclass(frozen=True)
 class _Clustering:
-    """One call.
+    """One call of `cluster`.
 
     Attributes:
         spark: The session.
         uri: Location of the table.
-        order: Of the rows.
-        num_partitions: How many tasks write; None to let the size of the files say.
-        options: How files are written, by the version that is read.
-        memory_limit: Of a Python worker.
+        order: Order of the rows.
+        num_partitions: Number of writing tasks; None to derive it from the size of the files.
+        options: Settings for writing files, for the version that is read.
+        memory_limit: Memory limit of a Python worker, in bytes.
         storage_options: Settings of the store.
     """
 
@@ -159,7 +161,7 @@ class _Clustering:
     storage_options: dict[str, str] = field(repr=False)
 
     def run(self, size: int | None, journal: Journal | None) -> CompactionMetrics:
-        """Clusters group after group."""
+        """Cluster the fragments group by group."""
         groups = _groups(self._latest(), size)
         if journal is not None:
             facts = {"cluster": self.order.texts(), "commit_every": size}
@@ -171,7 +173,7 @@ class _Clustering:
         return CompactionMetrics.of([move for move in done if move is not None])
 
     def _rewrite(self, group: Collection[int]) -> Move | None:
-        """Puts the rows of some fragments in order, as far as these are still there."""
+        """Rewrite the rows of those of the given fragments that still exist, in order."""
         snapshot = self._latest()
         old = tuple(one for one in snapshot.manifest.fragments if one.id in group)
         if not old:
@@ -185,7 +187,7 @@ class _Clustering:
     def _ordered(
         self, job: WriteJob, snapshot: Snapshot, fragments: Sequence[Fragment]
     ) -> DataFrame:
-        """The rows of fragments with their addresses, in the order wanted."""
+        """Return the rows of fragments with their addresses, in the requested order."""
         rows = partial(
             read,
             self.spark,
@@ -206,14 +208,14 @@ class _Clustering:
 
 
 def _groups(snapshot: Snapshot, size: int | None) -> list[list[int]]:
-    """Neighbouring fragments."""
+    """Return groups of adjacent fragments."""
     ids = sorted(int(fragment.id) for fragment in snapshot.manifest.fragments)
     step = size or max(1, len(ids))
     return [ids[start : start + step] for start in range(0, len(ids), step)]
 
 
 def _rows_of(snapshot: Snapshot, fragments: Sequence[Fragment]) -> str | None:
-    """A condition for the rows of some fragments; None if there are no others."""
+    """Return a condition for the rows of some fragments; None if these are all fragments."""
     wanted = {int(fragment.id) for fragment in fragments}
     known = sorted(int(fragment.id) for fragment in snapshot.manifest.fragments)
     if len(wanted) == len(known):
@@ -228,9 +230,9 @@ def _rows_of(snapshot: Snapshot, fragments: Sequence[Fragment]) -> str | None:
 def _rewritten(
     snapshot: Snapshot, job: WriteJob, rows: DataFrame, old: tuple[Fragment, ...]
 ) -> Move:
-    """Writes rows as they come, and commits them in the place of those that there are."""
+    """Write rows in their order and commit them in place of the existing fragments."""
     try:
-        parts = run_tasks(rows, partial(_write, job), job)  # sweeps what other attempts wrote
+        parts = run_tasks(rows, partial(_write, job), job)  # deletes the files of other attempts
         move = Move(old, tuple(fragment for part in parts for fragment in part))
         commit_moves(
             snapshot.store,
@@ -240,7 +242,7 @@ def _rewritten(
             keeps_order=False,
             uuid=job.uuid,
         )
-    except CommitStatusUnknownError:  # it may be in, or get in yet: its files must stay
+    except CommitStatusUnknownError:  # the commit may succeed: keep its files
         raise
     except BaseException:
         abort_parts(job)
@@ -269,7 +271,7 @@ def _write_options(
 def _ordered(
     spark: SparkSession, job: WriteJob, order: Order, count: int, memory_limit: int | None
 ) -> DataFrame:
-    """All rows with their addresses, in the order wanted."""
+    """Return all rows with their addresses, in the requested order."""
     rows = partial(
         read,
         spark,
@@ -284,7 +286,7 @@ def _ordered(
 
 
 def _write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
-    """Writes the rows of one task; their ids and versions go along."""
+    """Write the rows of one task together with their ids and versions."""
     addresses: list[pa.Array] = []
 
     def without_addresses() -> Iterator[pa.RecordBatch]:

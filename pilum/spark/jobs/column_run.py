@@ -1,4 +1,4 @@
-"""Columns computed by tasks: what is finished is kept, and committed when it fits.
+"""Columns computed by tasks; finished files are kept, and committed when they fit the table.
 
 driver    fragments without a file ──▶ tasks: read what is needed, compute, write one file each
           files ──▶ one commit, or one for every so many fragments
@@ -49,7 +49,7 @@ Plan: TypeAlias = dict[str, str | None]
 
 @dataclass(frozen=True)
 class _Work:
-    """What a task needs to know beside its fragment. Pickles."""
+    """The inputs of a task apart from its fragment; picklable."""
 
     uri: str
     version: int
@@ -61,7 +61,7 @@ class _Work:
     storage_options: Mapping[str, str] = field(repr=False)
 
     def run(self, fragment_id: int) -> str:
-        """Writes the file of one fragment."""
+        """Write the file of one fragment."""
         store = open_table(self.uri, self.storage_options)
         snapshot = Snapshot.at(store, self.version)
         (fragment,) = (one for one in snapshot.manifest.fragments if one.id == fragment_id)
@@ -80,19 +80,19 @@ class _Work:
 
 @dataclass
 class ColumnRun:
-    """One call: what it has finished, and how it goes on.
+    """One call, with its finished files and its commits.
 
     Attributes:
         spark: The session.
         uri: Location of the table.
-        values: What is computed.
-        replaces: Whether files of columns that the table has are replaced, rows staying in place.
-        journal: Where a named job notes what it has done.
+        values: The computed values.
+        replaces: Whether files of existing columns are replaced; rows keep their positions.
+        journal: Journal in which a named job records its progress.
         storage_options: Settings of the store.
-        swaps: Whether new columns take the names and places of others.
-        finished: Files that are written, by fragment.
+        swaps: Whether new columns take the names and positions of existing ones.
+        finished: Written files, by fragment.
         committed: Fragments whose files are in the table.
-        uuid: Part of the names of all files of this call.
+        uuid: Unique part of the names of all files of this call.
     """
 
     spark: SparkSession
@@ -120,10 +120,10 @@ class ColumnRun:
         *,
         swaps: bool = False,
     ) -> ColumnRun:
-        """Checks and joins the arguments of a call.
+        """Check and combine the arguments of a call.
 
         Raises:
-            InvalidInputError: If they make no sense together.
+            InvalidInputError: If the arguments contradict each other.
         """
         if commit_every is not None and (type(commit_every) is not int or commit_every < 1):
             raise InvalidInputError(f"commit_every: expected a positive number, not {commit_every}")
@@ -140,17 +140,17 @@ class ColumnRun:
         return cls(spark, uri, values, replaces, journal, access, swaps)
 
     def add(self) -> int:
-        """New columns with one commit."""
+        """Add new columns with one commit."""
         snapshot = self._latest()
         if (done := self._done(snapshot)) is not None:
             return done
-        self._schemas(snapshot)  # what is wrong is told before a journal is begun
+        self._schemas(snapshot)  # raise errors before a journal is begun
         self._begin(snapshot, _plan(snapshot))
         for _ in range(_ROUNDS - 1):
             try:
                 return self._add_once()
             except CommitConflictError:
-                continue  # rows came or went; what is finished is kept
+                continue  # rows were added or removed; finished files are kept
         return self._add_once()
 
     def _add_once(self) -> int:
@@ -163,11 +163,11 @@ class ColumnRun:
         return self._end(self._commit(snapshot, merge_of(snapshot, schema, new, grown, ()), True))
 
     def _schemas(self, snapshot: Snapshot) -> tuple[Schema, Schema]:
-        """All columns that there will be, and those that the files hold."""
+        """Return the schema after the commit, and the schema of the new files."""
         return (swapped_columns if self.swaps else added_columns)(snapshot, self.values)
 
     def add_in_groups(self, size: int) -> int:
-        """New columns, null at first, filled by many commits."""
+        """Add new columns as nulls, then fill them with many commits."""
         snapshot = self._latest()
         if (done := self._done(snapshot)) is not None:
             return done
@@ -183,7 +183,7 @@ class ColumnRun:
         return self._fill(size, self._begin(snapshot, _plan(snapshot)))
 
     def update(self, size: int | None) -> int:
-        """Other values, with one commit or many."""
+        """Update values with one commit or many."""
         snapshot = self._latest()
         if (done := self._done(snapshot)) is not None:
             return done
@@ -191,7 +191,7 @@ class ColumnRun:
         return self._fill(size, self._begin(snapshot, _plan(snapshot)))
 
     def _fill(self, size: int | None, plan: Plan) -> int:
-        """Gives fragments files for columns that the table has, some at a time."""
+        """Write and commit files for existing columns, some fragments at a time."""
         conflicts = 0
         while True:
             snapshot = self._latest()
@@ -219,7 +219,7 @@ class ColumnRun:
                 self.journal.keep_committed(self.committed)
 
     def _wants(self, fragment: Fragment, new: Schema, plan: Plan) -> bool:
-        """Whether a fragment is still to get its file."""
+        """Return whether a fragment still needs its file."""
         done = self.finished.get(fragment.id)
         if fragment.id in self.committed or (done is not None and done.is_in(fragment)):
             return False
@@ -232,7 +232,7 @@ class ColumnRun:
         )
 
     def _moved(self, snapshot: Snapshot, plan: Plan) -> list[int]:
-        """Fragments of the plan without their file, of which rows were moved or deleted."""
+        """Return the planned fragments without a file whose rows were moved or deleted."""
         now = {str(one.id): one for one in snapshot.manifest.fragments}
         current = _plan(snapshot)
         left = (number for number in plan if int(number) not in self.committed)
@@ -262,7 +262,7 @@ class ColumnRun:
     def _compute(
         self, snapshot: Snapshot, new: Schema, fragments: Iterable[Fragment], *, replaces: bool
     ) -> None:
-        """Has tasks write the files that are missing."""
+        """Write the missing files in tasks."""
         ids = {field.id for field in new.walk()}
         todo = [int(one.id) for one in fragments if not self._is_finished(one, ids)]
         work = _Work(
@@ -287,7 +287,7 @@ class ColumnRun:
             self.finished[done.fragment.id] = done
 
     def _sweep(self) -> None:
-        """Deletes what attempts wrote whose results Spark did not take."""
+        """Delete the files of attempts whose results Spark discarded."""
         files = (done.file for done in self.finished.values())
         keep = {file.path for file in files if file is not None}
         sweep(open_table(self.uri, self.storage_options), self.uuid, keep.__contains__)
@@ -316,7 +316,7 @@ class ColumnRun:
         return Snapshot.latest(open_table(self.uri, self.storage_options))
 
     def _begin(self, snapshot: Snapshot, plan: Plan, *, anew: bool = False) -> Plan:
-        """Opens the journal, if there is one: the plan of the first run, and what is finished."""
+        """Open the journal, if there is one, and load the first plan and the finished files."""
         if self.journal is None:
             return plan
         facts = {**self.values.facts(), "replaces": self.replaces}
@@ -328,7 +328,7 @@ class ColumnRun:
         return plan
 
     def _done(self, snapshot: Snapshot) -> int | None:
-        """The version that has all of a named job already."""
+        """Return the version that already contains the whole named job, if any."""
         if self.journal is None:
             return None
         version = Job(self.journal.job).held_by(snapshot.manifest.config)
@@ -343,7 +343,7 @@ class ColumnRun:
 
 
 def _plan(snapshot: Snapshot) -> Plan:
-    """Which rows there are: the fragments, and the file of deleted rows of each."""
+    """Return the fragments and their deletion files, which identify the rows."""
     return {
         str(one.id): None if one.deletion_file is None else json.dumps(one.deletion_file.to_json())
         for one in snapshot.manifest.fragments

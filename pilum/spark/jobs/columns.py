@@ -1,8 +1,8 @@
-"""New columns, and other values of columns: one task and one new file per fragment.
+"""Computation of new columns and of new values: one task and one new file per fragment.
 
 No other column is read or written. A job with a name keeps a journal (`journal.py`) and can be
-started again after any failure: finished fragments are not computed again, and a job whose last
-commit is in the table is not done twice. Source: docs/guide/spark-jobs.md, "New columns".
+restarted after any failure: finished fragments are not computed again, and a job whose last commit
+is in the table is not repeated. Source: docs/guide/spark-jobs.md, "New columns".
 """
 
 from __future__ import annotations
@@ -32,33 +32,35 @@ def add_columns(
     commit_every: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Computes new columns in tasks, one per fragment; other columns are not written anew.
+    """Compute new columns in tasks, one per fragment; other columns are not rewritten.
 
     Args:
         spark: The session.
         uri: Location of the table.
-        transforms: Names and SQL expressions, or a function of batches, such as a model that
-            computes embeddings. It is pickled to the workers.
-        read_columns: The columns that a function gets; None for all.
-        output_schema: What a function gives: an Arrow schema, a Spark schema or its DDL.
-        form: What a function gets and gives: "arrow" record batches, or "pandas" frames.
+        transforms: Column names and SQL expressions, or a function of batches, such as a model that
+            computes embeddings. A function is pickled and sent to the workers.
+        read_columns: The columns that a function receives; None for all.
+        output_schema: Columns that a function returns: an Arrow schema, a Spark schema or its DDL.
+        form: What a function receives and returns: "arrow" record batches, or "pandas" frames.
         batch_size: Rows per batch; None for 8,192.
-        job: Names the job. Started again with this name, it goes on where it stopped, and is not
-            done twice. The code of a function is not compared: another function, another name.
-        journal: Where the journal of a named job is; None for `_jobs` in the table. The driver and
-            all workers must reach it.
-        commit_every: Commits whenever this many fragments are finished. The columns are there from
-            the beginning, null where they are not computed yet. Needs a `job`.
+        job: Name of the job. A job restarted with this name resumes where it stopped, and a
+            finished job is not repeated. The code of a function is not compared, so use another
+            name for another function.
+        journal: Location of the journal of a named job; None for `_jobs` in the table. The driver
+            and all workers must reach it.
+        commit_every: Commit whenever this many fragments are finished. The columns exist from the
+            start, with nulls where they are not computed yet. Requires a `job`.
         storage_options: Settings of the store.
 
     Returns:
         The version that has the columns.
 
     Raises:
-        SchemaMismatchError: If the table has a column of the name.
+        SchemaMismatchError: If the table already has a column of that name.
         FilterError: If an expression does not parse or bind.
-        CommitConflictError: If others changed the table each time when it was to be committed.
-        InvalidInputError: If other arguments make no sense, or the job's name belongs to another.
+        CommitConflictError: If concurrent commits interfered in every attempt.
+        InvalidInputError: If another argument is invalid, or the job name belongs to a different
+            job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
     """
     values = column_values(
@@ -87,23 +89,24 @@ def update_columns(
     commit_every: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Gives columns other values in tasks, one per fragment; rows stay where they are.
+    """Update the values of columns in tasks, one per fragment; rows keep their positions.
 
-    Only the columns that are updated are written anew, whole. Rows that others append meanwhile
-    keep their values.
+    Only the updated columns are rewritten, as a whole. Rows that are appended concurrently keep
+    their values.
 
     Args:
         spark: The session.
         uri: Location of the table.
-        updates: Columns and SQL expressions, or a function of batches.
-        where: Only rows for which this SQL condition is true; a function still gets all rows.
-        read_columns: As in `add_columns`, like all that follow.
-        output_schema: The columns that a function gives.
-        form: What a function gets and gives.
+        updates: Column names and SQL expressions, or a function of batches.
+        where: Update only rows for which this SQL condition is true; a function still receives all
+            rows.
+        read_columns: As in `add_columns`, like all following arguments.
+        output_schema: The columns that a function returns.
+        form: What a function receives and returns.
         batch_size: Rows per batch.
         job: Names the job.
-        journal: Where the journal of a named job is.
-        commit_every: Commits whenever this many fragments are finished. Needs a `job`.
+        journal: Location of the journal of a named job.
+        commit_every: Commit whenever this many fragments are finished. Requires a `job`.
         storage_options: Settings of the store.
 
     Returns:
@@ -113,8 +116,9 @@ def update_columns(
         ColumnNotFoundError: If the table lacks a column.
         FilterError: If an expression does not parse or bind.
         SchemaMismatchError: If values do not fit.
-        CommitConflictError: If others rewrote the fragments, or interfered every time.
-        InvalidInputError: If other arguments make no sense, or the job's name belongs to another.
+        CommitConflictError: If other writers rewrote the fragments, or interfered in every attempt.
+        InvalidInputError: If another argument is invalid, or the job name belongs to a different
+            job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
     """
     values = column_values(
@@ -142,22 +146,22 @@ def replace_columns(
     journal: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Puts computed columns, of any type, in the place of those that have their names.
+    """Replace columns by computed columns of any type under the same names.
 
-    Each task writes one fragment, and one commit exchanges the columns; others stay as they are.
-    If others append rows meanwhile, those are computed too. Where the types stay the same,
-    `update_columns` does with less, and commits in groups.
+    Each task writes one fragment, and one commit swaps the columns; other columns are unchanged.
+    Rows that are appended concurrently are computed as well. If the types stay the same,
+    `update_columns` is cheaper and can commit in groups.
 
     Args:
         spark: The session.
         uri: Location of the table.
-        transforms: Names of columns and SQL expressions, or a function of batches.
-        read_columns: As in `add_columns`, like all that follow.
-        output_schema: The columns that a function gives.
-        form: What a function gets and gives.
+        transforms: Column names and SQL expressions, or a function of batches.
+        read_columns: As in `add_columns`, like all following arguments.
+        output_schema: The columns that a function returns.
+        form: What a function receives and returns.
         batch_size: Rows per batch.
         job: Names the job.
-        journal: Where the journal of a named job is.
+        journal: Location of the journal of a named job.
         storage_options: Settings of the store.
 
     Returns:
@@ -166,9 +170,9 @@ def replace_columns(
     Raises:
         ColumnNotFoundError: If the table lacks a column.
         FilterError: If an expression does not parse or bind.
-        CommitConflictError: If others changed the table each time when it was to be committed.
-        InvalidInputError: If a column has an index or is part of the primary key, other arguments
-            make no sense, or the job's name belongs to another.
+        CommitConflictError: If concurrent commits interfered in every attempt.
+        InvalidInputError: If a column has an index or is part of the primary key, another argument
+            is invalid, or the job name belongs to a different job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
     """
     values = column_values(

@@ -1,4 +1,4 @@
-"""A table into files of other formats, by Spark's own writers; blobs into files of their own."""
+"""Export of a table to files of other formats by Spark's writers, and of blobs to single files."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ def export(
     options: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes a version of a table as files of another format, by Spark's own writers.
+    """Write a version of a table as files of another format, with Spark's own writers.
 
     Args:
         spark: The session.
         source: Location of the table.
-        target: Folder of the files.
-        format: "parquet", "csv" (with a header), "json", "orc", or "files": the content of each
-            row becomes the file that its path names. Paths of ingested files lose what all of them
-            begin with, unless a `transform` says what they are.
+        target: Folder for the files.
+        format: "parquet", "csv" (with a header), "json", "orc", or "files": the content of each row
+            becomes the file that its path names. For ingested files, the common prefix of all paths
+            is removed, unless a `transform` sets the paths.
         columns: As in `pilum.spark.read`.
-        filter: As there.
-        version: As there.
+        filter: As in `pilum.spark.read`.
+        version: As in `pilum.spark.read`.
         transform: A query over `{source}`, as in `ingest`.
         partition_by: Columns that become folders named `key=value`.
-        mode: What to do if there is something already; files are not deleted for others.
-        blobs: Whether columns of blobs give bytes or descriptors.
-        batch_size: As in `pilum.spark.read`: bounds the memory that large blobs need.
+        mode: What to do if the target exists. In format "files", files are never deleted.
+        blobs: Whether blob columns are exported as bytes or as descriptors.
+        batch_size: As in `pilum.spark.read`. It bounds the memory that large blobs need.
         options: Options of Spark's writer.
         storage_options: Settings of the table's store.
 
     Raises:
         DatasetNotFoundError: If there is no table.
-        InvalidInputError: If arguments make no sense.
+        InvalidInputError: If an argument is invalid.
         pyspark.errors.PySparkException: If Spark cannot write the files.
     """
     if format not in FORMATS:
@@ -82,14 +82,14 @@ def export(
         return
     frame = rows(columns=columns, blobs=blobs, batch_size=batch_size)
     given = {**({"header": "true"} if format == "csv" else {}), **(options or {})}
-    # "error" is the one of the two names that Spark Connect knows, too.
+    # "error" is the one of the two names that Spark Connect supports as well.
     named = "error" if mode == "errorifexists" else mode
     writer = transformed(spark, frame, transform).write.format(format).mode(named)
     writer.options(**given).partitionBy(*partition_by).save(table_uri(target))
 
 
 def _below_folder(frame: DataFrame, paths: DataFrame) -> DataFrame:
-    """Paths that are absolute, as those of ingested files, from the folder of all of them on."""
+    """Return the frame with absolute paths made relative to their common folder."""
     first, last = paths.select(sf.min("path"), sf.max("path")).first() or (None, None)
     if first is None or last is None or not (":" in first or first.startswith("/")):
         return frame
@@ -98,7 +98,7 @@ def _below_folder(frame: DataFrame, paths: DataFrame) -> DataFrame:
 
 
 def _folder_of_both(first: str, last: str) -> str:
-    """The folder that two paths have in common; so have all that are between them in order."""
+    """Return the folder shared by two paths, and so by all paths sorted between them."""
     parts = []
     for one, other in zip(first.split("/")[:-1], last.split("/")[:-1], strict=False):
         if one != other:

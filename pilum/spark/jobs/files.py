@@ -1,4 +1,4 @@
-"""Rows with a path and a content become files of a folder: the way back of format="files".
+"""Write rows with a path and a content as files of a folder: the inverse of format="files".
 
 path     content
 a.png    …         ──▶   {target}/a.png
@@ -29,18 +29,18 @@ def write_files(
     mode: Literal["errorifexists", "append"],
     storage_options: Mapping[str, str],
 ) -> None:
-    """Writes the content of each row to a file, in tasks; a task that runs again writes the same.
+    """Write the content of each row to a file, in tasks. A repeated task writes the same files.
 
     Args:
-        frame: Rows with `path` and `content`.
+        frame: Rows with the columns `path` and `content`.
         target: The folder.
-        mode: Whether there may be files in it already; those of the same names are replaced.
-        storage_options: Settings of its store.
+        mode: "append" allows existing files; those of the same names are replaced.
+        storage_options: Settings of the folder's store.
 
     Raises:
         DatasetAlreadyExistsError: If there are files and mode is "errorifexists".
-        InvalidInputError: If a column is missing, a path leads elsewhere or comes twice, or there
-            is no content; other files may be written then.
+        InvalidInputError: If a column is missing, a path leaves the folder or occurs twice, or a
+            content is null. Other files may have been written by then.
     """
     if missing := [name for name in _NEEDED if name not in frame.columns]:
         raise InvalidInputError(
@@ -63,7 +63,7 @@ def write_files(
 
 
 def _written(store: Store, batch: pa.RecordBatch) -> pa.Array:
-    """Writes files, of which each is an object of its own; tells what is refused."""
+    """Write each file as a separate object and return the refusals."""
     refusals = []
     for path, content in zip(*(batch.column(name).to_pylist() for name in _NEEDED), strict=True):
         refusal = _refusal(path, content)

@@ -1,4 +1,4 @@
-"""What users say about new values, in the forms that the tasks understand."""
+"""Conversion of the user's column expressions and functions to the form that tasks use."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def column_values(
     batch_size: int | None = None,
     where: str | None = None,
 ) -> ColumnValues:
-    """Checks and joins the arguments.
+    """Check and combine the arguments.
 
     Raises:
-        InvalidInputError: If they make no sense together.
+        InvalidInputError: If the arguments contradict each other.
     """
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
         raise InvalidInputError(f"batch_size: expected a positive number, found {batch_size!r}")
@@ -69,7 +69,7 @@ def _arrow(schema: OutputSchema) -> pa.Schema:
 
 @dataclass(frozen=True)
 class _PandasFunction:
-    """A function of pandas frames as one of record batches."""
+    """An adapter that turns a function of pandas frames into one of record batches."""
 
     function: Callable[[Any], Any]
     schema: pa.Schema

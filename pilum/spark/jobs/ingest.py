@@ -1,12 +1,13 @@
-"""Files of other formats into a table, each once.
+"""Ingestion of files of other formats into a table, each file exactly once.
 
     list of files ──▶ those that are not in ──▶ portions, each noted, then written and committed
                                                   with the key (job, number of the portion)
 
-A named job can run as often as one likes: it takes what is new. Which portions are in is told by
-the table itself, in the very version that took the last one in (`pilum.table.commit.jobs`); which
-files a portion has, by a note of the job's journal that is written before its first row. So no file
-is taken twice or forgotten, whenever a run is killed. Source: docs/guide/spark-jobs.md, "Ingest".
+A named job can run any number of times: each run ingests the new files only. The table itself
+records which portions it contains, in the same version that added the last one
+(`pilum.table.commit.jobs`). The job's journal records the files of a portion, in a note written
+before the first row of the portion. So no file is ingested twice or skipped, whenever a run is
+killed. Source: docs/guide/spark-jobs.md, "Ingest".
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SourceFormat = Literal["parquet", "csv", "json", "orc", "files"]
 
 _BLOB = {"lance-encoding:blob": "true"}
 _GLOB = re.compile(r"([*?\[\]{}\\])")
-# Rows that do not parse are errors, not rows of nulls; names of columns are compared.
+# Rows that do not parse are errors, not rows of nulls; column names are compared.
 _STRICT = {"mode": "FAILFAST"}
 FORMATS: dict[str, dict[str, str]] = {
     "parquet": {},
@@ -48,17 +49,17 @@ FORMATS: dict[str, dict[str, str]] = {
     "json": _STRICT,
     "files": {"recursiveFileLookup": "true"},
 }
-"""Formats of files, and the options of Spark that are set for each."""
+"""File formats, and the Spark options that are set for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """What an ingestion did.
+    """The result of an ingestion.
 
     Attributes:
         version: The version of the table that has the rows; 0 if there is no table yet.
-        num_files: Files that were taken in.
-        num_commits: Versions that were made.
+        num_files: Number of ingested files.
+        num_commits: Number of versions created.
     """
 
     version: int
@@ -83,23 +84,23 @@ def ingest(
     max_rows_per_file: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> IngestResult:
-    """Takes files into a table.
+    """Ingest files into a table.
 
     Args:
         spark: The session.
-        source: A file, a folder or a pattern, as Spark has it. Folders named `key=value` become
+        source: A file, a folder or a glob pattern, as in Spark. Folders named `key=value` become
             columns.
         target: Location of the table.
         format: "parquet", "orc", "csv" (with a header), "json" (a row per line), or "files": each
             file is a row with the columns path, modificationTime, length, and content as a blob.
-        schema: Columns of the files as DDL; CSV and JSON should have one, as Spark guesses else.
+        schema: Columns of the files as DDL. Give it for CSV and JSON; otherwise Spark infers it.
         transform: A query of Spark over the table `{source}`, such as
             "SELECT id, lower(name) AS name FROM {source} WHERE id IS NOT NULL".
         mode: As in `pilum.spark.write`; a named job appends.
-        schema_mode: "merge" adds the columns that the table lacks; rows that are there are null.
-        job: Names the job: each of its runs takes the files that are not in yet.
-        files_per_commit: Commits for every so many files, in the order of their paths, so that a
-            failure later on loses little; None for one commit. Needs a `job`.
+        schema_mode: "merge" adds the columns that the table lacks; existing rows get nulls.
+        job: Name of the job: each of its runs ingests the files that are not in the table yet.
+        files_per_commit: Number of files per commit, in the order of their paths, so that a later
+            failure loses little; None for one commit. Requires a `job`.
         journal: Where the journal of a named job is; None for `_jobs` in the table.
         options: Options of Spark's reader. By default a row that does not parse is an error.
         max_rows_per_file: As in `pilum.spark.write`.
@@ -108,8 +109,8 @@ def ingest(
     Raises:
         SchemaMismatchError: If the columns do not fit the table.
         DatasetAlreadyExistsError: If mode is "create" and there is a table.
-        InvalidInputError: If arguments make no sense, the job's name belongs to another, or a file
-            changed after it was taken in.
+        InvalidInputError: If an argument is invalid, the job name belongs to a different job, or a
+            file changed after it was ingested.
         pyspark.errors.PySparkException: If Spark cannot read the files.
     """
     if job is None and (files_per_commit is not None or journal is not None):
@@ -139,7 +140,7 @@ def read_files(
     transform: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The rows that `ingest` would take in, for other uses; the arguments are the same.
+    """Return the rows that `ingest` would write, for other uses; it takes the same arguments.
 
     Raises:
         As `ingest`.
@@ -150,7 +151,7 @@ def read_files(
 
 @dataclass(frozen=True, order=True)
 class _File:
-    """A file of the source, as it was when it was listed."""
+    """A file of the source, with its state when it was listed."""
 
     path: str
     size: int
@@ -159,7 +160,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Reading:
-    """How the source is read."""
+    """Settings for reading the source."""
 
     source: str
     format: str
@@ -168,7 +169,7 @@ class _Reading:
     options: Mapping[str, str]
 
     def facts(self) -> dict[str, Any]:
-        """What makes it another job if it changes."""
+        """Return the settings that identify the job: a job with others is a different one."""
         return {
             "source": self.source,
             "format": self.format,
@@ -178,7 +179,7 @@ class _Reading:
         }
 
     def files(self, spark: SparkSession) -> list[_File]:
-        """The files, in the order of their paths; their contents are not read."""
+        """Return the files in the order of their paths, without reading their contents."""
         found = (
             self._reader(spark, "binaryFile")
             .load(self.source)
@@ -188,7 +189,7 @@ class _Reading:
         return sorted(_File(row.path, row.length, row.modified) for row in found)
 
     def frame(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-        """The rows of some of the files."""
+        """Return the rows of some of the files."""
         if not paths:
             raise InvalidInputError(f"{self.source}: no files")
         reader = self._reader(spark, "binaryFile" if self.format == "files" else self.format)
@@ -220,7 +221,7 @@ def _reading(
 
 
 def _folder(source: str, paths: Sequence[str]) -> str | None:
-    """The source, if it is the folder above all paths: names below it may be columns."""
+    """Return the source if it is a folder above all paths, whose subfolders may be columns."""
     name = source.rstrip("/")
     plain = name.split("://")[-1].removeprefix("file:")
     return name if not _GLOB.search(name) and all(f"{plain}/" in path for path in paths) else None
@@ -228,7 +229,7 @@ def _folder(source: str, paths: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True)
 class _Writing:
-    """How the table is written."""
+    """Settings for writing the table."""
 
     uri: str
     mode: Mode
@@ -237,7 +238,7 @@ class _Writing:
     storage_options: Mapping[str, str] = field(repr=False)
 
     def run(self, frame: DataFrame, key: JobKey | None) -> int:
-        """Writes a frame with one commit; gives the version."""
+        """Write a frame with one commit and return the version."""
         options = Options(
             self.uri,
             case_sensitive=is_case_sensitive(frame.sparkSession),
@@ -248,7 +249,7 @@ class _Writing:
         return _write(frame, plan_write(frame.schema, options, self.mode), key)
 
     def latest(self) -> Snapshot | None:
-        """The table as it is; None if there is none."""
+        """Return the latest snapshot; None if there is no table."""
         try:
             return Snapshot.latest(open_table(self.uri, self.storage_options))
         except DatasetNotFoundError:
@@ -270,14 +271,14 @@ def _write(frame: DataFrame, job: WriteJob, key: JobKey | None) -> int:
 
 @dataclass(frozen=True)
 class _Portions:
-    """A named job: portions of files, numbered from 0 in the order in which they are taken in."""
+    """A named job: portions of files, numbered from 0 in the order of ingestion."""
 
     reading: _Reading
     writing: _Writing
     journal: Journal
 
     def run(self, spark: SparkSession, size: int | None) -> IngestResult:
-        """Takes in what is not in yet."""
+        """Ingest the files that are not in the table yet."""
         files = self.reading.files(spark)
         self.journal.begin(self.reading.facts(), {})
         version, num_done = self._state()
@@ -300,7 +301,7 @@ class _Portions:
         return f"ingest {self.journal.job}"
 
     def _state(self) -> tuple[int, int]:
-        """The version of the table, and how many portions are in it."""
+        """Return the version of the table and the number of portions in it."""
         latest = self.writing.latest()
         if latest is None:
             return 0, 0
@@ -316,7 +317,7 @@ class _Portions:
         *,
         is_done: bool,
     ) -> list[_File]:
-        """The files of a portion: as noted by an earlier run, or the next of those that are new."""
+        """Return the files of a portion: those noted by an earlier run, or the next new files."""
         note = self.journal.note(f"portion-{number}")
         if note is None:
             if is_done:
@@ -333,7 +334,7 @@ class _Portions:
         return noted if is_done else self._renewed(number, noted, files)
 
     def _renewed(self, number: int, noted: list[_File], files: Sequence[_File]) -> list[_File]:
-        """The files of a portion that was begun, as they are now: some may be mended or gone."""
+        """Return the current files of a portion begun earlier: some may be repaired or removed."""
         now = {file.path: file for file in files}
         found = [now[file.path] for file in noted if file.path in now]
         if found != noted:

@@ -1,11 +1,11 @@
-"""What a job has finished, so that it can go on after a failure: a folder of small objects.
+"""The journal of a job, with which it resumes after a failure: a folder of small objects.
 
     {table}/_jobs/{job}/plan.json       what the job does, and to which fragments; written first
     {table}/_jobs/{job}/{fragment}.json the file that was written for a fragment; by its task
     {table}/_jobs/{job}/committed.json  the fragments whose files are committed, if not all are
 
-Each is written whole. The folder is part of no version; it is deleted when all is committed. Who
-wants it elsewhere names a location that the driver and all workers can reach.
+Each object is written atomically. The folder is part of no version. It is deleted after everything
+is committed. A journal elsewhere needs a location that the driver and all workers can reach.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(frozen=True)
 class Journal:
-    """The journal of one job. Pickles.
+    """The journal of one job; picklable.
 
     Attributes:
         uri: Location of the table.
         job: Name of the job.
-        location: Where journals are; None for the table's own folder.
+        location: Location of the journals; None for the table's own folder.
         storage_options: Settings of the stores.
     """
 
@@ -57,18 +57,18 @@ class Journal:
     def begin(
         self, facts: Mapping[str, Any], plan: Mapping[str, Any], *, anew: bool = False
     ) -> dict[str, Any]:
-        """Notes what the job does; the plan that counts is that of its first run.
+        """Record what the job does and return the plan in effect, which is that of the first run.
 
         Args:
             facts: What the job does.
-            plan: To which fragments.
-            anew: Whether this plan counts, whatever the first was.
+            plan: The fragments that it changes.
+            anew: Whether this plan replaces the plan of the first run.
 
         Returns:
-            The plan that counts.
+            The plan in effect.
 
         Raises:
-            InvalidInputError: If the name belongs to a job that does something else.
+            InvalidInputError: If the name belongs to a different job.
             CorruptFileError: If the journal is damaged.
         """
         mine = json.loads(json.dumps({"facts": facts, "plan": plan}))
@@ -93,12 +93,12 @@ class Journal:
         return dict(found)
 
     def keep(self, finished: ColumnFile) -> None:
-        """Notes that a fragment has its file."""
+        """Record the finished file of a fragment."""
         path = self._path(f"{finished.fragment.id}.json")
         self._store().put(path, finished.to_json().encode())
 
     def finished(self) -> dict[int, ColumnFile]:
-        """The files of earlier runs that are still there, by fragment; damaged notes are not."""
+        """Return the still existing files of earlier runs, by fragment; skip damaged notes."""
         store, table = self._store(), open_table(self.uri, self.storage_options)
         found: dict[int, ColumnFile] = {}
         sizes = {entry.name: entry.size for entry in table.list("data")}
@@ -114,11 +114,11 @@ class Journal:
         return found
 
     def keep_committed(self, fragments: Iterable[int]) -> None:
-        """Notes whose files are part of the table."""
+        """Record the fragments whose files are part of the table."""
         self.put_note(_COMMITTED, sorted(fragments))
 
     def committed(self) -> set[int]:
-        """The fragments whose files are part of the table, as far as it was noted.
+        """Return the fragments recorded as having their files in the table.
 
         Raises:
             CorruptFileError: If the note is damaged.
@@ -129,13 +129,13 @@ class Journal:
             raise CorruptFileError(f"no numbers: {error}", self._path(_COMMITTED)) from error
 
     def keep_note(self, name: str, note: Any) -> Any:
-        """Keeps a note of any other kind, in JSON, unless there is one of the name.
+        """Store a note of any other kind as JSON, unless a note of that name exists.
 
         Returns:
-            The note that is there now.
+            The note that is now stored.
 
         Raises:
-            CorruptFileError: If that is damaged.
+            CorruptFileError: If the stored note is damaged.
         """
         path = self._path(f"{name}.json")
         if self._store().put_if_absent(path, json.dumps(note).encode()):
@@ -143,11 +143,11 @@ class Journal:
         return self.note(name)
 
     def put_note(self, name: str, note: Any) -> None:
-        """Keeps a note in the place of another."""
+        """Store a note, replacing an existing one."""
         self._store().put(self._path(f"{name}.json"), json.dumps(note).encode())
 
     def note(self, name: str) -> Any:
-        """A note; None if there is none of the name.
+        """Return a note; None if there is no note of that name.
 
         Raises:
             CorruptFileError: If it is damaged.
@@ -161,7 +161,7 @@ class Journal:
             raise CorruptFileError(f"no JSON: {error}", f"{store.uri}/{path}") from error
 
     def remove(self) -> None:
-        """Deletes the journal: all is committed. The plan goes last."""
+        """Delete the journal after everything is committed; the plan is deleted last."""
         store = self._store()
         names = [entry.name for entry in store.list(self._path("").rstrip("/"))]
         for name in sorted(names, key=_PLAN.__eq__):

@@ -1,8 +1,8 @@
-"""Statistics as a job of Spark: tasks read fragments, and what they found is joined by the driver.
+"""Column statistics as a Spark job: tasks read fragments, and the driver combines the results.
 
     plan ──▶ a task per group of fragments ──▶ a summary of each column ──▶ joined by the driver
 
-Values do not pass through the JVM, only the summaries do: some KiB per column and task.
+Values do not pass through the JVM; only the summaries do, a few KiB per column and task.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = ["ColumnStatistics", "analyze"]
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What a column of a table holds.
+    """Statistics of one column of a table.
 
     Attributes:
-        name: Of the column.
-        num_rows: Rows of the table, without deleted ones.
-        null_count: Of them, those that are null here.
-        min: The least value; None if there is none, or the type has no order. NaN does not count.
-        max: The greatest.
-        distinct_count: How many different values there are; from 1,024 on about, within 6 % in 95
+        name: Name of the column.
+        num_rows: Number of table rows, without deleted rows.
+        null_count: Number of rows that are null in this column.
+        min: The smallest value; None if there is none, or if the type has no order. NaN is ignored.
+        max: The greatest value, with the same rules.
+        distinct_count: Number of distinct values. From 1,024 on it is an estimate, within 6 % in 95
             of 100 cases. None for nested types.
     """
 
@@ -56,19 +56,19 @@ def analyze(
     version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> list[ColumnStatistics]:
-    """Reads a table and says what its columns hold, as ANALYZE does elsewhere.
+    """Read a table and compute the statistics of its columns, like ANALYZE elsewhere.
 
-    Nothing is written: the format has no place for it.
+    Nothing is written, because the format has no place for column statistics.
 
     Args:
         spark: The session.
         uri: Location of the table.
         columns: Names of columns; None for all.
-        version: Instead of the latest one.
+        version: The version to read instead of the latest one.
         storage_options: Settings of the store.
 
     Returns:
-        The columns, in the order given.
+        The statistics, in the order of the given columns.
 
     Raises:
         DatasetNotFoundError: If there is no table.
@@ -94,7 +94,7 @@ def analyze(
 def _read(
     job: WriteJob, columns: tuple[str, ...], fragment_ids: tuple[int, ...]
 ) -> dict[str, ColumnSummary]:
-    """Of some fragments, within a task of Spark."""
+    """Summarize the columns of some fragments, within a Spark task."""
     return summarize(pinned(job), columns, fragment_ids)
 
 

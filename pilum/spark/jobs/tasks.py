@@ -1,10 +1,10 @@
-"""Tasks of Spark for items that are not rows, by interfaces that Spark Connect has too.
+"""Spark tasks for items that are not rows, by interfaces that Spark Connect also has.
 
     spark.range(0, n, 1, n)  ──mapInArrow──▶  task number, result as text  ──▶  driver
 
-Spark keeps the result of one attempt of each task; what others wrote is left behind under names
-of their own. What a task refuses for good, such as a value that does not fit, it reports as a
-result: Spark would try a failed task again, and wrap the error.
+Spark keeps the result of one attempt of each task; files of other attempts remain under different
+names. A task reports a permanent error, such as a value that does not fit, as a result, because
+Spark would retry a failed task and wrap the error.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ _REFUSALS = (InvalidInputError, UnsupportedFormatError)
 
 
 def run_tasks(spark: SparkSession, items: Sequence[T], run: Callable[[T], str]) -> list[str]:
-    """Runs one task per item.
+    """Run one task per item.
 
     Args:
         spark: The session.
-        items: Picklable, and together small: every task gets all of them.
-        run: Picklable; called in the tasks.
+        items: Picklable items. They must be small in total, because every task receives all of
+            them.
+        run: Picklable function that is called in the tasks.
 
     Returns:
         The results, in the order of the items.
 
     Raises:
-        InvalidInputError: If a task raised it; likewise UnsupportedFormatError.
+        InvalidInputError: If a task raised it; UnsupportedFormatError likewise.
         pyspark.errors.PySparkException: If a task failed otherwise, in all attempts.
     """
     if not items:
@@ -54,7 +55,7 @@ def run_tasks(spark: SparkSession, items: Sequence[T], run: Callable[[T], str]) 
     rows = frame.mapInArrow(work, "task bigint, result string, refusal binary").collect()
     for row in rows:
         if row.refusal is not None:
-            refusal: Exception = pickle.loads(row.refusal)  # of our own task
+            refusal: Exception = pickle.loads(row.refusal)  # pickled by our own task
             raise refusal
     results: dict[int, str] = {row.task: row.result for row in rows}
     return [results[number] for number in range(len(items))]
@@ -70,10 +71,10 @@ def _outcome(number: int, run: Callable[[T], str], item: T) -> pa.RecordBatch:
 
 
 def attempt_name() -> str:
-    """Tells attempts of the tasks of one job apart; to be called within a task.
+    """Return a name that is unique per attempt of a task of a job; call it within a task.
 
     Raises:
-        InvalidInputError: If there is no task.
+        InvalidInputError: If it is called outside a task.
     """
     context = TaskContext.get()
     if context is None:

@@ -1,4 +1,4 @@
-"""Queries of Spark that stand between what is read and what is written, over `{source}`."""
+"""Spark queries over `{source}` that transform rows between reading and writing."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = ["require_query", "transformed"]
 
 
 def require_query(transform: str | None) -> None:
-    """Checks that a query is over the source.
+    """Check that a query reads from the source.
 
     Raises:
-        InvalidInputError: If it is not.
+        InvalidInputError: If it does not.
     """
     if transform is not None and "{source}" not in transform:
         raise InvalidInputError(f"transform: expected a query over {{source}}, found {transform!r}")
 
 
 def transformed(spark: SparkSession, frame: DataFrame, query: str | None) -> DataFrame:
-    """The result of a query over a frame; the frame itself if there is none."""
+    """Return the result of a query over a frame; the frame itself without a query."""
     return frame if query is None else spark.sql(query, source=frame)

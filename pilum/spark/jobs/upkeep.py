@@ -1,4 +1,4 @@
-"""Upkeep as jobs of Spark: the driver plans and commits, tasks read and write.
+"""Maintenance as Spark jobs: the driver plans and commits, tasks read and write.
 
 compact    plan ──▶ one task per group of fragments ──▶ a commit for every so many tasks
 verify     manifests and ends of files on the driver; pages, if asked, one task per fragment
@@ -46,25 +46,26 @@ def compact(
     storage_options: Mapping[str, str] | None = None,
     **options: Any,
 ) -> CompactionMetrics:
-    """Writes small fragments together, without deleted rows, in tasks of Spark.
+    """Compact small fragments into larger ones, without deleted rows, in Spark tasks.
 
     Args:
         spark: The session.
         uri: Location of the table.
-        commit_every: Commits whenever so many tasks are done, so that a failure later on loses
+        commit_every: Commit whenever this many tasks are done, so that a later failure loses
             little; None for one commit at the end.
         storage_options: Settings of the store.
-        options: As of `LanceDataset.optimize.compact_files`, such as `target_rows_per_fragment`.
+        options: Options of `LanceDataset.optimize.compact_files`, such as
+            `target_rows_per_fragment`.
 
     Returns:
-        What was done. Groups of fragments that others changed meanwhile stay as they are.
+        Metrics of the work done. Groups of fragments that were changed concurrently are left as
+        they are.
 
     Raises:
-        CommitConflictError: If others changed all of the fragments.
-        UnsupportedFeatureError: If the table, or an index, has what cannot be compacted.
-        InvalidInputError: If an argument makes no sense.
-        pyspark.errors.PythonException: If a task failed in all attempts; what was committed before
-            stays.
+        CommitConflictError: If concurrent writers changed all of the fragments.
+        UnsupportedFeatureError: If the table or an index has a feature that cannot be compacted.
+        InvalidInputError: If an argument is invalid.
+        pyspark.errors.PythonException: If a task failed in all attempts. Earlier commits are kept.
     """
     if commit_every is not None and (type(commit_every) is not int or commit_every < 1):
         raise InvalidInputError(f"commit_every: expected a positive number, found {commit_every!r}")
@@ -91,7 +92,7 @@ def compact(
 
 @dataclass(frozen=True)
 class _Rewriting:
-    """The tasks of one compaction. Pickles."""
+    """The tasks of one compaction; picklable."""
 
     uri: str
     uuid: str
@@ -108,13 +109,13 @@ class _Rewriting:
         return [RewriteResult.from_json(text) for text in texts]
 
     def execute(self, task: str) -> str:
-        """Carries out one task, within a task of Spark."""
+        """Execute one compaction task within a Spark task."""
         dataset = LanceDataset(self.uri, storage_options=dict(self.storage_options))
         prefix = f"{self.uuid}-{attempt_name()}"
         return CompactionTask.from_json(task).execute(dataset, file_name_prefix=prefix).json()
 
     def sweep(self, results: list[RewriteResult]) -> None:
-        """Deletes what attempts wrote whose results Spark did not take."""
+        """Delete the files of attempts whose results Spark discarded."""
         new = (fragment for result in results for fragment in result.move.new)
         keep = {file.path for fragment in new for file in fragment.files}
         sweep(open_table(self.uri, self.storage_options), self.uuid, keep.__contains__)
@@ -127,16 +128,16 @@ def verify(
     deep: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> VerifyReport:
-    """Checks the structure of a table; nothing is changed, and damage raises no error.
+    """Check the structure of a table without changing it; damage raises no error.
 
     Args:
         spark: The session.
         uri: Location of the table.
-        deep: Whether tasks decode all pages of the latest version, too.
+        deep: Whether tasks also decode all pages of the latest version.
         storage_options: Settings of the store.
 
     Returns:
-        As `LanceDataset.verify`.
+        The report of `LanceDataset.verify`.
     """
     access = dict(storage_options or {})
     snapshot = Snapshot.latest(open_table(table_uri(uri), access))
@@ -152,14 +153,14 @@ def verify(
 
 @dataclass(frozen=True)
 class _Reading:
-    """The tasks of one check. Pickles."""
+    """The tasks of one check; picklable."""
 
     uri: str
     version: int
     storage_options: Mapping[str, str] = field(repr=False)
 
     def decode(self, fragment_id: int) -> str:
-        """Decodes one fragment; gives what is wrong as JSON."""
+        """Decode one fragment and return the faults as JSON."""
         snapshot = Snapshot.at(open_table(self.uri, self.storage_options), self.version)
         (fragment,) = (one for one in snapshot.manifest.fragments if one.id == fragment_id)
         fault = decode_fragment(snapshot, fragment)
@@ -181,16 +182,16 @@ def cleanup(
     dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> CleanupStats | CleanupExplanation:
-    """Removes old versions, and files that failed writers left; on the driver.
+    """Remove old versions and the files of failed writers; runs on the driver.
 
     Args:
-        spark: The session; no job of it is started.
+        spark: The session; no Spark job is started.
         uri: Location of the table.
-        older_than: Versions committed longer ago go; two weeks by default.
-        retain_versions: So many of the newest versions stay instead.
-        delete_unverified: Whether young files that no version refers to go, too: only if nobody is
-            writing.
-        dry_run: Whether only to say what would be removed.
+        older_than: Remove versions older than this; two weeks by default.
+        retain_versions: Number of the newest versions to keep, instead of `older_than`.
+        delete_unverified: Whether to remove also recent files that no version refers to. Safe only
+            if no writer is active.
+        dry_run: Whether to only report what would be removed.
         storage_options: Settings of the store.
 
     Raises:
