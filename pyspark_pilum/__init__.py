@@ -1,8 +1,8 @@
-"""Found by Spark by its name, and only for that: registers `format("pilum")`.
+"""Registration of `format("pilum")`: a module that Spark discovers by its name.
 
-Spark imports every top-level module called `pyspark_…` before it looks for a Python source, in
-the sessions of all users of an environment. So this one imports nothing of its own until a table
-is read or written.
+Spark imports every top-level module called `pyspark_…` before it looks up a Python source, in the
+sessions of all users of an environment. So this module imports nothing from pilum until a table is
+read or written.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DataSource):
-    """Stands in for `pilum.spark.source.PilumDataSource` until it is needed."""
+    """A placeholder for `pilum.spark.source.PilumDataSource`, which is imported on first use."""
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "pilum"
 
     def schema(self) -> StructType | str:
-        """The columns of the table."""
+        """Return the columns of the table."""
         return self._source.schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the columns of `schema`."""
+        """Return a reader of the columns of `schema`."""
         return self._source.reader(schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Appends or overwrites."""
+        """Return a writer that appends or overwrites."""
         return self._source.writer(schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Follows the table."""
+        """Return a reader that follows the table."""
         return self._source.streamReader(schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Appends micro-batches, or replaces the rows by each."""
+        """Return a writer that appends micro-batches, or replaces all rows by each of them."""
         return self._source.streamWriter(schema, overwrite)
 
     @cached_property

@@ -1,13 +1,13 @@
-"""Rows that are near in some columns, near in the files: by Spark's range partitioning.
+"""Clustering of rows by some columns, with Spark's range partitioning.
 
     sort      a, then b           ranges of a are disjoint between files
     z-order   bits of a and b     ranges of a and of b are narrow in each file
               in turns
     Hilbert   without jumps       narrower still
 
-The place of a row on the curve is made of ranks, not of values: a column is cut at its quantiles
-into 256 ranges with about as many rows each, whatever its type. So it takes one more pass over the
-key columns before the rows are sorted.
+The position of a row on the curve is computed from ranks, not from values: a column is cut at its
+quantiles into 256 ranges with about the same number of rows each, whatever its type. This takes one
+more pass over the key columns before the rows are sorted.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _PLACE = "__pilum_place"
 
 @dataclass(frozen=True)
 class Order:
-    """What rows are near each other by: one of three ways, or none.
+    """An order of rows: one of three kinds, or none.
 
     Attributes:
-        sort_by: Sorted by these columns, names or expressions such as `sf.desc("a")`.
-        zorder_by: Along a Z-order curve through these columns.
-        hilbert_by: Along a Hilbert curve through these columns.
+        sort_by: Sort by these columns, given as names or expressions such as `sf.desc("a")`.
+        zorder_by: Order along a Z-order curve through these columns.
+        hilbert_by: Order along a Hilbert curve through these columns.
 
     Raises:
-        InvalidInputError: If more than one is given.
+        InvalidInputError: If more than one order is given.
     """
 
     sort_by: Sequence[str | Column] | None = None
@@ -56,20 +56,20 @@ class Order:
         return any(way is not None for way in (self.sort_by, self.zorder_by, self.hilbert_by))
 
     def texts(self) -> list[str]:
-        """The order in words; of expressions, whose text Spark never gives twice, only that."""
+        """Describe the order; expressions have no stable text in Spark, so only their presence."""
         way = "sort" if self.sort_by is not None else "zorder" if self.zorder_by else "hilbert"
         keys = self.sort_by if self.sort_by is not None else self.curve_columns
         return [way, *(key if isinstance(key, str) else "expression" for key in keys or ())]
 
     @property
     def curve_columns(self) -> Sequence[str] | None:
-        """The columns of the curve, if it is one."""
+        """Return the columns of the curve; None for any other order."""
         return self.hilbert_by if self.zorder_by is None else self.zorder_by
 
     def apply(
         self, frame: DataFrame, num_partitions: int | None = None, keys: DataFrame | None = None
     ) -> DataFrame:
-        """The rows in this order; arguments and errors are those of `curve_rows`."""
+        """Return the rows in this order; arguments and errors are those of `curve_rows`."""
         if self.sort_by is not None:
             return sort_rows(frame, self.sort_by, num_partitions)
         if self.curve_columns is not None:
@@ -81,12 +81,12 @@ class Order:
 def sort_rows(
     frame: DataFrame, keys: Sequence[str | Column], num_partitions: int | None = None
 ) -> DataFrame:
-    """The rows in ranges of the keys, one range per partition, sorted within.
+    """Range-partition the rows by the keys and sort them within each partition.
 
     Args:
         frame: The rows.
         keys: Columns, by name or as expressions such as `sf.desc("a")`.
-        num_partitions: Partitions at most; Spark's setting for shuffles if None.
+        num_partitions: Maximum number of partitions; Spark's setting for shuffles if None.
     """
     if not keys:
         raise InvalidInputError("sort_by: expected at least one column")
@@ -103,19 +103,19 @@ def curve_rows(
     *,
     keys: DataFrame | None = None,
 ) -> DataFrame:
-    """The rows along a curve through the space of some columns.
+    """Range-partition and sort the rows along a curve through the space of some columns.
 
     Args:
         frame: The rows.
-        columns: Two to seven of numbers, times, texts or binary. Of texts and binary the first
-            7 bytes count.
-        curve: Gives cells their places.
-        num_partitions: Partitions at most; Spark's setting for shuffles if None.
-        keys: The same rows with these columns, if it is cheaper to read them alone; the frame
-            itself is computed once more without it.
+        columns: Two to seven columns of numbers, times, texts or binary. Only the first 7 bytes of
+            texts and binary values count.
+        curve: Computes the positions of cells on the curve.
+        num_partitions: Maximum number of partitions; Spark's setting for shuffles if None.
+        keys: The same rows with only the key columns, if reading them alone is cheaper. Without it,
+            the frame itself is computed a second time.
 
     Raises:
-        InvalidInputError: For another number of columns.
+        InvalidInputError: If the number of columns is out of range.
         ColumnNotFoundError: If there is no such column.
         UnsupportedTypeError: If a column has no order.
     """
@@ -130,7 +130,7 @@ def curve_rows(
 
 
 def _number(frame: DataFrame, name: str) -> Column:
-    """A column as numbers of the same order."""
+    """Convert a column to numbers of the same order."""
     if name not in frame.columns:
         raise ColumnNotFoundError(f"no column {name!r}; there are {frame.columns}")
     kind, column = frame.schema[name].dataType, sf.col(f"`{name}`")
@@ -163,14 +163,14 @@ def _place_of(bounds: list[list[float]], curve: Curve) -> Callable[..., Column]:
     from pyspark.sql.pandas.functions import pandas_udf
 
     def place(*keys: Any) -> Any:
-        # Nulls are NaN here, which lies behind all bounds.
+        # Nulls are NaN here, which sorts after all bounds.
         ranks = [
             np.searchsorted(np.asarray(of_key), key.to_numpy(np.float64), side="right")
             for of_key, key in zip(bounds, keys, strict=True)
         ]
         return pd.Series(curve(ranks))
 
-    # Spark wants the classes themselves, not their names.
+    # Spark requires the classes themselves, not their names.
     place.__annotations__ = {"keys": pd.Series, "return": pd.Series}
     make: Any = pandas_udf
     udf: Callable[..., Column] = make(place, "bigint")

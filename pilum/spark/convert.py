@@ -1,10 +1,10 @@
-"""Arrow batches from one schema to another of the same meaning, copying as little as possible.
+"""Conversion of Arrow batches to another schema of the same meaning, with few copies.
 
     table ──scan──▶ fixed_size_list, large_string, uint64 … ──▶ list, string, decimal … ──▶ Spark
     Spark ────────▶ list, string, decimal … ──▶ fixed_size_list, large_string, uint64 … ──▶ table
 
-Strings and lists keep their data buffers and get new offsets at most. Nothing is lost silently: a
-value that the target cannot hold is an error that names the column.
+Strings and lists keep their data buffers and at most get new offsets. Nothing is lost silently: a
+value that the target type cannot hold raises an error that names the column.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pilum.spark.names import find_name
 
 __all__ = ["check_fits", "convert_batch", "cut", "with_missing"]
 
-# One way only, towards the wider; everything else is the user's cast.
+# Only widening conversions are implicit; for all others the user has to cast.
 _WIDER: dict[pa.DataType, tuple[pa.DataType, ...]] = {
     pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
     pa.int16(): (pa.int32(), pa.int64()),
@@ -36,11 +36,11 @@ _WIDER: dict[pa.DataType, tuple[pa.DataType, ...]] = {
 def check_fits(
     source: pa.DataType, target: pa.DataType, where: str, *, subset: bool = False
 ) -> None:
-    """Demands that values of one type are, or widen to, another; nullability aside.
+    """Check that one type equals, or widens to, another; nullability is ignored.
 
     Args:
-        source: Type of the data at hand.
-        target: Type wanted.
+        source: Type of the given data.
+        target: Requested type.
         where: Path of the column, for the message.
         subset: Whether structs of the target may lack members.
 
@@ -75,18 +75,19 @@ def _check_members(source: pa.DataType, target: pa.DataType, where: str, subset:
 def convert_batch(
     batch: pa.RecordBatch, schema: pa.Schema, *, truncate: bool = False
 ) -> pa.RecordBatch:
-    """Brings the columns of a batch to the types of a schema, by name.
+    """Convert the columns of a batch to the types of a schema, by name.
 
-    Members that a struct lacks are null: those of a version from before they were added.
+    Missing struct members become null, as in a version from before they were added.
 
     Args:
-        batch: Holds the columns of `schema`, in any order; their names, and those of members of
-            structs, may differ in case.
-        schema: What the result has.
-        truncate: Whether times finer than the target's unit are cut instead of refused.
+        batch: A batch with the columns of `schema`, in any order. Names of columns and of struct
+            members may differ in case.
+        schema: Schema of the result.
+        truncate: Whether times finer than the target's unit are truncated instead of refused.
 
     Raises:
-        SchemaMismatchError: If a value does not fit, or a null stands where none may.
+        SchemaMismatchError: If a value does not fit, or a column that is not nullable contains a
+            null.
     """
     columns = [
         _convert(batch.column(_alike(field.name, batch.schema)), field, field.name, truncate)
@@ -96,7 +97,7 @@ def convert_batch(
 
 
 def with_missing(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Adds the columns of a schema that a batch lacks, all null."""
+    """Add the columns of a schema that a batch lacks, filled with nulls."""
     for field in schema:
         if field.name not in batch.schema.names:
             batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
@@ -104,14 +105,14 @@ def with_missing(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def cut(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Cuts a batch into slices of at most `max_bytes` on average; a row is never cut."""
+    """Split a batch into slices of at most `max_bytes` on average; a row is never split."""
     rows = max(1, batch.num_rows * max_bytes // max(1, batch.nbytes))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
 
 
 def _alike(name: str, of: pa.Schema | pa.StructType) -> str:
-    """Return what a column or member is called that may differ in case; else the name itself."""
+    """Return the stored spelling of a name that may differ in case; else the name itself."""
     if of.get_field_index(name) >= 0:
         return name
     return find_name(name, [field.name for field in of]) or name
@@ -153,7 +154,7 @@ def _convert_struct(array: pa.Array, target: pa.DataType, where: str, truncate: 
     children = []
     for field in target:
         child = _member(array, field)
-        # What lies below a null struct counts for nothing, even where the member is not null.
+        # Members of a null struct are ignored, even if the member is not null.
         visible = child if field.nullable else filtered(child, valid)
         if visible.null_count and not field.nullable:
             raise SchemaMismatchError(
@@ -191,7 +192,7 @@ def _convert_map(array: pa.Array, target: pa.DataType, where: str, truncate: boo
 
 
 def _unfold(array: pa.Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]:
-    """Offsets from zero, and the items that they point into; slices are respected."""
+    """Return offsets that begin at zero, and the items that they refer to; handles slices."""
     if pt.is_fixed_size_list(array.type):
         size = array.type.list_size
         items = array.values.slice(array.offset * size, len(array) * size)

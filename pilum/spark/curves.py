@@ -1,4 +1,4 @@
-"""Curves through a grid of several dimensions, as the number of each cell along the curve.
+"""Space-filling curves through a grid: the number of each cell along the curve.
 
     Z-order            Hilbert
     0  1  4  5         0  3  4  5        cells that follow each other on the Hilbert curve always
@@ -27,11 +27,11 @@ Curve = Callable[[Ranks], NDArray[np.int64]]
 
 
 def z_order(ranks: Ranks, bits: int = BITS) -> NDArray[np.int64]:
-    """Numbers of cells along a Z-order curve: the bits of the ranks in turns, highest first.
+    """Return the numbers of cells along a Z-order curve: rank bits interleaved, highest first.
 
     Args:
-        ranks: Per dimension an array, shape (n,), of numbers below `2 ** bits`.
-        bits: Of a rank.
+        ranks: For each dimension an array of shape (n,), with numbers below `2 ** bits`.
+        bits: Number of bits of a rank.
     """
     place = np.zeros_like(ranks[0])
     for bit in reversed(range(bits)):
@@ -41,11 +41,11 @@ def z_order(ranks: Ranks, bits: int = BITS) -> NDArray[np.int64]:
 
 
 def hilbert(ranks: Ranks, bits: int = BITS) -> NDArray[np.int64]:
-    """Numbers of cells along a Hilbert curve.
+    """Return the numbers of cells along a Hilbert curve.
 
     Args:
-        ranks: Per dimension an array, shape (n,), of numbers below `2 ** bits`.
-        bits: Of a rank.
+        ranks: For each dimension an array of shape (n,), with numbers below `2 ** bits`.
+        bits: Number of bits of a rank.
     """
     axes = np.array(ranks)  # a copy, shape (dimensions, n)
     for bit in reversed(range(1, bits)):
@@ -54,17 +54,17 @@ def hilbert(ranks: Ranks, bits: int = BITS) -> NDArray[np.int64]:
 
 
 def _undo(axes: NDArray[np.int64], bit: int) -> None:
-    """Turns and mirrors the cubes of one size, so that the curve within begins in one corner."""
+    """Rotate and mirror the cubes of one size, so that each inner curve begins in one corner."""
     below = bit - 1
     for axis in axes:
         is_upper = (axis & bit) != 0
         swapped = np.where(is_upper, 0, (axes[0] ^ axis) & below)
         axes[0] ^= np.where(is_upper, below, swapped)
-        axis ^= swapped  # nothing for the first one
+        axis ^= swapped  # no effect for the first axis
 
 
 def _gray(axes: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
-    """The Gray code of cells, as ranks whose bits taken in turns are the number."""
+    """Return the Gray code of cells, as ranks whose interleaved bits are the number."""
     for number in range(1, len(axes)):
         axes[number] ^= axes[number - 1]
     flips = np.zeros_like(axes[0])

@@ -104,8 +104,8 @@ def read(
         blobs: Whether blob columns are read as descriptors or as bytes.
         batch_size: Rows per Arrow batch.
         batch_bytes: Maximum bytes per batch; larger batches are split. 16 MiB if None.
-        partition_bytes: Size of the files that one task reads, about.
-        memory_limit: About how many bytes of rows a Python worker holds.
+        partition_bytes: Approximate size of the files that one task reads.
+        memory_limit: Approximate limit, in bytes, of the rows that a Python worker holds.
         nanoseconds: What to do with times finer than microseconds: "refuse" or "truncate".
         storage_options: Settings of the store.
 
@@ -199,7 +199,7 @@ def write(
     memory_limit: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Writes a frame with one commit.
+    """Write a frame with one commit.
 
     Unlike `frame.write`, this function supports all modes, returns the version it created, and does
     not use Spark's commit coordinator, which fails jobs under `spark.speculation`. It uses
@@ -218,12 +218,12 @@ def write(
             all of these columns close together.
         hilbert_by: The same along a Hilbert curve, with narrower value ranges per file.
         num_partitions: Number of tasks that write sorted rows.
-        max_rows_per_file: Rows after which a task begins a new file.
-        max_bytes_per_file: Bytes after which a task begins a new file.
+        max_rows_per_file: Number of rows after which a task starts a new file.
+        max_bytes_per_file: Number of bytes after which a task starts a new file.
         data_storage_version: File format version of a new or overwritten table.
         stable_row_ids: Whether rows of a new table keep their ids when they move.
         encoding_options: Settings of the encodings.
-        memory_limit: About how many bytes of rows a Python worker holds.
+        memory_limit: Approximate limit, in bytes, of the rows that a Python worker holds.
         storage_options: Settings of the store.
 
     Returns:

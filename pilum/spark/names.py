@@ -68,8 +68,9 @@ def _stored_path(path: str, table: pa.Schema, case_sensitive: bool) -> str:
 def stored_fields(
     given: st.StructType, table: st.StructType, *, case_sensitive: bool
 ) -> st.StructType:
-    """Return columns and struct members under the names that a table uses. Those that the table
-    does not have keep their names.
+    """Return columns and struct members under the names that a table uses.
+
+    Those that the table does not have keep their names.
 
     Raises:
         InvalidInputError: If a name is ambiguous, or two mean the same column.

@@ -56,8 +56,8 @@ def to_write(options: Options) -> Options:
     """Return the options of a writer, with the location of the branch that they name.
 
     Raises:
-        InvalidInputError: If the options name a version. DatasetNotFoundError: If they name a
-            branch of a table that does not exist.
+        InvalidInputError: If the options name a version.
+        DatasetNotFoundError: If they name a branch of a table that does not exist.
         BranchNotFoundError: If there is no such branch.
     """
     for name, value in (("version", options.version), ("asOf", options.as_of)):

@@ -1,7 +1,7 @@
-"""The options of `format("pilum")`, checked once; an unknown one is an error.
+"""The options of `format("pilum")`, parsed and checked once; an unknown option is an error.
 
-Case and underscores do not count: `batchSize`, `batch_size` and `BATCHSIZE` are one option. What
-begins with `storage.` goes to the store: `storage.aws_region`.
+Case and underscores are ignored: `batchSize`, `batch_size` and `BATCHSIZE` are the same option.
+Options that begin with `storage.` are passed to the store, such as `storage.aws_region`.
 """
 
 from __future__ import annotations
@@ -28,64 +28,66 @@ __all__ = [
 T = TypeVar("T")
 
 LATEST = -1
-"""`starting_version`: none of the versions that there are."""
+"""Value of `starting_version` for none of the existing versions."""
 
 _TRUTH = {"true": True, "false": False}
-# Batches of some such size pass the pipe to the JVM fastest.
+# Batches of about this size pass through the pipe to the JVM fastest.
 DEFAULT_BATCH_BYTES = 16 << 20
-# Measured: what a task has beside its rows, and how often it has these: read ahead, decoded, sent,
-# and given back, which the allocator keeps for a second.
+# Measured: the memory that a task needs apart from its rows, and the number of copies of the rows:
+# prefetched, decoded, sent, and freed, which the allocator keeps for a second.
 _FIXED_BYTES = 128 << 20
 _MEMORY_SHARES = 12
 _LEAST_WINDOW = 1 << 20
 _OF_THE_STORE = "storage."
-# Spark adds these when a table of its catalog is created, and the last one to streams.
+# Spark adds these when it creates a catalog table, and the last one to streams.
 _OF_SPARK = ("provider", "location", "owner", "option.", "checkpointlocation")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a user can say about reading and writing.
+    """The options for reading and writing.
 
     Attributes:
-        path: Where the table is: an absolute path, or a URI.
+        path: Location of the table: an absolute path or a URI.
         version: Reading: a number or the name of a tag, instead of the latest version.
-        branch: The branch to read or write; numbers of versions are those of the branch.
+        branch: The branch to read or write; version numbers are those of the branch.
         as_of: Reading: the latest version at this time (aware).
-        columns: Reading: names of columns or dotted paths, in the wanted order.
+        columns: Reading: names of columns or dotted paths, in the order of the result.
         filter: Reading: a SQL condition, evaluated by the scan.
-        case_sensitive: Whether names of columns that differ only in case are different, as
-            `spark.sql.caseSensitive` says, which Spark does not hand over.
+        case_sensitive: Whether column names that differ only in case are different. Spark does not
+            pass `spark.sql.caseSensitive` to Python sources.
         batch_size: Reading: rows per batch; by default about 20,000, fewer if they are wide.
-        batch_bytes: Reading: a batch is cut where it is larger.
-        blobs: Reading: what columns of blobs give, "descriptors" or "payloads".
-        memory_limit: Reading and writing: about how many bytes of data a task may hold.
-        partition_bytes: Reading: size of the files that one task reads, about.
-        pushdown: Reading: whether the conditions of a query leave out rows. Spark then gives the
-            rows of one query to all queries of the frame: it is for frames that are used once.
+        batch_bytes: Reading: maximum bytes per batch; larger batches are split.
+        blobs: Reading: what blob columns contain, "descriptors" or "payloads".
+        memory_limit: Reading and writing: approximate limit, in bytes, of the data that a task
+            holds.
+        partition_bytes: Reading: approximate size of the files that one task reads.
+        pushdown: Reading: whether the conditions of a query filter rows in the scan. Spark then
+            uses the rows of one query for all queries of the frame, so use it only for frames that
+            are queried once.
         nanoseconds: Reading: what to do with times finer than Spark's: refuse or truncate.
-        starting_version: Streams: the first version whose rows are wanted, or `LATEST` for those
-            to come; by default all rows of the table, then what is added.
+        starting_version: Streams: the first version whose rows are read, or `LATEST` for future
+            versions only; by default all rows of the table, then added rows.
         starting_timestamp: Streams: instead, the first version at or after this time (aware).
-        read_change_feed: Streams: whether to give changes of rows instead of new rows.
-        on_change: Streams of new rows: what to do about versions that changed older rows: fail,
-            skip them, or reread the fragments with the new values.
+        read_change_feed: Streams: whether to read row changes instead of new rows.
+        on_change: Streams of new rows: how to handle versions that changed older rows: fail, skip
+            them, or reread the fragments with the new values.
         max_files_per_trigger: Streams: fragments per micro-batch.
         max_rows_per_trigger: Streams: rows per micro-batch, but at least one fragment.
         max_bytes_per_trigger: Streams: bytes of files per micro-batch, but at least one fragment.
         fail_on_data_loss: Streams: whether to fail if versions were cleaned up before they were
-            read, or go on with the first that is left.
-        mode: Writing: "create" demands that there is no table yet.
-        max_rows_per_file: Writing: rows after which a new file is begun.
-        max_bytes_per_file: Writing: bytes after which a new file is begun.
-        data_storage_version: Writing: version of the files of a new or overwritten table.
-        txn_app_id: Writing: whose write it is, with `txn_version`; see `job_key`.
-        txn_version: Writing: its number, which grows with each write.
-        check_replays: Writing: whether a micro-batch that is written again must have the rows that
-            it had, see `pilum.spark.tally`.
+            read, or to continue with the first remaining version.
+        mode: Writing: "create" requires that there is no table yet.
+        max_rows_per_file: Writing: number of rows after which a new file is started.
+        max_bytes_per_file: Writing: number of bytes after which a new file is started.
+        data_storage_version: Writing: file format version of a new or overwritten table.
+        txn_app_id: Writing: id of the writing application, with `txn_version`; see `job_key`.
+        txn_version: Writing: number of the write, which increases with each write.
+        check_replays: Writing: whether a micro-batch that is written again must have the same rows
+            as before; see `pilum.spark.tally`.
         schema_mode: Writing: "merge" adds the columns that a table lacks.
         stable_row_ids: Writing: whether rows of a new table keep their ids when they move.
-        encoding: Writing: what is asked of the encodings; an option for each of its attributes.
+        encoding: Writing: settings of the encodings; each of its attributes is an option.
         storage_options: Settings of the store.
     """
 
@@ -125,10 +127,10 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
-        """Reads what Spark hands over.
+        """Parse the options that Spark passes.
 
         Raises:
-            InvalidInputError: For an unknown option or a value that makes no sense.
+            InvalidInputError: If an option is unknown or a value is invalid.
         """
         values: dict[str, Any] = {}
         access, encoding = {}, {}
@@ -155,25 +157,25 @@ class Options:
 
     @property
     def window_bytes(self) -> int | None:
-        """Bytes of rows that a task reads together; None if its memory is not limited."""
+        """Return the bytes of rows that a task reads at once; None if its memory is not limited."""
         limit = self.memory_limit
         return limit and max(_LEAST_WINDOW, (limit - _FIXED_BYTES) // _MEMORY_SHARES)
 
     @property
     def bounded_batch_bytes(self) -> int:
-        """`batch_bytes`, or less if the memory of a task is limited."""
+        """Return `batch_bytes`, or less if the memory of a task is limited."""
         return min(self.batch_bytes, self.window_bytes or self.batch_bytes)
 
     @property
     def job_key(self) -> JobKey | None:
-        """What makes a write one that happens once: the table keeps the highest number."""
+        """Return the key that makes a write idempotent: the table stores the highest number."""
         if self.txn_app_id is None or self.txn_version is None:
             return None
         return self.txn_app_id, self.txn_version
 
 
 def table_uri(path: str) -> str:
-    """The location as an absolute path or URI, so that tasks elsewhere find the same place."""
+    """Return the location as an absolute path or URI, which is valid in tasks on any machine."""
     if path.startswith("file:") and not path.startswith("file://"):
         path = path.removeprefix("file:")
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
@@ -182,11 +184,11 @@ def table_uri(path: str) -> str:
 def option_texts(
     uri: str, given: Mapping[str, object], storage_options: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Options as Spark carries them; those that are None are left out.
+    """Return options as Spark passes them; those that are None are omitted.
 
     Args:
         uri: Location of the table.
-        given: By the names that users of `format("pilum")` write.
+        given: Values by the option names of `format("pilum")`.
         storage_options: Settings of the store.
     """
     access = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
@@ -197,7 +199,7 @@ def option_texts(
 def version_texts(
     version: int | str | None, branch: str | None, as_of: datetime | None
 ) -> dict[str, object]:
-    """The options that name a version."""
+    """Return the options that name a version."""
     moment = as_of and as_of.astimezone().isoformat()
     return {"version": version, "branch": branch, "asOf": moment}
 

@@ -20,7 +20,7 @@ from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["batch_rows", "memory_bytes", "partition_splits"]
 
-# Above 64 MiB, so that a file of a million narrow rows is not cut.
+# A file of a million narrow rows that slightly exceeds 64 MiB is not cut.
 _TASK_FILE_BYTES = 96 << 20
 _TASK_MEMORY_BYTES = 128 << 20
 _TASK_ROWS = 2_000_000

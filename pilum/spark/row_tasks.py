@@ -1,14 +1,14 @@
-"""Changes of rows by tasks of Spark: what they share, whatever becomes of the rows.
+"""Shared parts of row changes by Spark tasks: versions, jobs, tasks and retries.
 
     driver    pins a version, draws a uuid      one commit of that uuid  |  files deleted again
                       │                                    ▲
     tasks             └──▶ new files with the uuid, ──▶ results, pickled
                            attempt by attempt
 
-Only `mapInArrow` is used, so all of it works with Spark Connect too. Of several attempts of a task
-Spark hands over the result of one; files of others that came before it are deleted. What a task
-refuses for good, such as a value that does not fit, it reports as a result: Spark would try a
-failed task again, and wrap the error.
+Only `mapInArrow` is used, so everything works with Spark Connect too. Spark returns the result of
+one attempt per task; files of earlier attempts are deleted. A task reports a permanent error, such
+as a value that does not fit, as a result, because Spark would retry a failed task and wrap the
+error.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RowChange:
-    """Where rows are changed, and how often that is tried.
+    """The target and the retry settings of a row change.
 
     Attributes:
         uri: Location of the table.
         storage_options: Settings of the store.
-        retries: How often to begin anew because others changed the same rows.
-        key: Names the job, if it is one.
+        retries: Maximum number of retries after concurrent changes of the same rows.
+        key: Idempotency key of the job, if any.
     """
 
     uri: str
@@ -72,7 +72,7 @@ class RowChange:
     key: JobKey | None
 
     def opened(self) -> LanceDataset:
-        """The table at its latest version."""
+        """Return the table at its latest version."""
         return dataset(self.uri, storage_options=self.storage_options)
 
     def commit_once(
@@ -81,17 +81,17 @@ class RowChange:
         attempt: Callable[[Snapshot, WriteJob], tuple[Operation, T]],
         nothing: T,
     ) -> T:
-        """Changes the table, unless it has the job already.
+        """Change the table, unless it already contains the job.
 
         Args:
-            table: As `opened` gave it.
-            attempt: Does the work on a version, as a job, and says what is to be committed and
-                what it did. If it fails, its files are deleted.
-            nothing: The result of a job that the table has.
+            table: The table, as returned by `opened`.
+            attempt: Does the work on a version as a job and returns the operation to commit and the
+                result. If it fails, its files are deleted.
+            nothing: The result to return if the table already contains the job.
 
         Raises:
-            CommitConflictError: If another commit made the change meaningless.
-            CommitContentionError: If others interfered every time.
+            CommitConflictError: If a concurrent commit invalidated the change.
+            CommitContentionError: If concurrent commits interfered in every attempt.
         """
 
         def run(properties: Mapping[str, str]) -> tuple[Snapshot, T]:
@@ -113,7 +113,7 @@ class RowChange:
             operation, result = attempt(snapshot, job)
             transaction = Transaction(version, operation, job.uuid, properties)
             return publish(snapshot.store, transaction), result
-        except CommitStatusUnknownError:  # it may be in, or get in yet: its files must stay
+        except CommitStatusUnknownError:  # the commit may succeed: keep its files
             raise
         except BaseException:
             abort_parts(job)
@@ -121,28 +121,29 @@ class RowChange:
 
 
 def pinned(job: WriteJob) -> Snapshot:
-    """The version of a job, within a task."""
+    """Open the version of a job, within a task."""
     return Snapshot.at(open_table(job.uri, job.storage_options), job.read_version)
 
 
 def file_name_prefix(job: WriteJob) -> str:
-    """What the files of this attempt of this task are called; to be asked within the task."""
+    """Return the prefix of file names of this attempt of a task; call it within the task."""
     return f"{job.uuid}-{attempt_name()}"
 
 
 def run_tasks(
     frame: DataFrame, task: Callable[[Iterable[pa.RecordBatch]], T], job: WriteJob
 ) -> list[T]:
-    """Has each partition of a frame worked on, and collects the results.
+    """Run a task on each partition of a frame and collect the results.
 
     Args:
         frame: The rows.
-        task: Given the batches of a partition; it must read all of them. Its result is pickled.
-        job: To which the files belong that tasks write.
+        task: A function of the batches of a partition. It must read all of them. Its result is
+            pickled.
+        job: The job of the files that the tasks write.
 
     Raises:
-        InvalidInputError: If a task refused its rows; also other errors of that kind.
-        PySparkException: If a task failed for another reason, as often as Spark tries.
+        InvalidInputError: If a task refused its rows; other permanent errors likewise.
+        PySparkException: If a task failed for another reason in all attempts.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -164,7 +165,7 @@ def run_tasks(
 
 
 def _sweep(job: WriteJob, winners: Sequence[str]) -> None:
-    """Deletes what others wrote, if there were others before."""
+    """Delete the files of earlier attempts, if there were any."""
     if all(name.endswith("-0") for name in winners):
         return
     prefixes = tuple(f"{job.uuid}-{name}-" for name in winners)
@@ -173,7 +174,7 @@ def _sweep(job: WriteJob, winners: Sequence[str]) -> None:
 
 
 def fragment_groups(snapshot: Snapshot, task_bytes: int = _TASK_BYTES) -> list[tuple[int, ...]]:
-    """Neighbouring fragments, in groups of about so many bytes."""
+    """Group adjacent fragments by about `task_bytes` bytes."""
     groups = group_splits(plan_splits(snapshot, _WHOLE), task_bytes)
     return [tuple(split.fragment_id for split in group) for group in groups]
 
@@ -184,7 +185,7 @@ def over_groups(
     work: Callable[[tuple[int, ...]], T],
     job: WriteJob,
 ) -> list[T]:
-    """Has each group of fragments worked on by a task of its own.
+    """Run one task for each group of fragments.
 
     The errors are those of `run_tasks`.
     """
@@ -201,5 +202,5 @@ def over_groups(
 
 
 def stored_bytes(fragments: Iterable[Fragment]) -> int:
-    """Size of the data files of fragments, as far as it is known."""
+    """Return the total known size of the data files of fragments, in bytes."""
     return sum(file.size_bytes or 0 for fragment in fragments for file in fragment.files)

@@ -1,4 +1,4 @@
-"""Deleting and updating rows: fragments are looked through by tasks, one commit marks the rows."""
+"""Row deletes and updates: tasks search the fragments, and one commit marks the rows."""
 
 from __future__ import annotations
 
@@ -53,22 +53,24 @@ def delete(
     idempotency_key: JobKey | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DeleteResult:
-    """Deletes rows with one commit, as `LanceDataset.delete` does.
+    """Delete rows with one commit, as `LanceDataset.delete` does.
 
-    Tasks look through the fragments and report rows; the driver, which needs 4 bytes for each,
-    marks them and commits. A delete that finds nothing makes a version too.
+    Tasks search the fragments and report matching rows. The driver marks the rows and commits; it
+    needs 4 bytes per row. A delete without matching rows also creates a version.
 
     Args:
         spark: The session.
         uri: Location of the table.
-        where: SQL of pilum's filters. Rows for which it is true are deleted.
+        where: Condition in the SQL dialect of pilum's filters. Rows for which it is true are
+            deleted.
         branch: The branch whose latest version is changed.
-        local_bytes: A table with no more bytes of data files is worked on by the driver itself,
-            with the same result and without a job of Spark.
-        conflict_retries: How often to choose the rows anew because others changed the same rows.
-        retry_timeout: No such try begins later than this after the call.
-        idempotency_key: Names the job that this is: if the table has it, nothing happens and the
-            count is 0. As in `pilum.write_dataset`.
+        local_bytes: A table with at most this many bytes of data files is processed by the driver,
+            with the same result and without a Spark job.
+        conflict_retries: Maximum number of retries after concurrent changes of the same rows. Each
+            retry selects the rows again.
+        retry_timeout: No retry begins later than this after the call.
+        idempotency_key: Key that identifies this job: if the table already contains it, nothing
+            happens and the count is 0. As in `pilum.write_dataset`.
         storage_options: Settings of the store.
 
     Returns:
@@ -78,15 +80,15 @@ def delete(
         DatasetNotFoundError: If there is no table.
         BranchNotFoundError: If there is no such branch.
         FilterError: If the condition does not parse or bind, or fails on a value.
-        CommitConflictError: If another commit made the delete meaningless.
-        CommitContentionError: If others interfered every time.
-        InvalidInputError: For any other argument that makes no sense.
+        CommitConflictError: If a concurrent commit invalidated the delete.
+        CommitContentionError: If concurrent commits interfered in every attempt.
+        InvalidInputError: If another argument is invalid.
     """
     change = row_change(
         uri, branch, conflict_retries, retry_timeout, idempotency_key, storage_options
     )
     table = change.opened()
-    bind(where, table.snapshot.schema.arrow)  # what is wrong with it is better told here
+    bind(where, table.snapshot.schema.arrow)  # report errors here, before any task runs
     if stored_bytes(table.snapshot.manifest.fragments) <= require_count("local_bytes", local_bytes):
         return table.delete(
             where,
@@ -118,24 +120,24 @@ def update(
     idempotency_key: JobKey | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> UpdateResult:
-    """Changes values with one commit, as `LanceDataset.update` does.
+    """Update values with one commit, as `LanceDataset.update` does.
 
-    Tasks write the changed rows to new files and report where they were; the driver, which needs
-    8 bytes for each, marks them there and commits. An update that finds nothing makes a version
-    too.
+    Tasks write the changed rows to new files and report their old addresses. The driver marks these
+    rows as deleted and commits; it needs 8 bytes per row. An update without matching rows also
+    creates a version.
 
     Args:
         spark: The session.
         uri: Location of the table.
-        set: Columns, and for each the SQL of pilum's filters that computes its values, from the
-            values before the update.
-        where: Rows for which it is true are updated; all rows if it is None.
-        branch: As for `delete`, and so are all other arguments.
-        local_bytes: See there.
-        conflict_retries: See there.
-        retry_timeout: See there.
-        idempotency_key: See there.
-        storage_options: See there.
+        set: Columns, and for each an expression in the SQL dialect of pilum's filters, which
+            computes its new values from the values before the update.
+        where: Condition of the rows to update; None for all rows.
+        branch: As in `delete`, like all following arguments.
+        local_bytes: As in `delete`.
+        conflict_retries: As in `delete`.
+        retry_timeout: As in `delete`.
+        idempotency_key: As in `delete`.
+        storage_options: As in `delete`.
 
     Returns:
         A dict with `num_rows_updated`.
@@ -144,11 +146,11 @@ def update(
         DatasetNotFoundError: If there is no table.
         BranchNotFoundError: If there is no such branch.
         ColumnNotFoundError: If a column does not exist.
-        FilterError: If SQL does not parse or bind, or fails on a value.
-        SchemaMismatchError: If a value is null that must not be.
-        CommitConflictError: If another commit made the update meaningless.
-        CommitContentionError: If others interfered every time.
-        InvalidInputError: For any other argument that makes no sense.
+        FilterError: If an expression does not parse or bind, or fails on a value.
+        SchemaMismatchError: If a column that is not nullable gets a null.
+        CommitConflictError: If a concurrent commit invalidated the update.
+        CommitContentionError: If concurrent commits interfered in every attempt.
+        InvalidInputError: If another argument is invalid.
     """
     if not isinstance(set, Mapping) or not set:
         raise InvalidInputError(f"set: expected a dict of columns and SQL, found {set!r}")
@@ -179,7 +181,7 @@ def row_change(
     idempotency_key: JobKey | None,
     storage_options: Mapping[str, str] | None,
 ) -> RowChange:
-    """Joins the arguments that all changes of rows have."""
+    """Combine the arguments that all row changes have."""
     retries = Retries(conflict_retries, retry_timeout)
     access = dict(storage_options or {})
     return RowChange(branch_uri(table_uri(uri), branch, access), access, retries, idempotency_key)

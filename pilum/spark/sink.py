@@ -71,13 +71,13 @@ class PilumWriter(DataSourceArrowWriter):
         self._checks = self.key is not None and options.check_replays
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartCommit:
-        """Writes the rows of one task."""
+        """Write the rows of one task."""
         tally = Tally()
         batches = tally.watch(iterator) if self._checks else iterator
         return PartCommit(write_task(self.job, batches), tally)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publishes the rows of all tasks as one version."""
+        """Publish the rows of all tasks as one version."""
         found = [m for m in messages if isinstance(m, PartCommit)]
         content = Tally.total(m.tally for m in found).content if self._checks else None
         parts = [m.part for m in found]
@@ -107,8 +107,8 @@ def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
     Raises:
         SchemaMismatchError: If the columns do not fit.
         UnsupportedTypeError: If a type cannot be stored.
-        InvalidInputError: If the options name a version. BranchNotFoundError: If there is no such
-            branch.
+        InvalidInputError: If the options name a version.
+        BranchNotFoundError: If there is no such branch.
     """
     options = to_write(options)
     asked = options.data_storage_version

@@ -63,7 +63,7 @@ class PilumDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "pilum"
 
     def schema(self) -> StructType:
@@ -98,7 +98,7 @@ class LanceDataSource(PilumDataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "lance"
 
 

@@ -1,14 +1,14 @@
-"""Where a stream is in the history of a table, and how far the next micro-batch goes.
+"""Stream offsets: positions in the history of a table, and the extent of the next micro-batch.
 
     {"version": 7, "fragment": 2, "snapshot": false}
 
-is read: all that came before version 7 was given, and the first 2 pieces that version 7 brings.
-Behind a version comes the beginning of the next one, which need not be there yet. With
-`snapshot`, the pieces are all fragments of the version: so a stream begins that wants all rows.
+means: everything before version 7 was read, and the first 2 pieces that version 7 adds. The end of
+    a version is followed by the beginning of the next one, which need not exist yet. With
+    `snapshot`, the pieces are all fragments of the version: a stream of all rows begins this way.
 
-Version 0 is the beginning of a query that has read nothing; where in the table that is, the options
-say, once. The same offsets always mean the same rows, so a micro-batch that is planned again after
-a crash is the one that was lost. Source: docs/spark.md, "Following a table".
+Version 0 is the beginning of a query that has read nothing; the options determine its position in
+the table, once. The same offsets always mean the same rows, so a micro-batch that is planned again
+after a crash equals the one that was lost. Source: docs/spark.md, "Following a table".
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _MAX_STEPS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A place in the history of a table.
+    """A position in the history of a table.
 
     Attributes:
-        version: Of what comes next.
-        fragment: How many of its pieces were given.
-        snapshot: Whether its pieces are all of its fragments, not only what it brought.
+        version: The version to read next.
+        fragment: Number of its pieces that were read already.
+        snapshot: Whether its pieces are all of its fragments, not only its changes.
     """
 
     version: int
@@ -46,15 +46,15 @@ class Offset:
     snapshot: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As Spark keeps it in the checkpoint."""
+        """Return the JSON that Spark stores in the checkpoint."""
         return {"version": self.version, "fragment": self.fragment, "snapshot": self.snapshot}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Offset:
-        """The offset that `to_json` wrote.
+        """Parse an offset that `to_json` wrote.
 
         Raises:
-            InvalidInputError: If it did not.
+            InvalidInputError: If it is not such an offset.
         """
         try:
             return cls(int(values["version"]), int(values["fragment"]), bool(values["snapshot"]))
@@ -63,28 +63,28 @@ class Offset:
 
 
 def foreign_offset(values: Mapping[str, Any]) -> InvalidInputError:
-    """Return the error for what is no offset of this source."""
+    """Return the error for a value that is not an offset of this source."""
     return InvalidInputError(
         f"not an offset of this source: {values!r}; is the checkpoint of another one?"
     )
 
 
 BEGINNING = Offset(0)
-"""Before everything: the offset of a query that has read nothing, and the only constant of it.
+"""The offset of a query that has read nothing, before all versions; always the same.
 
-Spark keeps the ends of micro-batches, and asks for the beginning again whenever it plans the first
-one. What the table was at that moment may not be in the answer.
+Spark logs the ends of micro-batches, and asks for the beginning again whenever it plans the first
+one. So the answer must not depend on the state of the table at that moment.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much one micro-batch takes; None for no limit.
+    """The maximum size of one micro-batch; None for no limit.
 
     Attributes:
-        files: Pieces.
-        rows: Rows; the first piece is taken whole.
-        size_bytes: Bytes of data files; the first piece is taken whole.
+        files: Number of pieces.
+        rows: Number of rows; the first piece is always taken whole.
+        size_bytes: Bytes of data files; the first piece is always taken whole.
     """
 
     files: int | None = None
@@ -92,7 +92,7 @@ class Limit:
     size_bytes: int | None = None
 
     def without(self, piece: Piece) -> Limit | None:
-        """What is left behind a piece; None if it does not fit."""
+        """Return the limit that remains after a piece; None if the piece does not fit."""
         left = Limit(
             _less(self.files, 1),
             _less(self.rows, piece.fragment.num_rows),
@@ -103,11 +103,11 @@ class Limit:
 
 
 class Follower:
-    """Goes through the versions of one table.
+    """A cursor over the versions of one table.
 
     Attributes:
-        store: Where the table is.
-        columns: What the query reads, which each version with rows must have.
+        store: The store of the table.
+        columns: The columns that the query reads; each version with rows must have them.
     """
 
     def __init__(self, options: Options, columns: QueryColumns | None = None) -> None:
@@ -117,17 +117,17 @@ class Follower:
         self._steps: dict[Offset, Step] = {}
 
     def latest(self) -> Snapshot:
-        """The newest version."""
+        """Return the newest version."""
         return Snapshot.latest(self.store)
 
     def beginning(self, latest: int) -> Offset:
-        """Where the options say that a new stream begins.
+        """Return the offset at which the options begin a new stream.
 
         Args:
-            latest: The last version that counts.
+            latest: The last version to read.
 
         Raises:
-            VersionNotFoundError: If the starting version is yet to come.
+            VersionNotFoundError: If the starting version does not exist yet.
         """
         options = self._options
         if options.starting_timestamp is not None:
@@ -144,17 +144,17 @@ class Follower:
         return Offset(options.starting_version)
 
     def advance(self, start: Offset, limit: Limit, target: int) -> Offset:
-        """The end of a micro-batch.
+        """Return the end of a micro-batch.
 
         Args:
-            start: Its beginning.
-            limit: How much it takes; at least one piece, if there is one.
-            target: The last version that counts.
+            start: The beginning of the micro-batch.
+            limit: The maximum size; at least one piece is taken, if there is one.
+            target: The last version to read.
 
         Raises:
-            VersionNotFoundError: If a version is gone, and that is not allowed.
-            InvalidInputError: If a version did more than adding rows, and that is not allowed, or
-                the table does not reach to `start`.
+            VersionNotFoundError: If a version was cleaned up and the options do not allow that.
+            InvalidInputError: If a version did more than add rows and the options do not allow
+                that, or if the table has no version `start` yet.
         """
         if start.version > target + 1:
             raise InvalidInputError(
@@ -175,7 +175,7 @@ class Follower:
         return max(offset, Offset(target + 1), key=lambda one: one.version)
 
     def pieces(self, start: Offset, end: Offset) -> Iterator[tuple[int, Piece]]:
-        """What lies between two offsets, each piece with the version that brought it.
+        """Yield the pieces between two offsets, each with the version that added it.
 
         Raises:
             As `advance`.
@@ -191,11 +191,11 @@ class Follower:
             offset = Offset(step.version + 1)
 
     def forget(self, end: Offset) -> None:
-        """Lets go of what is known of versions that were given."""
+        """Drop the cached steps of versions that were read."""
         self._steps = {at: step for at, step in self._steps.items() if at.version >= end.version}
 
     def _step(self, offset: Offset, target: int) -> Step | None:
-        """What comes at an offset; None if nothing is left up to `target`."""
+        """Return the step at an offset; None if nothing is left up to `target`."""
         key = replace(offset, fragment=0)
         step = self._steps.get(key)
         if step is None:
@@ -244,7 +244,7 @@ class Follower:
         )
 
     def _first_at(self, moment: datetime, latest: int) -> int:
-        """The first version at or after a moment; versions are searched by halves."""
+        """Return the first version at or after a moment, by binary search."""
         versions = [name.version for name in list_manifests(self.store) if name.version <= latest]
         low, high = 0, len(versions)
         while low < high:

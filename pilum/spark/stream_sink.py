@@ -1,4 +1,4 @@
-"""Streams into a table: each micro-batch is one commit, and is in the table once.
+"""Streaming writes: each micro-batch is one commit and is in the table exactly once.
 
     driver   PilumStreamWriter(job)  ──pickled──▶  tasks: write_part ──▶ StreamPart(query, job)
     driver   PilumStreamWriter       ◀── messages, batch number ── Spark
@@ -7,12 +7,12 @@
 What Spark does, and what follows from it:
 
 * A writer is built for each micro-batch, and another one, in another process, for its commit. So
-  whatever the commit needs travels in the messages; only tasks know the query.
-* After a crash the batch that was under way runs again: same query, same number, other tasks. The
-  table remembers the highest number of each query, and a summary of its rows. If it has the batch,
-  the new files go. If it has another batch of that number, the checkpoint does not belong to the
-  table any more, and the query fails.
-* If a commit raises, Spark calls `abort` with all messages, although the commit may be in.
+  everything that the commit needs is in the messages; the query id is available in tasks only.
+* After a crash the interrupted batch runs again: same query, same number, other tasks. The table
+  stores the highest number of each query, and a summary of its rows. If it already contains the
+  batch, the new files are deleted. If it contains a different batch of that number, the checkpoint
+  does not belong to the table any more, and the query fails.
+* If a commit raises, Spark calls `abort` with all messages, although the commit may have succeeded.
 
 Source: docs/spark.md, "Streams into a table".
 """
@@ -42,17 +42,17 @@ QUERY_ID = "sql.streaming.queryId"
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
-else:  # PySpark 4.0 hands rows to streaming writers, not Arrow.
+else:  # PySpark 4.0 passes rows to streaming writers, not Arrow data.
     DataSourceStreamArrowWriter = getattr(spark_api, "DataSourceStreamArrowWriter", object)
 
 
 @dataclass(frozen=True)
 class StreamPart(WriterCommitMessage):
-    """The message of one task.
+    """The commit message of one task.
 
     Attributes:
         query_id: The streaming query.
-        job: What the driver fixed for this run of the micro-batch.
+        job: The write job that the driver planned for this run of the micro-batch.
         part: What the task wrote.
         tally: A summary of the rows.
     """
@@ -64,23 +64,23 @@ class StreamPart(WriterCommitMessage):
 
 
 class PilumStreamWriter(DataSourceStreamArrowWriter):
-    """Appends micro-batches to a table, or replaces its rows by each ("complete")."""
+    """A writer that appends micro-batches, or replaces all rows by each of them ("complete")."""
 
     def __init__(self, schema: StructType, options: Options, overwrite: bool) -> None:
         self.job = plan_write(schema, options, job_mode(options, overwrite))
         self._checks = options.check_replays
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamPart:
-        """Writes the rows of one task."""
+        """Write the rows of one task."""
         tally = Tally()
         batches = tally.watch(iterator) if self._checks else iterator
         return StreamPart(_query_id(), self.job, write_task(self.job, batches), tally)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publishes a micro-batch, unless the table has it.
+        """Publish a micro-batch, unless the table already contains it.
 
         Raises:
-            JobMismatchError: If the table has one of this number with other rows.
+            JobMismatchError: If the table contains a batch of this number with other rows.
         """
         parts = [message for message in messages if isinstance(message, StreamPart)]
         if parts:
@@ -91,10 +91,10 @@ class PilumStreamWriter(DataSourceStreamArrowWriter):
             )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Deletes the files of a micro-batch of which a task failed.
+        """Delete the files of a micro-batch in which a task failed.
 
-        If none did, a commit was tried. It removes its files itself where it is certain that they
-        are not in the table; where it is not, they stay, for the next cleanup.
+        If no task failed, a commit was tried. The commit deletes its files itself if it is certain
+        that they are not in the table; otherwise they remain until the next cleanup.
         """
         parts = [message for message in messages if isinstance(message, StreamPart)]
         if parts and None in messages:
@@ -102,11 +102,11 @@ class PilumStreamWriter(DataSourceStreamArrowWriter):
 
 
 def stream_writer(schema: StructType, options: Options, overwrite: bool) -> PilumStreamWriter:
-    """The writer of a streaming query.
+    """Return the writer of a streaming query.
 
     Raises:
         UnsupportedFeatureError: If this PySpark has no Arrow writers for streams.
-        InvalidInputError: If options make no sense for a stream.
+        InvalidInputError: If options are invalid for a stream.
     """
     if not hasattr(spark_api, "DataSourceStreamArrowWriter"):
         raise UnsupportedFeatureError(

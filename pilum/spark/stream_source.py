@@ -1,16 +1,16 @@
-"""Following a table: micro-batches of what its versions bring.
+"""The streaming reader: it follows a table and reads the changes of its versions as micro-batches.
 
     driver   initialOffset, latestOffset(start, limit) ──▶ offsets     `stream_offsets`
              partitions(start, end) ──▶ version, fragment, rows        `stream_rows`
     tasks    read(partition) ──▶ batches
 
-One reader lives on the driver as long as the query; tasks get readers of their own. Since Spark 4.2
-it is asked with a start and a limit. Earlier versions ask for the latest offset only: there a
-micro-batch takes all that there is, and limits are refused.
+One reader exists on the driver as long as the query runs; tasks get readers of their own. Since
+Spark 4.2 it is called with a start and a limit. Earlier versions request the latest offset only.
+With these, a micro-batch takes everything available, and limits are refused.
 
-Spark asks for the initial offset more than once, before and after a crash, and logs no answer. So
-the answer is a constant that says nothing; the end of the first batch, which Spark logs before it
-plans the batch, says where the query began (`stream_log`).
+Spark requests the initial offset more than once, before and after a crash, and does not log it. So
+the initial offset is a constant. The end of the first batch, which Spark logs before it plans the
+batch, records where the query began (`stream_log`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ else:
     except ImportError:  # PySpark 4.1 and older have neither limits nor this trigger
 
         class SupportsTriggerAvailableNow:
-            """Stands for what is not there."""
+            """A placeholder for the missing class."""
 
 
 __all__ = ["PilumStreamReader", "stream_reader"]
@@ -56,7 +56,7 @@ _TAKES_LIMITS = bool(
 
 
 class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what is added to a table, or what happens to its rows."""
+    """A reader of the rows added to a table, or of its row changes."""
 
     def __init__(self, schema: StructType, options: Options) -> None:
         self._schema = schema
@@ -69,7 +69,7 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return BEGINNING.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limit among the options."""
+        """Return the limit of the options."""
         from pyspark.sql.streaming import datasource as limits
 
         options = self._options
@@ -91,8 +91,8 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of the next micro-batch.
 
         Raises:
-            InvalidInputError: If the table is not the one that was read before.
-            SchemaMismatchError: If a column that was read before is not there any more.
+            InvalidInputError: If the table is not the one that the query read before.
+            SchemaMismatchError: If a column that was read before does not exist any more.
         """
         target = self._target or self._follower.latest()
         if start is None:
@@ -107,18 +107,18 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._logged(end, logged, target).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return where the stream would be if it had read all; for the progress of the query."""
+        """Return the offset after all available rows, for the progress of the query."""
         return Offset(self._follower.latest().manifest.version + 1).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Cut a micro-batch for tasks.
+        """Split a micro-batch into tasks.
 
         Raises:
             As `latestOffset`: the batch may be one that another driver began.
         """
         first, last = LoggedOffset.from_json(start), LoggedOffset.from_json(end)
         latest = self._follower.latest()
-        for logged in (first, last):  # before Spark 4.2 nothing else is given the start
+        for logged in (first, last):  # before Spark 4.2 no other method receives the start
             self._require_same(logged, latest)
             self._require_columns(logged, latest)
         offset = self._beginning_of(last) if first.begins else first.offset
@@ -126,16 +126,16 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(group) for group in stream_splits(pieces, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads the rows of one task."""
+        """Read the rows of one task."""
         return read_splits(partition.value or (), self._schema, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Let go of what was read."""
+        """Drop the cached state of what was read."""
         self._follower.forget(LoggedOffset.from_json(end).offset)
 
     @cached_property
     def _follower(self) -> Follower:
-        """On the driver, once: whoever follows must be able to read."""
+        """Return the follower, created once on the driver; check that the table is readable."""
         from pilum.spark.source import check_schema
 
         options = self._options
@@ -150,13 +150,13 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Follower(options, QueryColumns.of(latest, self._schema, options))
 
     def _begun(self, target: Snapshot) -> LoggedOffset:
-        """Where a new query begins. It is decided once: the table may change between questions."""
+        """Return where a new query begins; decided once, as the table may change between calls."""
         if self._began is None:
             self._began = self._follower.beginning(target.manifest.version)
         return LoggedOffset(self._began, self._began)
 
     def _beginning_of(self, end: LoggedOffset) -> Offset:
-        """Where the query began whose first batch has this end."""
+        """Return where the query whose first batch has this end began."""
         offset, options = end.offset, self._options
         if end.began is not None:
             return end.began
@@ -175,19 +175,19 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             logged.table.require_in(self._follower.store, latest.manifest)
 
     def _require_columns(self, logged: LoggedOffset, latest: Snapshot) -> None:
-        """The columns that the query has read so far must be there, whatever it reads now."""
+        """Check that all columns that the query has read so far exist, whatever it reads now."""
         if logged.columns is not None:
             QueryColumns.logged(logged.columns, self._options).require_in(latest)
 
     def _logged(self, end: Offset, start: LoggedOffset, target: Snapshot) -> LoggedOffset:
-        """The end of a batch as it is logged."""
+        """Return the end of a batch in its logged form."""
         logged = LoggedOffset(end, start.began, start.table, self._follower.columns.ids)
         if start.table is not None and start.table.version == logged.last_version:
             return logged
         return replace(logged, table=self._mark(logged.last_version, target))
 
     def _mark(self, version: int, target: Snapshot) -> Mark | None:
-        """The mark of a version; None if it is gone, or there was none."""
+        """Return the mark of a version; None if the version is gone or there was none."""
         if version == target.manifest.version:
             return Mark.of(target.manifest)
         with suppress(VersionNotFoundError):
@@ -196,10 +196,10 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def stream_reader(schema: StructType, options: Options) -> PilumStreamReader:
-    """The reader of a streaming query.
+    """Return the reader of a streaming query.
 
     Raises:
-        InvalidInputError: If options make no sense for a stream, or contradict each other.
+        InvalidInputError: If options are invalid for a stream, or contradict each other.
         UnsupportedFeatureError: If this PySpark cannot limit micro-batches.
     """
     limits = {

@@ -1,4 +1,4 @@
-"""A summary of a micro-batch in a few bytes, which tells a repeated batch from a different one.
+"""A summary of a micro-batch in a few bytes, which distinguishes a repeated batch from another.
 
     50:9f3a0c…    50 rows, and the sum of a hash of each value, as 16 hex digits
 

@@ -1,4 +1,4 @@
-"""Spark types and Arrow types: one table, read in both directions.
+"""The mapping between Spark types and Arrow types: one table for both directions.
 
     column of a table          Spark                  crosses to Spark as
     -----------------          -----                  -------------------
@@ -24,15 +24,14 @@
       the second marked
     null                       void                   null
 
-Where several Arrow types share a Spark type, the first named is what a new table gets (`time(6)` is
-kept in microseconds, as Spark does). Types of Spark that differ only in what they promise of their
-values, such as `interval hour` or `time(2)`, have no Arrow type that keeps the promise, and are
-refused. An array whose field carries `arrow.fixed-size-list.size`
-in its metadata becomes a fixed-size list; reading sets that metadata, so vectors stay vectors.
-Metadata of fields that begin with `lance-encoding:`, `lance-schema:` or `ARROW:extension:` go both
-ways, so JSON stays JSON, and binary with `lance-encoding:blob` becomes a column of blobs.
-Spark accepts exactly the types of the last column and nothing that is merely similar.
-Source: docs/spark.md, "Types".
+If several Arrow types share a Spark type, a new table gets the first one (`time(6)` is stored in
+microseconds, as in Spark). Spark types that differ only in a constraint on their values, such as
+`interval hour` or `time(2)`, have no Arrow type with the same constraint and are refused. An array
+whose field has `arrow.fixed-size-list.size` in its metadata becomes a fixed-size list; reading sets
+that metadata, so vectors stay vectors. Field metadata with keys that begin with `lance-encoding:`,
+`lance-schema:` or `ARROW:extension:` is kept in both directions, so JSON stays JSON, and binary
+with `lance-encoding:blob` becomes a blob column. Spark accepts exactly the types of the last column
+and no similar ones. Source: docs/spark.md, "Types".
 """
 
 from __future__ import annotations
@@ -71,12 +70,12 @@ _VARIANT = pa.struct(
 
 @dataclass(frozen=True)
 class _Leaf:
-    """One row of the table for types without parameters that Spark knows.
+    """One row of the table, for Spark types without parameters.
 
     Attributes:
         spark: The Spark type.
-        stored: What a new table gets for it.
-        crosses: What Spark sends and wants back.
+        stored: The Arrow type in a new table.
+        crosses: The Arrow type that Spark sends and accepts.
         also: Recognises the other Arrow types that Spark sees as this one.
     """
 
@@ -136,12 +135,12 @@ _BY_SPARK = {leaf.spark: leaf for leaf in _LEAVES}
 
 
 def to_spark(schema: pa.Schema) -> st.StructType:
-    """What Spark sees of a table.
+    """Return the Spark schema of a table.
 
-    Every field is nullable, because Spark refuses batches of sources that promise less.
+    Every field is nullable, because Spark refuses batches of sources with other fields.
 
     Raises:
-        UnsupportedTypeError: For a column that Spark has no type for.
+        UnsupportedTypeError: If Spark has no type for a column.
     """
     return st.StructType(
         [
@@ -154,41 +153,41 @@ def to_spark(schema: pa.Schema) -> st.StructType:
 
 
 def to_arrow(schema: st.StructType) -> pa.Schema:
-    """The columns of a new table for Spark's rows: all nullable, as Spark's file sources do.
+    """Return the schema of a new table: all nullable, as in Spark's file sources.
 
     Raises:
-        UnsupportedTypeError: For a Spark type that the format has no type for.
+        UnsupportedTypeError: If the format has no type for a Spark type.
     """
     return pa.schema([_stored_field(field, field.name) for field in schema.fields])
 
 
 def exchange_schema(schema: st.StructType) -> pa.Schema:
-    """What batches must look like to cross to Spark under this schema, nullability included.
+    """Return the exact schema, with nullability, of batches that are passed to Spark.
 
     Raises:
-        UnsupportedTypeError: For a Spark type that the format has no type for.
+        UnsupportedTypeError: If the format has no type for a Spark type.
     """
     return pa.schema(_nested_fields(schema, "", lambda leaf: leaf.crosses))
 
 
 def compared_schema(schema: st.StructType) -> pa.Schema:
-    """Types by which columns are compared: what crosses alike may be stored differently.
+    """Return the types for comparing columns: equal exchange types may be stored differently.
 
     Raises:
-        UnsupportedTypeError: For a Spark type that the format has no type for.
+        UnsupportedTypeError: If the format has no type for a Spark type.
     """
     return pa.schema(_nested_fields(schema, "", lambda leaf: leaf.stored))
 
 
 def exchange_type(spark: st.DataType, where: str) -> pa.DataType:
-    """The one Arrow type in which values of a Spark type cross, in both directions.
+    """Return the Arrow type in which values of a Spark type are passed in both directions.
 
     Args:
         spark: The type.
         where: The path of the column, for the message.
 
     Raises:
-        UnsupportedTypeError: If there is none.
+        UnsupportedTypeError: If there is no such type.
     """
     return _nested_type(spark, where, lambda leaf: leaf.crosses)
 
@@ -196,7 +195,7 @@ def exchange_type(spark: st.DataType, where: str) -> pa.DataType:
 def _nested_type(
     spark: st.DataType, where: str, of_leaf: Callable[[_Leaf], pa.DataType]
 ) -> pa.DataType:
-    """The Arrow type with Spark's names and nullability, and that of each leaf as is asked."""
+    """Return the Arrow type with Spark's names and nullability; `of_leaf` gives the leaf types."""
     if isinstance(spark, st.ArrayType):
         element = _nested_type(spark.elementType, f"{where}[]", of_leaf)
         return pa.list_(pa.field("element", element, spark.containsNull))

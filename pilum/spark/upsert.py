@@ -1,9 +1,9 @@
-"""Streams that update rows by keys: what `foreachBatch` calls.
+"""Streaming upserts by keys: the function that `foreachBatch` calls.
 
     micro-batch ──▶ the newest row of each key ──▶ merge_into with the key (query, batch number)
 
-Small batches are merged by the driver, others by tasks. A batch that runs again finds its key in
-the table, and nothing happens; an older one is an error.
+Small batches are merged by the driver, others by tasks. For a batch that runs again, the table
+contains its key, and nothing happens. An older batch is an error.
 """
 
 from __future__ import annotations
@@ -46,38 +46,40 @@ def upsert(
     local_rows: int = _LOCAL_ROWS,
     storage_options: Mapping[str, str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
-    """Makes the function for `foreachBatch` that updates rows with known keys and adds others.
+    """Return a function for `foreachBatch` that updates rows with known keys and adds others.
 
     >>> changes.writeStream.foreachBatch(pilum.spark.upsert("/tmp/t", on="id")).start()
 
-    Each micro-batch is one commit, and is in the table once, however often it runs. The first one
-    creates the table if there is none. Columns that a batch lacks keep their values.
+    Each micro-batch is one commit, and is in the table exactly once, however often it runs. The
+    first micro-batch creates the table if there is none. Columns that a batch lacks keep their
+    values.
 
     Args:
         uri: Location of the table.
-        on: The key column, or several.
-        newest_by: A column; of several rows with one key, the one in which it is greatest counts,
-            whether they come together, or one is in the table: a late row changes nothing.
-            Without it the last batch counts, and several rows of one key in it are an error if the
-            table has the key.
-        delete_when: A condition of Spark's SQL about the columns of the stream, such as
-            "op = 'D'". Rows for which it is true delete the row with their key. The table keeps
-            nothing of a row that is gone: one that comes later is new, whatever its time.
-        columns: The columns of the stream that go into the table, with the keys and `newest_by`
-            among them; all if None.
-        branch: The branch that is changed; it must be there.
-        app_id: Names the stream; the id of its query if None, which is that of the checkpoint.
-            Spark Connect does not tell it.
-        local_rows: A micro-batch with at most so many rows is merged by the driver, without a
+        on: The key column or columns.
+        newest_by: A column that orders the rows of one key: the row with the greatest value wins,
+            within a batch and against the table, so a late row changes nothing. Without it the last
+            batch wins, and several rows of one key in a batch are an error if the table has the
+            key.
+        delete_when: A condition in Spark SQL over the columns of the stream, such as "op = 'D'".
+            Rows for which it is true delete the row with their key. The table keeps no tombstone
+            with the time of a deleted row: a row of this key that arrives later is new, whatever
+            its time.
+        columns: The columns of the stream to write, including the keys and `newest_by`; all if
+            None.
+        branch: The branch that is changed; it must exist.
+        app_id: Name of the stream; if None, the id of its query, which is stored in the checkpoint.
+            Spark Connect does not provide it.
+        local_rows: A micro-batch with at most this many rows is merged by the driver, without a
             shuffle.
         storage_options: Settings of the store.
 
     Returns:
-        A function of a frame and the number of its batch. It raises as `SparkMerge.execute`, and
-        that ends the query.
+        A function of a frame and the number of its batch. It raises the errors of
+        `SparkMerge.execute`, which end the query.
 
     Raises:
-        InvalidInputError: If there is no key, or `columns` lack what is needed.
+        InvalidInputError: If there is no key, or `columns` lacks a required column.
         BranchNotFoundError: If there is no such branch.
     """
     keys = (on,) if isinstance(on, str) else tuple(on)
@@ -95,7 +97,7 @@ def upsert(
 
 @dataclass(frozen=True)
 class _Upsert:
-    """Takes micro-batches."""
+    """The callable that upserts micro-batches."""
 
     uri: str
     on: tuple[str, ...]
@@ -127,7 +129,7 @@ class _Upsert:
             )
 
     def _marked(self, frame: DataFrame) -> DataFrame:
-        """What goes into the table, and a column that says which rows go."""
+        """Return the columns to write, and a column that marks the rows to delete."""
         names = self.columns or frame.columns
         kept = [_column(name) for name in names]
         if self.delete_when is None:
@@ -153,7 +155,7 @@ class _Upsert:
 
         is_newer = None if self.newest_by is None else _is_newer(stored(self.newest_by))
         frame = frame.toDF(*map(stored, frame.columns))
-        frame.persist()  # a merge looks at its source more than once
+        frame.persist()  # a merge evaluates its source more than once
         try:
             merge = merge_into(
                 frame.sparkSession,
@@ -182,7 +184,7 @@ def _is_newer(newest_by: str) -> str:
 
 
 def _query_id(frame: DataFrame) -> str:
-    """The query that runs this batch: Spark keeps it in a property of the thread."""
+    """Return the id of the query that runs this batch, from a property of the thread."""
     try:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     except PySparkException:  # Spark Connect has no context
@@ -196,7 +198,7 @@ def _query_id(frame: DataFrame) -> str:
 
 
 def _newest(frame: DataFrame, on: Sequence[str], newest_by: str) -> DataFrame:
-    """One row of each key; rows in which a part of it is null match nothing, and all stay."""
+    """Keep the newest row of each key, and all rows with a null in the key, which match nothing."""
     keys = [_column(name) for name in on]
     order = Window.partitionBy(*keys).orderBy(_column(newest_by).desc_nulls_last())
     no_key = reduce(lambda one, other: one | other, (key.isNull() for key in keys))

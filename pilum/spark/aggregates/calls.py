@@ -37,7 +37,7 @@ _ORDERED = (
     st.TimestampType,
     st.TimestampNTZType,
 )
-# Extra digits for a sum; Spark's own type of a sum has the same number of extra digits.
+# Digits left for the growth of a sum; Spark's own type of a sum has as many more digits.
 _SUM_DIGITS = 10
 _MAX_PRECISION = 38
 

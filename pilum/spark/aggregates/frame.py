@@ -53,8 +53,8 @@ def aggregate(
         version: A number or the name of a tag, instead of the latest version.
         branch: The branch.
         as_of: Read the latest version at this time instead.
-        partition_bytes: Size of the files that one task reads, about.
-        memory_limit: About how many bytes of rows a Python worker holds.
+        partition_bytes: Approximate size of the files that one task reads.
+        memory_limit: Approximate limit, in bytes, of the rows that a Python worker holds.
         nanoseconds: What to do with times finer than microseconds: "refuse" or "truncate".
         storage_options: Settings of the store.
 

@@ -80,7 +80,7 @@ class Planned:
 
     @classmethod
     def of(cls, request: Request, schema: pa.Schema, *, truncate: bool = False) -> Planned:
-        """Binds a request.
+        """Bind a request.
 
         Args:
             request: The requested groups and aggregates.
@@ -110,7 +110,7 @@ class Planned:
 
 
 class PartialsSource(DataSource):
-    """A source of partial aggregates: one option contains the request, the others are for reading."""
+    """A source of partial aggregates: one option is the request, the others are for reading."""
 
     @classmethod
     def name(cls) -> str:

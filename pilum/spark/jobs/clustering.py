@@ -83,9 +83,9 @@ def cluster(
         hilbert_by: The same along a Hilbert curve, with narrower value ranges per file.
         num_partitions: Maximum number of writing tasks; by default one per 256 MiB of files. With
             `commit_every`, the number of tasks per commit.
-        max_rows_per_file: Rows after which a task begins a new file.
-        max_bytes_per_file: Bytes after which a task begins a new file.
-        memory_limit: About how many bytes of rows a Python worker holds.
+        max_rows_per_file: Number of rows after which a task starts a new file.
+        max_bytes_per_file: Number of bytes after which a task starts a new file.
+        memory_limit: Approximate limit, in bytes, of the rows that a Python worker holds.
         commit_every: Number of adjacent fragments that are ordered and committed as one group; the
             order holds within each group. None for one commit of all fragments.
         job: A job name, for use with `commit_every`: a later call with the same name resumes where

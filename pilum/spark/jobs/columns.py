@@ -104,7 +104,7 @@ def update_columns(
         output_schema: The columns that a function returns.
         form: What a function receives and returns.
         batch_size: Rows per batch.
-        job: Names the job.
+        job: Name of the job.
         journal: Location of the journal of a named job.
         commit_every: Commit whenever this many fragments are finished. Requires a `job`.
         storage_options: Settings of the store.
@@ -160,7 +160,7 @@ def replace_columns(
         output_schema: The columns that a function returns.
         form: What a function receives and returns.
         batch_size: Rows per batch.
-        job: Names the job.
+        job: Name of the job.
         journal: Location of the journal of a named job.
         storage_options: Settings of the store.
 

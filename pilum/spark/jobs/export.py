@@ -52,7 +52,7 @@ def export(
         version: As in `pilum.spark.read`.
         transform: A query over `{source}`, as in `ingest`.
         partition_by: Columns that become folders named `key=value`.
-        mode: What to do if the target exists. In format "files", files are never deleted.
+        mode: What to do if the target exists; format "files" does not support "overwrite".
         blobs: Whether blob columns are exported as bytes or as descriptors.
         batch_size: As in `pilum.spark.read`. It bounds the memory that large blobs need.
         options: Options of Spark's writer.

@@ -1,4 +1,4 @@
-"""Statements of SQL on tables: read here, not by Spark; the door is `pilum.spark.sql`.
+"""SQL statements on tables, parsed here and not by Spark; the public API is `pilum.spark.sql`.
 
 references   which tables a text names, and where
 needs        which columns of them it reads, and what their rows must fulfil

@@ -1,12 +1,12 @@
-"""Queries that only aggregate one table: tasks do most of it, and Spark the rest of the text.
+"""Aggregation pushdown for queries of one table: tasks aggregate, and Spark runs the rest.
 
     SELECT k, sum(x) / count(*) AS mean FROM t WHERE y > 3 GROUP BY k HAVING max(z) < 9
 
     SELECT k, CAST(sum(p0) AS bigint) / coalesce(sum(p1), 0) AS mean FROM partials
            GROUP BY k HAVING CAST(max(p2) AS double) < 9
 
-That needs aggregates of columns that tasks know, groups by columns, and conditions that the scan
-can evaluate in Spark's sense. All other queries read rows.
+This requires aggregates that tasks support, groups by columns, and conditions that the scan
+evaluates as Spark does. All other queries read rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pilum.spark.statements.references import Statement
 __all__ = ["AggregateQuery"]
 
 _CLAUSES = {"kind", "expressions", "from", "from_", "where", "group", "having", "order", "limit"}
-# Functions as the text has them, and their nodes as the parser calls them.
+# Functions as spelled in the text, and their nodes as named by the parser.
 _KEYS = {
     "avg": "avg",
     "count": "count",
@@ -44,7 +44,7 @@ _BEHIND_WHERE = frozenset(
 
 @dataclass(frozen=True)
 class _Span:
-    """A call in the text: its words from the name to the closing bracket."""
+    """A call in the text: its tokens from the name to the closing parenthesis."""
 
     words: tuple[Any, ...]
 
@@ -59,12 +59,12 @@ class _Span:
 
 @dataclass(frozen=True)
 class AggregateQuery:
-    """A query that tasks can aggregate.
+    """A query whose aggregates tasks can compute.
 
     Attributes:
-        statement: The text; it names one table.
-        keys: Columns that it groups by.
-        calls: For each place of the text where an aggregate stands.
+        statement: The statement, which names one table.
+        keys: The columns to group by.
+        calls: The aggregate calls by their position in the text.
     """
 
     statement: Statement
@@ -73,11 +73,11 @@ class AggregateQuery:
 
     @classmethod
     def of(cls, statement: Statement, needs: Needs, schema: pa.Schema) -> AggregateQuery | None:
-        """Looks through a statement; None if its rows must cross.
+        """Analyze a statement; return None if its rows must be passed to Spark.
 
         Args:
-            statement: The text.
-            needs: What it needs of the table.
+            statement: The statement.
+            needs: The columns and rows that it needs.
             schema: Columns of the table.
         """
         if not (_is_simple(statement) and needs.is_exact):
@@ -92,22 +92,22 @@ class AggregateQuery:
 
     @property
     def request(self) -> Request:
-        """What tasks are to give: each call once."""
+        """Return the request to the tasks, with each call once."""
         quoted = tuple(f"`{name}`" for name in self.keys)
         return Request(quoted, tuple(dict.fromkeys(self.calls.values())))
 
     def rewritten(self, name: str, finals: Mapping[Call, str]) -> str:
-        """The text for `spark.sql(text, **frames)`, about partials.
+        """Return the text for `spark.sql(text, **frames)`, rewritten for partial aggregates.
 
         Args:
-            name: Of the parameter that is the frame of partials.
-            finals: What replaces each call.
+            name: Name of the parameter for the frame of partials.
+            finals: The SQL that replaces each call.
         """
         one = self.statement.references[0]
         places = {place: finals[call] for place, call in self.calls.items()}
         where = _where(self.statement)
         if where is not None:
-            # What stood in it is evaluated by the scan.
+            # The WHERE clause is removed: the scan evaluates it.
             places = {place: text for place, text in places.items() if place[0] < where[0]} | {
                 place: text for place, text in places.items() if place[0] >= where[1]
             }
@@ -147,14 +147,14 @@ def _keys(tree: Any, resolve: Resolve) -> tuple[str, ...] | None:
 
 
 def _plain(names: tuple[str, ...]) -> bool:
-    """Whether names can be quoted, and are not those of partials."""
+    """Return whether names can be quoted, and do not collide with those of partials."""
     return not any("`" in name or (name[:1] == "p" and name[1:].isdigit()) for name in names)
 
 
 def _calls(
     statement: Statement, schema: pa.Schema, resolve: Resolve
 ) -> dict[tuple[int, int], Call]:
-    """The aggregates of a text by their places; empty if one of them is not known."""
+    """Return the aggregates of a text by their positions; empty if one is not supported."""
     nodes = list(statement.tree.find_all(exp.AggFunc))
     by_place = {_place(node): node for node in nodes}
     spans = list(_spans(statement))
@@ -168,7 +168,7 @@ def _calls(
 
 
 def _place(node: Any) -> int:
-    """Where the first column of a call stands; -1 if it has none."""
+    """Return the position of the first column of a call; -1 if it has none."""
     columns = node.find_all(exp.Column)
     starts = [part.meta.get("start", -1) for column in columns for part in column.parts]
     return min(starts, default=-1)
@@ -193,13 +193,13 @@ def _closing(words: list[Any], opening: int) -> int:
 
 
 def _count(span: _Span) -> Call | None:
-    """`count(*)`, or what means the same."""
+    """Return the call for `count(*)` or an equivalent; None for anything else."""
     name, *inner = (word.text.upper() for word in span.words)
     return Call("count", None) if name == "COUNT" and inner[1:-1] in (["*"], ["1"]) else None
 
 
 def _call(span: _Span, node: Any, schema: pa.Schema, resolve: Resolve) -> Call | None:
-    """A function of one value that tasks compute as Spark does."""
+    """Return the call of a function of one value that tasks compute as Spark does."""
     function = span.words[0].text.lower()
     if node.key != _KEYS[function] or node.expressions or any(node.find_all(exp.Star)):
         return None
@@ -211,7 +211,7 @@ def _call(span: _Span, node: Any, schema: pa.Schema, resolve: Resolve) -> Call |
 
 
 def _covers(tree: Any, keys: tuple[str, ...], resolve: Resolve) -> bool:
-    """Whether all columns outside of aggregates and WHERE are keys, or names of results."""
+    """Return whether all columns outside of aggregates and WHERE are keys or result names."""
     aliases = {node.alias.lower() for node in tree.expressions if node.alias}
     for column in tree.find_all(exp.Column):
         if column.find_ancestor(exp.Where, exp.AggFunc):
@@ -225,7 +225,7 @@ def _covers(tree: Any, keys: tuple[str, ...], resolve: Resolve) -> bool:
 
 
 def _where(statement: Statement) -> tuple[int, int] | None:
-    """The text from the word WHERE to the next clause."""
+    """Return the text range from WHERE to the next clause."""
     start, depth = None, 0
     for word in statement.tokens:
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(word.token_type, 0)

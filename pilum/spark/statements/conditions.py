@@ -1,10 +1,10 @@
-"""Conditions in Spark's SQL as filters of a scan, where both mean the same.
+"""Translation of conditions in Spark's SQL to scan filters, if both mean the same.
 
     a > 5 OR length(s) = 3 AND day < DATE '2024-05-01'    ->    the same, in pilum's words
     a / 2 = 1                                             ->    None: Spark divides otherwise
 
-Spark evaluates the whole condition again, so a filter may keep more rows than Spark does, but
-never fewer: what is not known to mean the same is left to Spark.
+Spark evaluates the whole condition again, so a filter may keep more rows than Spark does, but never
+fewer. A term that is not known to mean the same is left to Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pilum.spark.literals import comparison, literal
 __all__ = ["Resolve", "plain_value", "pushable"]
 
 Resolve = Callable[[exp.Column], tuple[str, ...] | None]
-"""The path of a column of the table in question; None if it is of another one."""
+"""A function that returns the path of a column of the table; None for another table's column."""
 
 _COMPARE: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
@@ -37,26 +37,26 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 
 
 def pushable(node: Any, schema: pa.Schema, resolve: Resolve) -> str | None:
-    """A condition as a filter, in brackets.
+    """Translate a condition to a parenthesized filter.
 
     Args:
         node: The condition.
-        schema: Of the table.
-        resolve: Tells columns of it from others.
+        schema: Columns of the table.
+        resolve: Resolves columns of the table.
 
     Returns:
-        None if it cannot be told by the table alone, or would not mean the same.
+        The filter; None if it depends on other tables, or would not mean the same.
     """
     return _Writer(schema, resolve).write(node)
 
 
 def plain_value(node: Any, schema: pa.Schema, resolve: Resolve) -> str | None:
-    """A column, or what is computed from one, in pilum's words; else as `pushable`."""
+    """Translate a column, or an expression over one, to pilum's SQL; else as `pushable`."""
     return _Writer(schema, resolve).value(node)[0]
 
 
 class _Writer:
-    """Writes conditions about one table."""
+    """A translator of conditions on one table."""
 
     def __init__(self, schema: pa.Schema, resolve: Resolve) -> None:
         self._schema = schema
@@ -96,7 +96,7 @@ class _Writer:
         return comparison(text, operator, operand, kind)
 
     def _operand(self, node: Any, kind: pa.DataType) -> str | None:
-        """A literal, or a value of the very same type; between floats, zeros would differ."""
+        """Translate a literal or a value of the same type; between floats, zeros would differ."""
         text, other = self.value(node)
         if text is not None:
             return text if other == kind and not pt.is_floating(kind) else None
@@ -130,7 +130,7 @@ class _Writer:
         return self._joined([text, _constant(pattern, kind)], " LIKE ")
 
     def value(self, node: Any) -> tuple[str | None, pa.DataType | None]:
-        """A column, or what is computed from one, and its type."""
+        """Translate a column, or an expression over one, and return it with its type."""
         if isinstance(node, exp.Paren):
             return self.value(node.this)
         if isinstance(node, exp.Column | exp.Dot):
@@ -173,7 +173,7 @@ def _is_string(kind: pa.DataType) -> bool:
 
 
 def _constant(node: Any, kind: pa.DataType) -> str | None:
-    """A literal that compares with this type as in Spark; None for anything else."""
+    """Return a literal that compares with this type as in Spark; None for anything else."""
     value = _python(node)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""The SQL of Spark 4 for sqlglot."""
+"""The SQL dialect of Spark 4 for sqlglot."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["Spark4"]
 
 
 class Spark4(Databricks):
-    """Where Spark 4 is not as its forerunners: casts fail, a doubled quote is one quote."""
+    """Differences of Spark 4 from its predecessors: casts fail, a doubled quote is one quote."""
 
     class Tokenizer(Databricks.Tokenizer):
-        """Quotes within strings."""
+        """Tokenizer settings for quotes within strings."""
 
-        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - how sqlglot wants its tables
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - sqlglot requires this form

@@ -1,4 +1,4 @@
-"""`pilum.spark.sql`. The parser is imported with the first statement: most processes need none."""
+"""`pilum.spark.sql`, which imports the parser on first use, as most processes need none."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ def sql(
     tables: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Carries out one statement of SQL in which tables of pilum are named.
+    """Execute one SQL statement that names pilum tables.
 
     A table is named by its location, ``lance.`/data/orders` `` or ``pilum.`…` ``, or by a name of
     `tables`. In queries it can be followed by `VERSION AS OF n`, `VERSION AS OF 'tag'` or
     `TIMESTAMP AS OF '2026-01-31 12:00:00'` (UTC unless it says otherwise). A query reads only the
-    columns that it names, and only the rows that its conditions leave; Spark does the rest. A
-    statement that names no such table goes to Spark as it is.
+    columns that it names, and only the rows that fulfil its conditions; Spark does the rest. A
+    statement that names no such table is passed to Spark unchanged.
 
-    Conditions and values of UPDATE, DELETE and MERGE are expressions of pilum's filters.
+    Conditions and values of UPDATE, DELETE and MERGE use the SQL dialect of pilum's filters.
 
     Args:
         spark: The session.
         text: `SELECT`, `INSERT INTO | OVERWRITE`, `CREATE [OR REPLACE] TABLE … [AS]`, `MERGE INTO`,
             `UPDATE`, `DELETE FROM`, `OPTIMIZE` (compaction) or `VACUUM [RETAIN n HOURS]`.
-        tables: Names, and the locations of their tables.
+        tables: Names of tables and their locations.
         storage_options: Settings of the store.
 
     Returns:
-        The rows of a query; of a change, one row that says what it did.
+        The rows of a query; for a change, one row that reports what it did.
 
     Raises:
-        InvalidInputError: If the text does not parse, or makes no sense; it says where.
-        UnsupportedFeatureError: For statements and clauses that are not known.
+        InvalidInputError: If the text does not parse or is invalid; the message gives the position.
+        UnsupportedFeatureError: If a statement or clause is not supported.
         DatasetNotFoundError: If there is no table.
         VersionNotFoundError: If there is no such version.
     """

@@ -1,4 +1,4 @@
-"""MERGE INTO as a merge: what its clauses say, in the words of `merge_into`."""
+"""MERGE INTO: translation of its clauses to calls of `merge_into`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ALWAYS = "TRUE"
 
 @dataclass
 class MergeText:
-    """A MERGE, with the two sides that it is about.
+    """A MERGE statement with its two sides.
 
     Attributes:
-        tree: What sqlglot made of it.
-        alias: How columns of the table are qualified.
-        source_alias: How those of the source are.
-        columns: Of the table.
-        source: The rows.
+        tree: The statement, parsed by sqlglot.
+        alias: The qualifier of the table's columns.
+        source_alias: The qualifier of the source's columns.
+        columns: Columns of the table.
+        source: The source rows.
     """
 
     tree: exp.Merge
@@ -50,11 +50,11 @@ class MergeText:
 
     @property
     def whens(self) -> list[Any]:
-        """The clauses, in order."""
+        """Return the WHEN clauses in order."""
         return list(self.tree.args["whens"].expressions)
 
     def keys(self) -> dict[str, str]:
-        """Key columns of the table, and the columns of the source that are compared with them.
+        """Return the key columns of the table and the source columns compared with them.
 
         Raises:
             UnsupportedFeatureError: If ON is anything but equal columns.
@@ -79,7 +79,7 @@ class MergeText:
         return found
 
     def prepared(self) -> DataFrame:
-        """The source with the columns that the merge wants: keys and new values by their names."""
+        """Return the source with the columns for the merge: keys and new values by their names."""
         keys = self.keys()
         frame = self.source
         if not self.inserted:
@@ -103,10 +103,10 @@ class MergeText:
         return frame.alias(alias).select(*raw, *new)
 
     def configure(self, merge: SparkMerge) -> None:
-        """Says to a merge what the clauses say.
+        """Configure a merge according to the clauses.
 
         Raises:
-            UnsupportedFeatureError: For more than one INSERT or UPDATE.
+            UnsupportedFeatureError: If there is more than one INSERT or UPDATE.
             InvalidInputError: If a clause can never apply.
         """
         merge.source_columns(self.inserted or self._shared(self.keys()))
@@ -128,7 +128,7 @@ class MergeText:
             )
 
     def _matched(self, merge: SparkMerge) -> None:
-        """A pair is for the first clause that holds; `merge_into` looks at deletes first."""
+        """Configure matched clauses: the first that holds wins, but `merge_into` deletes first."""
         updated, deletes, is_final = "", [], False
         for when in (one for one in self.whens if one.args["matched"]):
             if is_final:
@@ -170,13 +170,13 @@ class MergeText:
         return found
 
     def _target(self, column: Any) -> tuple[str, list[str]]:
-        """A column that is set: of the table, even where the source has one of that name."""
+        """Return the column that is set: the table's, even if the source has one of that name."""
         if not column.table and column.name.lower() in map(str.lower, self.columns):
             return "target", [next(n for n in self.columns if n.lower() == column.name.lower())]
         return self.plain.column(column)
 
     def _inserted(self) -> dict[str, Any]:
-        """What INSERT (…) VALUES (…) says; nothing for INSERT *."""
+        """Return the columns and values of INSERT (…) VALUES (…); nothing for INSERT *."""
         for when in self.whens:
             then = when.args["then"]
             if isinstance(then, exp.Insert) and isinstance(then.this, exp.Tuple):

@@ -1,10 +1,10 @@
-"""What a query needs of each table that it names: columns, and a condition that all rows fulfil.
+"""Projection and predicate of each table in a query: the columns and rows that it needs.
 
     SELECT t.a, count(*) FROM lance.`/t` t JOIN u ON t.k = u.k WHERE t.b > 3 OR t.b < 0 GROUP BY 1
                                    columns a, k, b      rows with  b > 3 OR b < 0
 
-Columns are told by their names alone: a column is read if any word of the query is its name. That
-may be one too many, and never one too few.
+Columns are found by their names alone: a column is read if any word of the query is its name. This
+may read a column too many, but never one too few.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _WIDENING = {"RIGHT", "FULL"}
 
 @dataclass(frozen=True)
 class Needs:
-    """What is to be read of a table.
+    """The columns and rows to read from a table.
 
     Attributes:
-        columns: In the order of the table; perhaps none.
-        filter: A condition in pilum's SQL, None for all rows.
-        is_exact: Whether the filter is all of the query's condition.
+        columns: Columns in the order of the table; may be empty.
+        filter: A condition in pilum's SQL that all needed rows fulfil; None for all rows.
+        is_exact: Whether the filter is the whole condition of the query.
     """
 
     columns: tuple[str, ...]
@@ -41,11 +41,11 @@ class Needs:
 
 
 def needs_of(reference: Reference, tree: Any, schema: pa.Schema) -> Needs:
-    """Looks through a query.
+    """Return the columns and rows of a table that a query needs.
 
     Args:
         reference: The table.
-        tree: The statement, or the part of it that is a query.
+        tree: The statement, or its query.
         schema: Columns of the table.
     """
     words = {one.name.lower() for one in tree.find_all(exp.Identifier)}
@@ -56,7 +56,7 @@ def needs_of(reference: Reference, tree: Any, schema: pa.Schema) -> Needs:
 
 
 def _has_star(reference: Reference, tree: Any) -> bool:
-    """Whether all columns are asked for by a `*`, or in a way that names none."""
+    """Return whether all columns are selected by a `*`, or in a way that names none."""
     node = reference.node
     select = node.parent_select
     if not isinstance(select, exp.Select) or node.args.get("pivots"):
@@ -75,7 +75,7 @@ def _covers(star: Any, reference: Reference, select: Any) -> bool:
 
 
 def _filter(reference: Reference, schema: pa.Schema) -> tuple[str | None, bool]:
-    """What the scan can evaluate of the condition, and whether that is all of it."""
+    """Return the part of the condition that the scan can evaluate, and whether it is all of it."""
     select = reference.node.parent_select
     if not isinstance(select, exp.Select) or not _is_kept(reference, select):
         return None, False
@@ -88,7 +88,7 @@ def _filter(reference: Reference, schema: pa.Schema) -> tuple[str | None, bool]:
 
 
 def _terms(node: Any) -> Iterator[Any]:
-    """What is joined by AND."""
+    """Yield the terms of a conjunction."""
     node = node.unnest()
     if isinstance(node, exp.And):
         yield from _terms(node.left)
@@ -98,7 +98,7 @@ def _terms(node: Any) -> Iterator[Any]:
 
 
 def _is_kept(reference: Reference, select: Any) -> bool:
-    """Whether a row of the table that fails WHERE can matter to no row of the result."""
+    """Return whether a table row that fails WHERE cannot affect any row of the result."""
     node: Any = reference.node
     if node.args.get("sample") or node.args.get("pivots") or select.args.get("sample"):
         return False
@@ -113,7 +113,7 @@ def _is_kept(reference: Reference, select: Any) -> bool:
 
 
 def resolver(reference: Reference, select: Any, schema: pa.Schema) -> Resolve:
-    """Tells what columns of a query are those of a table.
+    """Return a function that resolves the columns of a query that belong to a table.
 
     Args:
         reference: The table.

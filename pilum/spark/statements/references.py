@@ -1,4 +1,4 @@
-"""The tables that a text of SQL names, where they stand in it, and the text with others instead.
+"""The tables that an SQL text names, with their positions, and their replacement in the text.
 
 SELECT t.a FROM lance.`/data/t` VERSION AS OF 3 AS t
                 └────────── a reference ──────┘
@@ -25,15 +25,15 @@ _FORMATS = frozenset({"lance", "pilum"})
 
 @dataclass(frozen=True)
 class Reference:
-    """A table, where a text names it.
+    """A table name in a text, with its position.
 
     Attributes:
         uri: Location of the table.
-        node: In the tree of the text.
-        start: Where the text of it begins.
-        stop: Behind its end; the version is part of it, an alias is not.
-        version: The version, a number or the name of a tag, if one is named.
-        as_of: The time, if one is named.
+        node: Node in the tree of the text.
+        start: Position of its first character.
+        stop: Position after its last character; the version is part of it, an alias is not.
+        version: The version, a number or the name of a tag, if given.
+        as_of: The time, if given.
     """
 
     uri: str
@@ -45,18 +45,18 @@ class Reference:
 
     @property
     def alias(self) -> str:
-        """How columns of it are qualified; empty where it has no word for a name."""
+        """Return the qualifier of its columns; empty if the name is not an identifier."""
         return self.node.alias or ("" if self.node.db else self.node.name)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A text that has been parsed.
+    """A parsed SQL text.
 
     Attributes:
-        text: As it was given.
-        tree: What sqlglot made of it.
-        tables: Names, in lower case, and the locations of their tables.
+        text: The text as given.
+        tree: The statement, parsed by sqlglot.
+        tables: Names of tables in lower case, and their locations.
     """
 
     text: str
@@ -65,17 +65,17 @@ class Statement:
 
     @classmethod
     def parse(cls, text: str, tables: Mapping[str, str]) -> Statement | None:
-        """Parses a text, if it names a table.
+        """Parse a text, if it names a table.
 
         Args:
             text: One statement in Spark's SQL.
-            tables: Names and locations.
+            tables: Names of tables and their locations.
 
         Returns:
-            None for a text that has nothing to do with pilum.
+            The statement; None for a text that names no pilum table.
 
         Raises:
-            InvalidInputError: If it names a table and does not parse.
+            InvalidInputError: If the text names a table and does not parse.
         """
         known = {name.lower(): table_uri(uri) for name, uri in tables.items()}
         try:
@@ -94,15 +94,15 @@ class Statement:
 
     @cached_property
     def tokens(self) -> list[Any]:
-        """The words of the text."""
+        """Return the tokens of the text."""
         return _words(self.text)
 
     @cached_property
     def references(self) -> list[Reference]:
-        """Where tables are named, in order.
+        """Return the references to tables, in order.
 
         Raises:
-            InvalidInputError: If a version makes no sense, or a name stands for a table and for a
+            InvalidInputError: If a version is invalid, or a name refers to both a table and a
                 common table expression.
         """
         found = [self._reference(node) for node in self.tree.find_all(exp.Table)]
@@ -117,16 +117,16 @@ class Statement:
         return sorted(present, key=lambda one: one.start)
 
     def reference_to(self, node: Any) -> Reference | None:
-        """The reference that a node of the tree is."""
+        """Return the reference at a node of the tree."""
         return next((one for one in self.references if one.node is node), None)
 
     def rewritten(self, names: Mapping[int, str], start: int = 0, stop: int | None = None) -> str:
-        """The text, or a part of it, with other names where tables are named.
+        """Return the text, or a part of it, with parameters in place of tables.
 
         Args:
             names: For the start of each reference, the name of the parameter that replaces it.
-            start: Where the part begins.
-            stop: Behind its end.
+            start: Position where the part begins.
+            stop: Position after its end.
 
         Returns:
             A text for `spark.sql(text, **frames)`, in which braces are doubled.
@@ -136,11 +136,11 @@ class Statement:
         return self._replaced(dict(map(partial(_parameter, names), inside)), start, stop)
 
     def replaced(self, names: Mapping[int, str], others: Mapping[tuple[int, int], str]) -> str:
-        """The text with other names where tables are named, and other words in other places.
+        """Return the text with parameters in place of tables, and with other replacements.
 
         Args:
             names: As for `rewritten`.
-            others: For places, from the first letter to behind the last, what stands there instead.
+            others: Replacement texts by position, from the first character to after the last one.
         """
         tables = dict(map(partial(_parameter, names), self.references))
         literal = {place: _literal(text) for place, text in others.items()}
@@ -154,7 +154,7 @@ class Statement:
         return "".join((*parts, _literal(self.text[start:stop])))
 
     def token_at(self, position: int) -> int:
-        """The number of the first word that begins at a position or later."""
+        """Return the index of the first token that begins at a position or later."""
         starts = (number for number, token in enumerate(self.tokens) if token.start >= position)
         return next(starts, len(self.tokens))
 
@@ -191,7 +191,7 @@ class Statement:
 
 
 def at(node: Any) -> str:
-    """Where a node stands, for messages."""
+    """Return the position of a node, for messages."""
     places = [one.meta for one in node.find_all(exp.Identifier) if "line" in one.meta]
     if not places:
         return "SQL"
@@ -200,7 +200,7 @@ def at(node: Any) -> str:
 
 
 def described(error: SqlglotError) -> str:
-    """What sqlglot says of a text that does not parse, and where."""
+    """Return sqlglot's message for a text that does not parse, with the position."""
     found = getattr(error, "errors", None)
     if not found:
         return f"SQL: {error}"
@@ -209,7 +209,7 @@ def described(error: SqlglotError) -> str:
 
 
 def _words(text: str) -> list[Any]:
-    """The words of a text; commands that sqlglot keeps as they are, are taken apart too."""
+    """Return the tokens of a text, including those of commands that sqlglot does not split."""
     tokens = list(Spark4().tokenize(text))
     if tokens and tokens[0].token_type is TokenType.COMMAND:
         return [tokens[0], *Spark4().tokenize(text[tokens[0].end + 1 :])]

@@ -1,4 +1,4 @@
-"""Statements about tables, most of which Spark cannot carry out by itself.
+"""Execution of SQL statements on tables, most of which Spark cannot execute by itself.
 
 SELECT …             tables become frames of what the query needs; the query is Spark's
 INSERT, CREATE … AS  the query is Spark's; the rows are written with one commit
@@ -52,7 +52,7 @@ _KNOWN = "SELECT, INSERT, CREATE TABLE, MERGE, UPDATE, DELETE, OPTIMIZE and VACU
 def carry_out(
     spark: SparkSession, text: str, tables: Mapping[str, str], access: dict[str, str]
 ) -> DataFrame:
-    """What `pilum.spark.sql` does; its arguments are explained there."""
+    """Execute a statement for `pilum.spark.sql`, which documents the arguments."""
     statement = Statement.parse(text, tables)
     if statement is None or not (statement.references or _is_command(statement)):
         return spark.sql(text)
@@ -65,7 +65,7 @@ def _is_command(statement: Statement) -> bool:
 
 @dataclass(frozen=True)
 class _Session:
-    """A statement that is being carried out."""
+    """The execution of one statement."""
 
     spark: SparkSession
     statement: Statement
@@ -97,7 +97,7 @@ class _Session:
         return self.spark.createDataFrame([tuple(values.values())], ", ".join(fields))
 
     def _query(self, start: int, stop: int | None, before: str = "") -> DataFrame:
-        """The rows of a part of the text that is a query; tables are replaced by frames."""
+        """Return the rows of a query in a part of the text, with tables replaced by frames."""
         frames = {}
         for number, one in enumerate(self.statement.references):
             if start <= one.start and (stop is None or one.stop <= stop):
@@ -110,10 +110,10 @@ class _Session:
         return self.spark.sql(text, **named)
 
     def _aggregated(self, rows: DataFrame) -> DataFrame | None:
-        """The result of a query by partial aggregates; None if its rows have to be read.
+        """Run a query with partial aggregates; return None if its rows have to be read.
 
         Args:
-            rows: The same by reading rows; its names and types are those of the result.
+            rows: The same result computed by reading rows, which gives its names and types.
         """
         if len(self.statement.references) != 1:
             return None
@@ -141,7 +141,7 @@ class _Session:
         return dataset(one.uri, one.version, asof=_time(one), storage_options=self.access)
 
     def _frame(self, one: Reference) -> DataFrame:
-        """What a query needs of a table."""
+        """Return a frame of the columns and rows that a query needs."""
         found = self._opened(one)
         needs = needs_of(one, self.statement.tree, found.snapshot.described.arrow)
         return read(
@@ -282,7 +282,7 @@ class _Session:
         return {name: getattr(done, name) for name in ("bytes_removed", "old_versions")}
 
     def _optimize(self, uri: str, options: str) -> CompactionMetrics:
-        """Compacts, or with ZORDER BY writes the rows of all fragments in another order."""
+        """Compact a table, or with ZORDER BY rewrite the rows of all fragments in that order."""
         if not options:
             return compact(self.spark, uri, storage_options=self.access)
         columns = zorder_columns(options, self._columns_of(uri))
@@ -309,7 +309,7 @@ class _Session:
             raise UnsupportedFeatureError(f"{at(tree)}: {word} with {', '.join(sorted(extra))}")
 
     def _between(self, first: TokenType, last: TokenType) -> tuple[int, int]:
-        """The text between two words that stand in no brackets."""
+        """Return the text range between two tokens outside of parentheses."""
         depth, start = 0, 0
         for token in self.statement.tokens:
             depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
@@ -320,7 +320,7 @@ class _Session:
         raise InvalidInputError(f"SQL: no {first.value} … {last.value}")
 
     def _closing(self, first: int) -> int:
-        """The number of the bracket that closes the one at a word."""
+        """Return the index of the parenthesis that closes the one at a token."""
         depth = 0
         for number in range(first, len(self.statement.tokens)):
             kind = self.statement.tokens[number].token_type
@@ -357,11 +357,11 @@ def _known(identifier: Any, names: list[str]) -> str:
 
 
 def _as(field: StructField) -> Column:
-    """A column of this name in this type."""
+    """Return a column of this name and type."""
     return sf.col(f"`{field.name}`").cast(field.dataType).alias(field.name, metadata=field.metadata)
 
 
 def _table_of(text: str) -> str:
-    """The name of a table that a text begins with."""
+    """Return the table name at the beginning of a text."""
     found = re.match(r"\s*((?:\w+\s*\.\s*)?(?:`[^`]*`|\w+))", text)
     return found[1] if found else ""

@@ -1,4 +1,4 @@
-"""Expressions of a statement as pilum's SQL."""
+"""Translation of a statement's expressions to pilum's SQL."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _ZORDER = re.compile(r"ZORDER\s+BY\s*(?:\((.+)\)|\s([^()]+))", re.IGNORECASE | r
 
 
 def plain_text(node: Any, alias: str, columns: Collection[str]) -> str:
-    """An expression about one table, with columns that are not qualified.
+    """Return the SQL of an expression over one table, with unqualified columns.
 
     Args:
         node: The expression.
-        alias: How they are qualified, if they are.
-        columns: Of the table.
+        alias: The qualifier of its columns, if any.
+        columns: Columns of the table.
 
     Raises:
-        ColumnNotFoundError: If it has no such column.
+        ColumnNotFoundError: If the table has no such column.
     """
     aliases = {alias.lower(): "target"} if alias else {}
     sides = Sides(aliases, {"target": [*columns, *META_COLUMNS]})
@@ -42,15 +42,15 @@ def plain_text(node: Any, alias: str, columns: Collection[str]) -> str:
 
 
 def zorder_columns(text: str, columns: Collection[str]) -> list[str]:
-    """The columns of `ZORDER BY (a, b)`, also without brackets.
+    """Return the columns of `ZORDER BY (a, b)`, with or without parentheses.
 
     Args:
-        text: What stands behind the table.
-        columns: Of the table.
+        text: The text after the table.
+        columns: Columns of the table.
 
     Raises:
-        ColumnNotFoundError: If it has no such column.
-        UnsupportedFeatureError: If it is anything else.
+        ColumnNotFoundError: If the table has no such column.
+        UnsupportedFeatureError: If the text is anything else.
     """
     found = _ZORDER.fullmatch(text)
     if found is None:
@@ -74,7 +74,7 @@ def _own_column(node: Any, columns: Collection[str]) -> str:
 
 
 class Sides:
-    """Columns of the two sides of a merge, as `source.x` and `target.x`."""
+    """The columns of the two sides of a merge, as `source.x` and `target.x`."""
 
     def __init__(
         self,
@@ -82,22 +82,22 @@ class Sides:
         columns: Mapping[str, Collection[str]],
         prefix: str = "",
     ) -> None:
-        """Says how each side is called.
+        """Set the names of the two sides.
 
         Args:
             aliases: Names in lower case, and "source" or "target" for each.
-            columns: Of each side.
-            prefix: Put in front of columns of the source.
+            columns: Columns of each side.
+            prefix: Prefix for the columns of the source.
         """
         self._aliases = aliases
         self._columns = columns
         self._prefix = prefix
 
     def column(self, node: Any) -> tuple[str, list[str]]:
-        """The side of a column, and its path there, in the letters of that side.
+        """Return the side of a column, and its path as that side spells it.
 
         Raises:
-            ColumnNotFoundError: If neither or both have it.
+            ColumnNotFoundError: If neither or both sides have the column.
         """
         names = [part.name for part in node.parts]
         if len(names) > 1 and names[0].lower() in self._aliases:
@@ -112,7 +112,7 @@ class Sides:
         return side, [str(first), *names[1:]]
 
     def text(self, node: Any) -> str:
-        """An expression about both sides."""
+        """Return the SQL of an expression over both sides."""
 
         def qualified(one: Any) -> Any:
             if not isinstance(one, exp.Column):
@@ -129,7 +129,7 @@ class Sides:
 
 
 def _path(names: list[str]) -> exp.Column:
-    """A column of which each part stands in backquotes."""
+    """Return a column with each part of its path in backquotes."""
     parts = [exp.to_identifier(name, quoted=True) for name in names]
     found = exp.column(parts[-1]) if len(parts) == 1 else None
     return found or exp.column(*reversed(parts[-4:]))
