@@ -36,7 +36,7 @@ def pin(options: Options) -> tuple[Options, Snapshot]:
     """Return the version that the options name, and options pinned to this version.
 
     Raises:
-        As `open_snapshot`.
+        The errors of `open_snapshot`.
     """
     here = Line.at(open_table(options.path, options.storage_options))
     reference = _reference(options)

@@ -3,9 +3,9 @@
 A task costs Spark tens of milliseconds before it reads a row. Two measures give the cost of
 reading:
 
-    bytes   of the columns that are wanted, whatever else lies in the files
-    rows    each of which Spark's JVM goes through by itself, however narrow it is, unless a filter
-            leaves it out
+    bytes   of the projected columns only, whatever else the files contain
+    rows    each of which Spark's JVM processes by itself, however narrow it is, unless a filter
+            removes it
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     driver   start_job  ──pickled──▶  tasks: write_part ──messages──▶  commit_parts | abort_parts
 
-What Spark does, and what follows from it:
+Behaviour of Spark, and its consequences:
 
 * One writer object is pickled to all tasks and to the commit: the job's uuid, drawn when it is
   built, is the same everywhere.

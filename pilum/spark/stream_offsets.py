@@ -2,9 +2,9 @@
 
     {"version": 7, "fragment": 2, "snapshot": false}
 
-means: everything before version 7 was read, and the first 2 pieces that version 7 adds. The end of
-    a version is followed by the beginning of the next one, which need not exist yet. With
-    `snapshot`, the pieces are all fragments of the version: a stream of all rows begins this way.
+means that everything before version 7 was read, and the first 2 pieces that version 7 adds. The end
+of a version is followed by the beginning of the next one, which need not exist yet. With
+`snapshot`, the pieces are all fragments of the version: a stream of all rows begins this way.
 
 Version 0 is the beginning of a query that has read nothing; the options determine its position in
 the table, once. The same offsets always mean the same rows, so a micro-batch that is planned again
@@ -178,7 +178,7 @@ class Follower:
         """Yield the pieces between two offsets, each with the version that added it.
 
         Raises:
-            As `advance`.
+            The errors of `advance`.
         """
         offset = start
         while (offset.version, offset.fragment) < (end.version, end.fragment):

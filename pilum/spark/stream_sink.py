@@ -4,7 +4,7 @@
     driver   PilumStreamWriter       ◀── messages, batch number ── Spark
              commit with the key (query, batch number)
 
-What Spark does, and what follows from it:
+Behaviour of Spark, and its consequences:
 
 * A writer is built for each micro-batch, and another one, in another process, for its commit. So
   everything that the commit needs is in the messages; the query id is available in tasks only.

@@ -1,7 +1,7 @@
 """The mapping between Spark types and Arrow types: one table for both directions.
 
-    column of a table          Spark                  crosses to Spark as
-    -----------------          -----                  -------------------
+    column of a table          Spark                  exchanged with Spark as
+    -----------------          -----                  -----------------------
     bool, int8 … int64         boolean, byte … long   itself
     uint8, uint16, uint32      short, int, long       the next wider signed integer
     uint64                     decimal(20, 0)         decimal128(20, 0)

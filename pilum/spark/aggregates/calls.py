@@ -1,11 +1,11 @@
 """The aggregate functions, with their argument types and result types.
 
-    function      a task gives          Spark makes of it
-    --------      ------------          -----------------
-    count(*)      rows                  the sum
-    count(x)      those not null        the sum
-    sum(x)        decimal or double     the sum, in the type that Spark's own sum has
-    min, max      of x                  the same again
+    function      result of a task      combined by Spark to
+    --------      ----------------      --------------------
+    count(*)      number of rows        the sum
+    count(x)      number not null       the sum
+    sum(x)        decimal or double     the sum, in the type of Spark's own sum
+    min, max      min, max of x         the same function
     avg(x)        sum as double, count  their quotient
 
 Partial sums of integers are decimals, so that Spark detects an overflow.

@@ -107,7 +107,7 @@ def partial_frame(
         texts: Options for reading.
 
     Raises:
-        As `aggregate`.
+        The errors of `aggregate`.
     """
     options, snapshot = pin(Options.parse(texts))
     described = snapshot.described.arrow

@@ -1,9 +1,9 @@
 """Columns computed by tasks; finished files are kept, and committed when they fit the table.
 
 driver    fragments without a file ──▶ tasks: read what is needed, compute, write one file each
-          files ──▶ one commit, or one for every so many fragments
-                      │ others were faster
-                      └──▶ look again: files that still fit are kept, the rest is computed
+          files ──▶ one commit, or one per `commit_every` fragments
+                      │ concurrent commits came first
+                      └──▶ check again: files that still fit are kept, the rest is computed
 """
 
 from __future__ import annotations

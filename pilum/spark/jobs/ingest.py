@@ -143,7 +143,7 @@ def read_files(
     """Return the rows that `ingest` would write, for other uses; it takes the same arguments.
 
     Raises:
-        As `ingest`.
+        The errors of `ingest`.
     """
     reading = _reading(source, format, schema, transform, options)
     return reading.frame(spark, [file.path for file in reading.files(spark)])

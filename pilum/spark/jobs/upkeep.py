@@ -1,7 +1,7 @@
 """Maintenance as Spark jobs: the driver plans and commits, tasks read and write.
 
-compact    plan ──▶ one task per group of fragments ──▶ a commit for every so many tasks
-verify     manifests and ends of files on the driver; pages, if asked, one task per fragment
+compact    plan ──▶ one task per group of fragments ──▶ one commit per `commit_every` tasks
+verify     manifests and ends of files on the driver; with `deep`, pages: one task per fragment
 cleanup    on the driver: it only lists and deletes
 """
 
@@ -195,7 +195,7 @@ def cleanup(
         storage_options: Settings of the store.
 
     Raises:
-        As `LanceDataset.cleanup_old_versions`.
+        The errors of `LanceDataset.cleanup_old_versions`.
     """
     del spark
     dataset = LanceDataset(table_uri(uri), storage_options=dict(storage_options or {}))

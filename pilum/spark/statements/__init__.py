@@ -1,8 +1,8 @@
 """SQL statements on tables, parsed here and not by Spark; the public API is `pilum.spark.sql`.
 
-references   which tables a text names, and where
-needs        which columns of them it reads, and what their rows must fulfil
-conditions   what of Spark's SQL means the same in a filter of pilum
+references   the tables that a text names, and their positions
+needs        the columns that it reads of them, and the conditions on their rows
+conditions   translation of Spark's SQL to pilum's filters where both mean the same
 merges       MERGE INTO
 statements   all others
 """

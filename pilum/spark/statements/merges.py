@@ -128,7 +128,7 @@ class MergeText:
             )
 
     def _matched(self, merge: SparkMerge) -> None:
-        """Configure matched clauses: the first that holds wins, but `merge_into` deletes first."""
+        """Configure the matched clauses in order, although `merge_into` checks deletes first."""
         updated, deletes, is_final = "", [], False
         for when in (one for one in self.whens if one.args["matched"]):
             if is_final:

@@ -1,7 +1,7 @@
 """Execution of SQL statements on tables, most of which Spark cannot execute by itself.
 
-SELECT …             tables become frames of what the query needs; the query is Spark's
-INSERT, CREATE … AS  the query is Spark's; the rows are written with one commit
+SELECT …             tables become frames of the needed rows; Spark runs the query
+INSERT, CREATE … AS  Spark runs the query; its rows are written with one commit
 MERGE, UPDATE,       pilum.spark.merge_into, update, delete, compact, cluster, cleanup
 DELETE, OPTIMIZE,
 VACUUM
