@@ -187,8 +187,9 @@ def cleanup(
     Args:
         spark: The session; no Spark job is started.
         uri: Location of the table.
-        older_than: Remove versions older than this; two weeks by default.
-        retain_versions: Number of the newest versions to keep, instead of `older_than`.
+        older_than: Remove versions older than this; two weeks if neither condition is given.
+        retain_versions: Keep this many of the newest versions. If `older_than` is given too, only
+            versions that fulfil both conditions are removed.
         delete_unverified: Whether to remove also recent files that no version refers to. Safe only
             if no writer is active.
         dry_run: Whether to only report what would be removed.
