@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop.null_structs import item_paths, member_paths, nested_tables, pruned, value_at
 
@@ -24,7 +24,6 @@ lance_file = pytest.importorskip("lance.file")
 
 pytestmark = pytest.mark.reference
 
-_SHARED_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _NUMBERS = count()
 _PAGES = st.sampled_from(
     [{}, {"data_cache_bytes": 1}, {"data_cache_bytes": 100}, {"max_page_bytes": 300}]
@@ -35,7 +34,7 @@ _WITH_NULLS = {(2, 4), (5, 6)}
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "structs-with-hidden-nulls.tar.xz"
 
 
-@settings(max_examples=100, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=100)
 @given(versioned=nested_tables(), pages=_PAGES)
 def test_members_of_what_we_wrote(
     tmp_path: Path, versioned: tuple[str, pa.Table], pages: dict[str, Any]
@@ -49,7 +48,7 @@ def test_members_of_what_we_wrote(
     assert_items(data_file(uri), table)
 
 
-@settings(max_examples=60, suppress_health_check=_SHARED_FOLDER)
+@settings(max_examples=60)
 @given(versioned=nested_tables())
 def test_members_of_what_it_wrote(tmp_path: Path, versioned: tuple[str, pa.Table]) -> None:
     version, table = versioned
