@@ -127,7 +127,7 @@ class BlobArray(pa.ExtensionArray):  # type: ignore[misc]
 
     @classmethod
     def from_pylist(cls, values: list[Any]) -> BlobArray:
-        """Makes an array of bytes, URIs (`str`), `Blob`s and None.
+        """Make an array of bytes, URIs (`str`), `Blob`s and None.
 
         Raises:
             TypeError: For a value of another kind.
@@ -158,7 +158,7 @@ def _blob(value: Any) -> Blob | None:
 
 
 def blob_array(values: list[Any]) -> BlobArray:
-    """Makes a column of blobs.
+    """Make a column of blobs.
 
     Args:
         values: Bytes, URIs (`str`), `Blob`s and None.
@@ -297,11 +297,11 @@ class BlobFile(io.BufferedIOBase):
         return self._inner.size
 
     def read(self, size: int | None = -1) -> bytes:
-        """Reads up to `size` bytes, or all that is left."""
+        """Read up to `size` bytes, or all that is left."""
         return self._file.read(-1 if size is None else size) or b""
 
     def read1(self, size: int = -1) -> bytes:
-        """Reads up to `size` bytes with at most one request."""
+        """Read up to `size` bytes with at most one request."""
         if size < 0:
             size = self._buffer_size or self._inner.size
         if self._file is self._raw:
@@ -310,15 +310,15 @@ class BlobFile(io.BufferedIOBase):
         return found
 
     def readall(self) -> bytes:
-        """Reads all that is left."""
+        """Read all that is left."""
         return self.read()
 
     def readinto(self, b: Any) -> int:
-        """Reads into a buffer; returns the number of bytes."""
+        """Read into a buffer; returns the number of bytes."""
         return self._file.readinto(b) or 0
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Reads `length` bytes from `offset` on; the position stays.
+        """Read `length` bytes from `offset` on; the position stays.
 
         Raises:
             InvalidInputError: If the range leaves the blob.
@@ -326,7 +326,7 @@ class BlobFile(io.BufferedIOBase):
         return self._raw.ranges([(offset, length)])[0]
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """Reads ranges, each `(offset, length)`, with one request; the position stays.
+        """Read ranges, each `(offset, length)`, with one request; the position stays.
 
         Raises:
             InvalidInputError: If a range leaves the blob.
@@ -334,7 +334,7 @@ class BlobFile(io.BufferedIOBase):
         return self._raw.ranges(list(ranges))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves the position: from the start, from where it is, or from the end."""
+        """Move the position: from the start, from where it is, or from the end."""
         return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
@@ -351,11 +351,11 @@ class BlobFile(io.BufferedIOBase):
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Return whether `close` was called."""
         return bool(self._raw.closed)
 
     def close(self) -> None:
-        """Releases the file that the blob is in."""
+        """Release the file that the blob is in."""
         if not self.closed:
             self._file.close()
 

@@ -133,10 +133,10 @@ class JobSpec:
 
 
 def read_job(path: str, kind: str) -> JobSpec:
-    """Reads the section of a file that says what one kind of job does.
+    """Read the section of a file that says what one kind of job does.
 
     Raises:
-        NotFoundError: If there is no such file.
+        NotFoundError: If the file does not exist.
         InvalidInputError: If it is no TOML, or something in it is unknown, missing or of another
             type.
     """

@@ -33,7 +33,7 @@ _CLAUSES = {
 
 
 def run_job(spec: JobSpec, master: str | None, remote: str | None) -> Exit:
-    """Starts a session, runs the job and prints what it did as one line of JSON.
+    """Start a session, runs the job and prints what it did as one line of JSON.
 
     Args:
         spec: The job.
@@ -58,7 +58,7 @@ def run_job(spec: JobSpec, master: str | None, remote: str | None) -> Exit:
 
 
 def carry_out(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
-    """Runs a job in a session; gives what it did."""
+    """Run a job in a session; gives what it did."""
     return _RUN[spec.kind](spark, dict(spec.arguments), dict(spec.storage))
 
 

@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; gives the exit code (`pilum.cli.outcome`)."""
+    """Run the command; gives the exit code (`pilum.cli.outcome`)."""
     parser = _parser()
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)

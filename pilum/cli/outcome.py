@@ -51,7 +51,7 @@ class TerminatedError(Exception):
 
 
 def exit_code(error: BaseException) -> Exit:
-    """Whether another try may help."""
+    """Return whether another try may help."""
     if isinstance(error, (*_TEMPORARY, TerminatedError)):
         return Exit.AGAIN
     if isinstance(error, PilumError):

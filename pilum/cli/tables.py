@@ -19,7 +19,7 @@ __all__ = ["cleanup", "compact", "info", "repair", "verify", "versions"]
 
 
 def info(arguments: Namespace) -> Exit:
-    """Prints the version, the numbers of rows, fragments and bytes, and the columns."""
+    """Print the version, the numbers of rows, fragments and bytes, and the columns."""
     dataset = LanceDataset(arguments.path)
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     size = sum(file.file_size_bytes or 0 for one in fragments for file in one.files)
@@ -34,7 +34,7 @@ def info(arguments: Namespace) -> Exit:
 
 
 def versions(arguments: Namespace) -> Exit:
-    """Prints the versions, oldest first; of damaged ones what is wrong."""
+    """Print the versions, oldest first; of damaged ones what is wrong."""
     for version in list_versions(open_table(arguments.path)):
         when = version.timestamp.astimezone().replace(tzinfo=None)
         damage = version.metadata.get("damaged")
@@ -58,7 +58,7 @@ def verify(arguments: Namespace) -> Exit:
 
 
 def repair(arguments: Namespace) -> Exit:
-    """Explains which versions are damaged; goes back to a whole one, or renames the damaged."""
+    """Explain which versions are damaged; goes back to a whole one, or renames the damaged."""
     store, path = open_table(arguments.path), arguments.path
     plan = plan_repair(store)
     for one in plan.damaged:
@@ -100,7 +100,7 @@ def _advice(plan: RepairPlan, path: str) -> str:
 
 
 def compact(arguments: Namespace) -> Exit:
-    """Writes small fragments together."""
+    """Write small fragments together."""
     optimizer = LanceDataset(arguments.path).optimize
     metrics = optimizer.compact_files(target_rows_per_fragment=arguments.target_rows)
     print(json.dumps(asdict(metrics)))
@@ -108,7 +108,7 @@ def compact(arguments: Namespace) -> Exit:
 
 
 def cleanup(arguments: Namespace) -> Exit:
-    """Removes old versions, or says what would be removed."""
+    """Remove old versions, or says what would be removed."""
     dataset, age = LanceDataset(arguments.path), timedelta(days=arguments.older_than_days)
     unverified = arguments.delete_unverified
     if arguments.dry_run:

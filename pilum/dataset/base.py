@@ -48,22 +48,22 @@ class DatasetBase:
         commit_lock: CommitLock | None = None,
         commit_handler: CommitHandler | None = None,
     ) -> None:
-        """Opens a table.
+        """Open a table.
 
         Args:
             uri: Its location.
-            version: Its number, the name of a tag or `(branch, number)`, where None is the main
-                line or the newest version; None for the latest.
-            storage_options: Settings of the store.
-            session: Whose caches to use; None for those of the process.
+            version: Its number, the name of a tag or `(branch, number)`, where None means the main
+                branch or the newest version; None for the latest.
+            storage_options: Options of the object store.
+            session: Session whose caches are used; None for the caches of the process.
             commit_lock: As in `pilum.write_dataset`, for what this dataset commits.
             commit_handler: The same.
 
         Raises:
-            DatasetNotFoundError: If there is no table.
-            VersionNotFoundError: If it has no such version.
-            TagNotFoundError: If it has no such tag.
-            BranchNotFoundError: If it has no such branch.
+            DatasetNotFoundError: If no table exists there.
+            VersionNotFoundError: If the version does not exist.
+            TagNotFoundError: If the tag does not exist.
+            BranchNotFoundError: If the branch does not exist.
             UnsupportedFormatError: If the location, or the table, needs what is not there yet.
         """
         self._uri = os.fspath(uri)
@@ -113,7 +113,7 @@ class DatasetBase:
         return None if handler == named else handler
 
     def advance(self, snapshot: Snapshot) -> None:
-        """Moves this dataset to a version that it has committed or found, but never back."""
+        """Move this dataset to a version that it has committed or found, but never back."""
         if snapshot.manifest.version >= self._snapshot.manifest.version:
             self._snapshot = replace(snapshot, session=self._snapshot.session)
 
@@ -144,7 +144,7 @@ class DatasetBase:
 
     @property
     def has_stable_row_ids(self) -> bool:
-        """Whether rows keep their ids when they move."""
+        """Return whether rows keep their ids when they move."""
         return bool(self._snapshot.manifest.reader_flags & Feature.STABLE_ROW_IDS)
 
     @property
@@ -159,7 +159,7 @@ class DatasetBase:
 
     @property
     def stats(self) -> LanceStats:
-        """Counts and sizes, from metadata alone."""
+        """Count and sizes, from metadata alone."""
         return LanceStats(self._snapshot)
 
     def session(self) -> Session:

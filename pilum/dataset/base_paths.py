@@ -34,7 +34,7 @@ class DatasetBasePath:
 
     @classmethod
     def from_table(cls, base: BasePath) -> DatasetBasePath:
-        """The form for users of what the manifest holds."""
+        """Convert a manifest entry to its public form."""
         return cls(base.path, base.name, base.is_dataset_root, base.id)
 
 
@@ -87,7 +87,7 @@ class BaseRequest:
         """What users ask for with `initial_bases`, `target_bases` and `target_all_bases`.
 
         Raises:
-            InvalidInputError: If it makes no sense.
+            InvalidInputError: If the request is invalid.
         """
         if isinstance(targets, str):
             raise InvalidInputError(f"target_bases: expected a list of names, found {targets!r}")

@@ -21,7 +21,7 @@ _SELECTORS = ("ids", "addresses", "indices")
 
 
 class Blobs(DatasetBase):
-    """Chapter of `LanceDataset`: blobs."""
+    """The part of `LanceDataset` for blobs."""
 
     def take_blobs(
         self,
@@ -32,7 +32,7 @@ class Blobs(DatasetBase):
         *,
         buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
-        """Opens blobs as files; their bytes are read when they are asked for.
+        """Open blobs as files; their bytes are read when they are asked for.
 
         Args:
             blob_column: Name of the column, or dotted path to a member of structs.
@@ -48,7 +48,7 @@ class Blobs(DatasetBase):
         Raises:
             ColumnNotFoundError: If there is no such column.
             InvalidInputError: If it does not hold blobs, or a row does not exist.
-            CorruptFileError: If a descriptor makes no sense.
+            CorruptFileError: If a descriptor is invalid.
         """
         rows = self._addresses(ids=ids, addresses=addresses, indices=indices)
         if buffer_size < 0:
@@ -66,7 +66,7 @@ class Blobs(DatasetBase):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
-        """Reads blobs whole, with one request per file that they stand in.
+        """Read blobs whole, with one request per file that they stand in.
 
         Args:
             blob_column: Name of the column, or dotted path to a member of structs.
@@ -96,7 +96,7 @@ class Blobs(DatasetBase):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, int, bytes | None]]:
-        """Reads parts of blobs, with one request per file that they stand in.
+        """Read parts of blobs, with one request per file that they stand in.
 
         Args:
             blob_column: Name of the column, or dotted path to a member of structs.

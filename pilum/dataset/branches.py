@@ -20,7 +20,7 @@ class Branch(TypedDict):
     """What is known of a branch.
 
     `create_at` is in seconds since 1970; `branch_identifier` says for each branch on the way from
-    the main line with which version it began, and a random id of it.
+    the main branch with which version it began, and a random id of it.
     """
 
     parent_branch: str | None
@@ -53,7 +53,7 @@ class Branches:
             order: "desc" for newest versions first, which is the default, or "asc".
 
         Raises:
-            InvalidInputError: If it is neither.
+            InvalidInputError: If it is neither of the two.
             CorruptFileError: If the record of a branch is damaged.
         """
         if order not in {None, "asc", "desc"}:
@@ -64,20 +64,20 @@ class Branches:
         )
 
     def delete(self, branch: str) -> None:
-        """Removes a branch with its versions and files; also what an interrupted creation left.
+        """Remove a branch with its versions and files; also what an interrupted creation left.
 
         Raises:
-            BranchNotFoundError: If there is no such branch.
+            BranchNotFoundError: If the branch does not exist.
             InvalidInputError: If other branches began on it, or tags name its versions.
             CorruptFileError: If the record of another branch or a tag is damaged.
         """
         branches.delete_branch(self._line, branch)
 
     def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
-        """Gives a branch other notes, all at once.
+        """Give a branch other notes, all at once.
 
         Raises:
-            BranchNotFoundError: If there is no such branch.
+            BranchNotFoundError: If the branch does not exist.
             InvalidInputError: If the notes are not texts.
             CorruptFileError: If its record is damaged.
         """
@@ -86,7 +86,7 @@ class Branches:
 
 
 class Branching(DatasetBase):
-    """Chapter of `LanceDataset`: branches."""
+    """The part of `LanceDataset` for branches."""
 
     @property
     def branches(self) -> Branches:
@@ -99,22 +99,22 @@ class Branching(DatasetBase):
         reference: Reference | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """Begins a branch; of several who create one branch, one wins. No file is copied.
+        """Begin a branch; of several who create one branch, one wins. No file is copied.
 
         Args:
             branch: Segments of letters, digits, `.`, `-` and `_`, with `/` between them.
             reference: Number of the version to begin with, name of a tag, or `(branch, number)`,
-                where None is the main line or the newest version; None for the version of this
+                where None means the main branch or the newest version; None for the version of this
                 dataset.
-            storage_options: Settings of the store; None for those of this dataset.
+            storage_options: Storage options of the object store; None for those of this dataset.
 
         Returns:
             The branch. What is written to it goes to the branch alone.
 
         Raises:
             BranchAlreadyExistsError: If there is such a branch.
-            VersionNotFoundError: If there is no such version.
-            TagNotFoundError: If there is no such tag.
+            VersionNotFoundError: If the version does not exist.
+            TagNotFoundError: If the tag does not exist.
             BranchNotFoundError: If the version is on a branch that does not exist.
             InvalidInputError: If the name is not allowed.
         """

@@ -72,7 +72,7 @@ class Checkpoint:
         return None if row is None else self._read(row[0]).schema
 
     def keep_schema(self, schema: pa.Schema) -> None:
-        """Keeps the columns of the results."""
+        """Keep the columns of the results."""
         row = (self._key(), _stream(schema.empty_table()))
         with self._open() as database:
             database.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", row)
@@ -95,7 +95,7 @@ class Checkpoint:
         return batch
 
     def keep_batch(self, fragment: Fragment, number: int, batch: pa.RecordBatch) -> None:
-        """Keeps values for the next time."""
+        """Keep values for the next time."""
         row = (fragment.id, number, self._key(fragment), _stream(pa.Table.from_batches([batch])))
         with self._open() as database:
             database.execute("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?)", row)
@@ -121,14 +121,14 @@ class Checkpoint:
             return None
 
     def keep_file(self, fragment: Fragment, new: Schema, file: DataFile) -> None:
-        """Keeps a finished data file; the values in it are not needed any more."""
+        """Keep a finished data file; the values in it are not needed any more."""
         row = (fragment.id, self._key(fragment, new), json.dumps(file.to_json()))
         with self._open() as database:
             database.execute("INSERT OR REPLACE INTO fragments VALUES (?, ?, ?)", row)
             database.execute("DELETE FROM batches WHERE fragment = ?", (fragment.id,))
 
     def remove(self) -> None:
-        """Deletes the file: all is committed."""
+        """Delete the file: all is committed."""
         with suppress(FileNotFoundError):
             os.unlink(self.path)
 

@@ -136,7 +136,7 @@ class CleanupExplanation:
 
 
 class Cleaning(DatasetBase):
-    """Chapter of `LanceDataset`: removing old versions."""
+    """The part of `LanceDataset` for removing old versions."""
 
     @overload
     def cleanup_old_versions(
@@ -178,7 +178,7 @@ class Cleaning(DatasetBase):
         delete_concurrency: int | None = None,
         dry_run: bool = False,
     ) -> CleanupStats | CleanupExplanation:
-        """Removes old versions, and the files that no other version needs.
+        """Remove old versions, and the files that no other version needs.
 
         The pinned version and all newer ones stay, as do versions with tags and those that
         branches began with. All conditions that are given must hold for a version to go; without
@@ -208,7 +208,7 @@ class Cleaning(DatasetBase):
         Raises:
             CorruptFileError: If any manifest, tag or branch cannot be read; nothing is removed.
             UnsupportedFeatureError: If the table may refer to files in unknown ways.
-            InvalidInputError: For versions with tags, and for arguments that make no sense.
+            InvalidInputError: For versions with tags, or an argument is invalid.
         """
         from pilum.progress import progress
         from pilum.table.upkeep.cleanup import run_cleanup
@@ -241,7 +241,7 @@ class Cleaning(DatasetBase):
         include_files: bool = False,
         max_files: int = 1000,
     ) -> CleanupExplanation:
-        """Tells what `cleanup_old_versions` would do; the arguments are the same, and two more.
+        """Report what `cleanup_old_versions` would do; the arguments are the same, and two more.
 
         Args:
             older_than: See there.

@@ -18,7 +18,7 @@ __all__ = ["Cloning"]
 
 
 class Cloning(DatasetBase):
-    """Chapter of `LanceDataset`: clones."""
+    """The part of `LanceDataset` for clones."""
 
     def shallow_clone(
         self,
@@ -26,25 +26,25 @@ class Cloning(DatasetBase):
         reference: Reference,
         storage_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """Begins a table that reads its files where they are, and writes to its own folder.
+        """Begin a table that reads its files where they are, and writes to its own folder.
 
         Nothing keeps these files for the clone: do not clean up or delete the version here while
         there are clones of it.
 
         Args:
             target_path: Where there is no table yet.
-            reference: Number of the version, name of a tag, or `(branch, number)`, where None is
-                the main line or the newest version.
-            storage_options: Settings of the store of the clone; None for those of this dataset.
+            reference: Number of the version, name of a tag, or `(branch, number)`, where None means
+                the main branch or the newest version.
+            storage_options: Options of the clone's object store; None for those of this dataset.
 
         Returns:
             The clone, at a version with the number of the source.
 
         Raises:
             DatasetAlreadyExistsError: If there is a table.
-            VersionNotFoundError: If there is no such version.
-            TagNotFoundError: If there is no such tag.
-            BranchNotFoundError: If there is no such branch.
+            VersionNotFoundError: If the version does not exist.
+            TagNotFoundError: If the tag does not exist.
+            BranchNotFoundError: If the branch does not exist.
         """
         return self._clone(clone.shallow_clone, target_path, reference, storage_options)
 
@@ -56,12 +56,12 @@ class Cloning(DatasetBase):
         *,
         progress: Callable[[CopyProgress], None] | None = None,
     ) -> Self:
-        """Begins a table with copies of all files of a version; the arguments are as above.
+        """Begin a table with copies of all files of a version; the arguments are as above.
 
         Args:
             target_path: Where there is no table yet.
             reference: As in `shallow_clone`.
-            storage_options: Settings of the store of the clone; None for those of this dataset.
+            storage_options: Options of the clone's object store; None for those of this dataset.
             progress: Called after each copied file, with `files`, `num_files` and `size_bytes`.
 
         Returns:

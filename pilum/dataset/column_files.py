@@ -96,7 +96,7 @@ class ColumnFile:
     file: DataFile | None
 
     def fits(self, fragment: Fragment) -> bool:
-        """Whether a fragment, as it is now, can have the file."""
+        """Return whether a fragment, as it is now, can have the file."""
         mine = self.fragment
         same = (mine.id, mine.files, mine.physical_rows)
         if same != (fragment.id, fragment.files, fragment.physical_rows):
@@ -104,7 +104,7 @@ class ColumnFile:
         return mine.deletion_file in {None, fragment.deletion_file}
 
     def is_in(self, fragment: Fragment) -> bool:
-        """Whether a fragment has the file."""
+        """Return whether a fragment has the file."""
         return self.file is not None and self.file.path in {one.path for one in fragment.files}
 
     def to_json(self) -> str:
@@ -114,10 +114,10 @@ class ColumnFile:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ColumnFile:
-        """Reads what `to_json` wrote.
+        """Read what `to_json` wrote.
 
         Raises:
-            InvalidInputError: If it is something else.
+            InvalidInputError: If the text has another form.
         """
         try:
             values = json.loads(text)
@@ -132,8 +132,8 @@ def added_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Sch
 
     Raises:
         SchemaMismatchError: If a name is taken.
-        FilterError: If an expression does not parse or bind.
-        UnsupportedTypeError: If files of the table cannot hold a type.
+        FilterError: If an expression cannot be parsed or bound.
+        UnsupportedTypeError: If the file version of the table cannot store a type.
         UnsupportedVersionError: If the table is of version 2.0 and there is a member of a column
             that it has.
         InvalidInputError: If something else is wrong with the arguments.
@@ -151,8 +151,8 @@ def swapped_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, S
     Raises:
         ColumnNotFoundError: If the table lacks one.
         InvalidInputError: If one has an index or is part of the primary key.
-        FilterError: If an expression does not parse or bind.
-        UnsupportedTypeError: If files of the table cannot hold a type.
+        FilterError: If an expression cannot be parsed or bound.
+        UnsupportedTypeError: If the file version of the table cannot store a type.
         UnsupportedVersionError: If the table is of version 0.1.
     """
     announced, manifest = _announced(snapshot, values), snapshot.manifest
@@ -208,7 +208,7 @@ def write_column_file(
     replaces: bool,
     file_name_prefix: str | None = None,
 ) -> ColumnFile:
-    """Computes and writes the columns of one fragment; nothing of the table changes.
+    """Compute and writes the columns of one fragment; nothing of the table changes.
 
     Args:
         snapshot: The version.
@@ -216,7 +216,7 @@ def write_column_file(
         new: What the file holds.
         values: How they are computed.
         replaces: Whether the table has the columns.
-        file_name_prefix: Put in front of the name of the file, to tell whose it is.
+        file_name_prefix: Prefix of the file name, which identifies the writer.
 
     Raises:
         FilterError: If an expression fails on a value.
@@ -296,7 +296,7 @@ def _replaced(
 
 
 def _without_covered(names: tuple[str, ...]) -> tuple[str, ...]:
-    """A struct once, if some want it whole and some a member."""
+    """Return names without members of structs that are named as a whole."""
     parts = [name.split(".") for name in names]
     above = [{".".join(part[:depth]) for depth in range(1, len(part))} for part in parts]
     return tuple(name for name, path in zip(names, above, strict=True) if path.isdisjoint(names))

@@ -39,7 +39,7 @@ class Compaction:
 
     @staticmethod
     def plan(dataset: DatasetBase, options: Mapping[str, Any]) -> CompactionPlan:
-        """Decides which fragments of the dataset's version become new ones together.
+        """Decide which fragments of the dataset's version become new ones together.
 
         Args:
             dataset: The table.
@@ -47,7 +47,7 @@ class Compaction:
 
         Raises:
             UnsupportedFeatureError: If the table, or one of its indices, cannot be compacted.
-            InvalidInputError: If an option makes no sense.
+            InvalidInputError: If an option is invalid.
         """
         snapshot = dataset.snapshot
         manifest, store = snapshot.manifest, snapshot.store
@@ -82,7 +82,7 @@ class Compaction:
         rewrites: Sequence[RewriteResult],
         options: Mapping[str, Any] | None = None,
     ) -> CompactionMetrics:
-        """Publishes what tasks wrote, as one version; the dataset moves to it.
+        """Publish what tasks wrote, as one version; the dataset moves to it.
 
         Args:
             dataset: The table, at any version.
@@ -92,7 +92,7 @@ class Compaction:
         Raises:
             CommitConflictError: If others changed one of the fragments meanwhile. Nothing is
                 committed then, and the new files stay.
-            CommitContentionError: If every attempt lost against another commit.
+            CommitContentionError: If every attempt lost to a concurrent commit.
             InvalidInputError: If the results are of several plans, or not results at all.
         """
         results = list(rewrites)
@@ -116,7 +116,7 @@ def commit_what_fits(
 
     Raises:
         CommitConflictError: If nothing is left to commit.
-        CommitContentionError: If every attempt lost against another commit.
+        CommitContentionError: If every attempt lost to a concurrent commit.
     """
     version, left = plan.read_version, moves
     while left:

@@ -45,10 +45,10 @@ class CompactionOptions(TypedDict, total=False):
 
 
 def resolve_options(manifest: Manifest, options: Mapping[str, Any]) -> Resolved:
-    """Checks keywords, and completes them with settings of the table.
+    """Check keywords, and completes them with settings of the table.
 
     Raises:
-        InvalidInputError: If one is unknown or makes no sense.
+        InvalidInputError: If an option is unknown or invalid.
         UnsupportedFeatureError: For binary copies.
     """
     known = CompactionOptions.__annotations__
@@ -78,7 +78,7 @@ def options_from_json(values: Any) -> Resolved:
     """The inverse of `options_to_json`.
 
     Raises:
-        InvalidInputError: If a value makes no sense.
+        InvalidInputError: If a value is invalid.
     """
     if not isinstance(values, Mapping):
         raise InvalidInputError(f"not options of a compaction: {values!r}")

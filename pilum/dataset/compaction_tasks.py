@@ -70,11 +70,11 @@ class CompactionTask:
     def execute(
         self, dataset: DatasetBase, *, file_name_prefix: str | None = None
     ) -> RewriteResult:
-        """Writes the new files; the table does not change.
+        """Write the new files; the table does not change.
 
         Args:
             dataset: The table, at any version.
-            file_name_prefix: Put in front of the names of the files, to tell whose they are.
+            file_name_prefix: Prefix of the file names, which identifies the writer.
 
         Raises:
             VersionNotFoundError: If the version of the plan is gone.
@@ -100,10 +100,10 @@ class CompactionTask:
 
     @staticmethod
     def from_json(json: str) -> CompactionTask:
-        """Reads what `json` wrote.
+        """Read what `json` wrote.
 
         Raises:
-            InvalidInputError: If it is something else.
+            InvalidInputError: If the text has another form.
         """
         values = _values(json, "task", "read_version", "options")
         return CompactionTask(
@@ -141,10 +141,10 @@ class CompactionPlan:
 
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
-        """Reads what `json` wrote.
+        """Read what `json` wrote.
 
         Raises:
-            InvalidInputError: If it is something else.
+            InvalidInputError: If the text has another form.
         """
         values = _values(json, "tasks", "read_version", "options")
         version, options = _version(values), options_from_json(values["options"])
@@ -200,10 +200,10 @@ class RewriteResult:
 
     @staticmethod
     def from_json(json: str) -> RewriteResult:
-        """Reads what `json` wrote.
+        """Read what `json` wrote.
 
         Raises:
-            InvalidInputError: If it is something else.
+            InvalidInputError: If the text has another form.
         """
         values = _values(json, "read_version", "original_fragments", "new_fragments")
         old, new = _fragments(values["original_fragments"]), _fragments(values["new_fragments"])

@@ -23,7 +23,7 @@ _STEP = re.compile(r"(?:^|\.)(?:`([^`]+)`|([^.`]+))")
 
 
 class Configuring(DatasetBase):
-    """Chapter of `LanceDataset`: config and metadata.
+    """The part of `LanceDataset` for config and metadata.
 
     Every change is one commit. It starts from the pinned version and moves this dataset to the new
     one; it raises `CommitConflictError` if others changed the same keys, the same field or the
@@ -31,7 +31,7 @@ class Configuring(DatasetBase):
     """
 
     def update_config(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
-        """Changes settings of the table.
+        """Change settings of the table.
 
         Args:
             values: What keys are set to; None removes a key.
@@ -41,17 +41,17 @@ class Configuring(DatasetBase):
             The settings in the new version.
 
         Raises:
-            CommitConflictError: If others changed the same keys.
+            CommitConflictError: If a concurrent commit changed the same keys.
             InvalidInputError: If keys or values are not texts.
         """
         self._update(UpdateConfig(config=map_update("values", values, replace)))
         return self.config()
 
     def delete_config_keys(self, keys: Iterable[str]) -> None:
-        """Removes settings of the table; keys that it does not have are passed over.
+        """Remove settings of the table; keys that it does not have are passed over.
 
         Raises:
-            CommitConflictError: If others set the same keys.
+            CommitConflictError: If a concurrent commit set the same keys.
             InvalidInputError: If keys are not texts.
         """
         if isinstance(keys, str):
@@ -59,27 +59,27 @@ class Configuring(DatasetBase):
         self.update_config(dict.fromkeys(keys))
 
     def update_metadata(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
-        """Changes notes about the table; the arguments are those of `update_config`.
+        """Change notes about the table; the arguments are those of `update_config`.
 
         Returns:
             The notes in the new version.
 
         Raises:
-            CommitConflictError: If others changed the same keys.
+            CommitConflictError: If a concurrent commit changed the same keys.
             InvalidInputError: If keys or values are not texts.
         """
         self._update(UpdateConfig(table_metadata=map_update("values", values, replace)))
         return self.metadata
 
     def update_schema_metadata(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
-        """Changes metadata of the schema; the arguments are those of `update_config`.
+        """Change metadata of the schema; the arguments are those of `update_config`.
 
         Returns:
             The metadata in the new version.
 
         Raises:
-            CommitConflictError: If others changed metadata of the schema, or overwrote or restored
-                the table.
+            CommitConflictError: If a concurrent commit changed metadata of the schema, or overwrote
+                or restored the table.
             InvalidInputError: If keys or values are not texts.
         """
         self._update(UpdateConfig(schema_metadata=map_update("values", values, replace)))
@@ -93,7 +93,7 @@ class Configuring(DatasetBase):
     def update_field_metadata(
         self, field_updates: Mapping[str, Updates], *, replace: bool = False
     ) -> None:
-        """Changes metadata of fields.
+        """Change metadata of fields.
 
         Args:
             field_updates: For each field what keys are set to; None removes a key. A field is
@@ -102,8 +102,8 @@ class Configuring(DatasetBase):
 
         Raises:
             ColumnNotFoundError: If there is no such field.
-            CommitConflictError: If others changed metadata of the same fields, or overwrote or
-                restored the table.
+            CommitConflictError: If a concurrent commit changed metadata of the same fields, or
+                overwrote or restored the table.
             InvalidInputError: If keys or values are not texts, or if stored values would be read
                 in another way.
         """

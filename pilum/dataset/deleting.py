@@ -29,7 +29,7 @@ class DeleteResult(TypedDict):
 
 
 class Deleting(DatasetBase):
-    """Chapter of `LanceDataset`: deleting rows."""
+    """The part of `LanceDataset` for deleting rows."""
 
     def delete(
         self,
@@ -39,7 +39,7 @@ class Deleting(DatasetBase):
         retry_timeout: timedelta = timedelta(seconds=30),
         idempotency_key: JobKey | None = None,
     ) -> DeleteResult:
-        """Deletes rows and moves this dataset to the new version.
+        """Delete rows and moves this dataset to the new version.
 
         The rows are marked: data files stay as they are, and older versions keep all their rows. A
         delete that finds nothing makes a version too.
@@ -47,20 +47,20 @@ class Deleting(DatasetBase):
         Args:
             predicate: SQL, or an expression of pyarrow.compute. Rows for which it is true are
                 deleted, those for which it is null are not.
-            conflict_retries: How often to choose the rows anew because others changed the same
-                rows or moved them.
-            retry_timeout: No such try begins later than this after the call.
-            idempotency_key: Names the job that this is: if the table has it, nothing happens
-                and the count is 0. As in `pilum.write_dataset`.
+            conflict_retries: Number of retries when a concurrent commit changed or moved the same
+                rows. Each retry selects the rows again.
+            retry_timeout: No retry starts later than this after the call.
+            idempotency_key: Identifies this job. If the table already contains the job, nothing
+                changes and the count is 0. See `pilum.write_dataset`.
 
         Returns:
             A dict with `num_deleted_rows`.
 
         Raises:
-            FilterError: If the predicate does not parse or bind, or fails on a value.
-            CommitConflictError: If another commit made the delete meaningless.
-            CommitContentionError: If others interfered every time.
-            InvalidInputError: For any other argument that makes no sense.
+            FilterError: If the predicate cannot be parsed, bound or evaluated.
+            CommitConflictError: If a concurrent commit conflicts with the delete.
+            CommitContentionError: If every attempt conflicted with a concurrent commit.
+            InvalidInputError: If any other argument is invalid.
         """
         retries = Retries(conflict_retries, retry_timeout)
 
@@ -72,7 +72,7 @@ class Deleting(DatasetBase):
         return DeleteResult(num_deleted_rows=num_rows)
 
     def truncate_table(self) -> None:
-        """Deletes all rows and moves this dataset to the new version."""
+        """Delete all rows and moves this dataset to the new version."""
         self.delete("true")
 
 

@@ -47,14 +47,14 @@ class DatasetDelta:
 
         Raises:
             VersionNotFoundError: If one of the versions is not there (any more).
-            UnsupportedFeatureError: If nobody here knows an operation.
+            UnsupportedFeatureError: If an operation is unknown.
             CorruptFileError: If one is damaged.
         """
         versions = range(self._begin + 1, self._end + 1)
         return [self._history.read_transaction(version) for version in versions]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
-        """Reads the rows that were added.
+        """Read the rows that were added.
 
         Returns:
             All columns, `_rowid`, `_row_created_at_version` and `_row_last_updated_at_version`.
@@ -66,7 +66,7 @@ class DatasetDelta:
         return self._rows({_CREATED: _versions(self._begin + 1, self._end)})
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
-        """Reads the rows that were there before and have other values now.
+        """Read the rows that were there before and have other values now.
 
         Returns:
             As `get_inserted_rows`.
@@ -79,7 +79,7 @@ class DatasetDelta:
         )
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
-        """Reads the ids of the rows that the first version has and the last one has not.
+        """Read the ids of the rows that the first version has and the last one has not.
 
         Returns:
             One column, `_rowid`.
@@ -120,7 +120,7 @@ class DatasetDelta:
 
 
 class Deltas(TransactionHistory):
-    """Chapter of `LanceDataset`: changes between versions."""
+    """The part of `LanceDataset` for changes between versions."""
 
     def delta(
         self,
@@ -129,7 +129,7 @@ class Deltas(TransactionHistory):
         begin_version: int | None = None,
         end_version: int | None = None,
     ) -> DatasetDelta:
-        """Compares two versions.
+        """Compare two versions.
 
         Args:
             compared_against: The version to begin behind, and to end with that of this dataset.

@@ -39,10 +39,10 @@ _KEYS = {"path", "name", "nullable", "data_type"}
 
 
 class Evolving(DatasetBase):
-    """Chapter of `LanceDataset`: columns that come, go and change."""
+    """The part of `LanceDataset` for columns that come, go and change."""
 
     def drop_columns(self, columns: list[str]) -> None:
-        """Drops columns and moves this dataset to the new version.
+        """Drop columns and moves this dataset to the new version.
 
         No file is touched: values stay where they are, and older versions keep the columns. A
         struct or list goes with its last member.
@@ -53,7 +53,7 @@ class Evolving(DatasetBase):
 
         Raises:
             ColumnNotFoundError: If a column does not exist.
-            CommitConflictError: If others changed columns meanwhile.
+            CommitConflictError: If a concurrent commit changed columns.
             UnsupportedFeatureError: For members of maps, packed structs and blobs.
             InvalidInputError: If no column would be left, or for anything but a list of names.
         """
@@ -61,7 +61,7 @@ class Evolving(DatasetBase):
         self._evolve(Project(schema, preserves_nullability=True, keeps_metadata=True))
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
-        """Gives columns other names, types or nullability; moves this dataset to the new version.
+        """Give columns other names, types or nullability; moves this dataset to the new version.
 
         Files that are there stay as they are. Only a new type needs values: those of the column are
         written to one new file for each fragment. All paths mean the columns as they were before
@@ -76,15 +76,15 @@ class Evolving(DatasetBase):
 
         Raises:
             ColumnNotFoundError: If a column does not exist.
-            CommitConflictError: If others changed columns meanwhile, or wrote rows and these
+            CommitConflictError: If a concurrent commit changed columns, or wrote rows and these
                 must not have nulls any more.
             UnsupportedFeatureError: For what has no name of its own.
             UnsupportedVersionError: For types of members in tables of version 2.0.
             SchemaMismatchError: If a column has nulls that it must not have, or cannot have the
                 type, or a value does not fit it.
             InvalidInputError: If a type is asked for in a column that has an index, or together
-                with values in all rows; if a name is taken or not allowed, or for other arguments
-                that make no sense.
+                with values in all rows; if a name is taken or not allowed, or if another argument
+                is invalid.
         """
         if not alterations:
             raise InvalidInputError("nothing to alter")
@@ -113,7 +113,7 @@ class Evolving(DatasetBase):
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
     ) -> None:
-        """Adds columns behind the others and moves this dataset to the new version.
+        """Add columns behind the others and moves this dataset to the new version.
 
         Files that are there stay as they are. Values go to one new file for each fragment, batch by
         batch; a column without values needs no file at all. If it fails, nothing is left behind.
@@ -127,20 +127,21 @@ class Evolving(DatasetBase):
                 gets new members; where it is null, they are.
             read_columns: The columns that a function gets, also `_rowid` and `_rowaddr`; None for
                 all columns.
-            reader_schema: What values are brought to.
+            reader_schema: Schema that values are cast to.
             batch_size: Rows per batch, where expressions or functions are evaluated; None for
                 8,192.
 
         Raises:
-            SchemaMismatchError: If the table has a column of the name, or values do not fit.
-            FilterError: If an expression does not parse or bind, or fails on a value.
+            SchemaMismatchError: If the table already has a column of that name, or values do not
+                fit.
+            FilterError: If an expression cannot be parsed, bound or evaluated.
             ColumnNotFoundError: If it names a column that does not exist.
-            CommitConflictError: If others changed rows or columns meanwhile.
-            UnsupportedTypeError: If the table's files cannot hold a type.
+            CommitConflictError: If a concurrent commit changed rows or columns.
+            UnsupportedTypeError: If the file version of the table cannot store a type.
             UnsupportedVersionError: For columns without values in tables of version 0.1, and for
                 members in tables of version 2.0.
             InvalidInputError: If there are not as many values as rows, a column without values must
-                not be null, a function gives no batch, or for other arguments that make no sense.
+                not be null, a function gives no batch, or if another argument is invalid.
         """
         if batch_size is not None:
             require_count("batch_size", batch_size, 1)
@@ -167,7 +168,7 @@ class Evolving(DatasetBase):
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
     ) -> None:
-        """Adds the other columns of some data to the rows with the same keys (a left join).
+        """Add the other columns of some data to the rows with the same keys (a left join).
 
         Moves this dataset to the new version. Rows without a match are null in the new columns; of
         rows of the data with one key the last counts, and null is the key of none. Files that are
@@ -178,14 +179,14 @@ class Evolving(DatasetBase):
                 more than fits into memory is kept in a temporary file.
             left_on: Key column of the table, or `_rowid` or `_rowaddr`.
             right_on: Key column of the data, of the same type; None for the same name.
-            schema: What the data is brought to.
+            schema: Schema that the data is cast to.
 
         Raises:
             SchemaMismatchError: If the table has a column of the name, the types of the keys
                 differ, or a column that must not be null gets no value.
             ColumnNotFoundError: If the table does not have the key column.
-            CommitConflictError: If others changed rows or columns meanwhile.
-            UnsupportedTypeError: If the table's files cannot hold a type.
+            CommitConflictError: If a concurrent commit changed rows or columns.
+            UnsupportedTypeError: If the file version of the table cannot store a type.
             InvalidInputError: For keys that cannot be compared.
         """
         snapshot = self._snapshot

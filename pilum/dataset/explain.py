@@ -71,7 +71,7 @@ def explain(
     data_storage_version: str | None = None,
     encoding_options: EncodingOptions = _NO_OPTIONS,
 ) -> Explanation:
-    """Says for each column and page which layout and encodings it has, and how large it is.
+    """Report for each column and page which layout and encodings it has, and how large it is.
 
     Args:
         source: A table, or the path of one or of a data file: what is stored, from metadata alone
@@ -84,7 +84,7 @@ def explain(
     Raises:
         ColumnNotFoundError: If a column does not exist.
         DatasetNotFoundError: If there is nothing at the path.
-        InvalidInputError: For any other argument that makes no sense.
+        InvalidInputError: If any other argument is invalid.
     """
     if isinstance(source, pa.Table | pa.RecordBatch):
         asked = None if data_storage_version is None else FileVersion.parse(data_storage_version)

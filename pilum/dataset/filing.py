@@ -49,7 +49,7 @@ _Place = tuple[str, str, str]
 
 
 class Filing(DatasetBase):
-    """Chapter of `LanceDataset`: the files of the table."""
+    """The part of `LanceDataset` for the files of the table."""
 
     def fragment_ids(self) -> set[int]:
         """The ids of all fragments."""
@@ -85,7 +85,7 @@ class Filing(DatasetBase):
         return pa.RecordBatchReader.from_batches(_TRACKED, self._tracked(least, progress))
 
     def new_file_session(self) -> LanceFileSession:
-        """Opens and writes single files below the root of the table."""
+        """Open and writes single files below the root of the table."""
         from pilum.file.session import LanceFileSession
 
         return LanceFileSession(self._uri, self._storage_options)
@@ -105,13 +105,13 @@ class Filing(DatasetBase):
         storage_options: Mapping[str, str] | None = None,
         ignore_not_found: bool | None = None,
     ) -> None:
-        """Deletes a table: all versions, branches and tags, and whatever else is in its folder.
+        """Delete a table: all versions, branches and tags, and whatever else is in its folder.
 
         Files in base paths stay.
 
         Args:
             base_uri: Location of the table.
-            storage_options: Settings of the store.
+            storage_options: Options of the object store.
             ignore_not_found: Whether it is fine if there is no table.
 
         Raises:

@@ -107,7 +107,7 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         blob_handling: BlobHandling | None = None,
         **more: Unpack[ScanArguments],
     ) -> LanceScanner:
-        """Describes a scan of the fragment. The arguments are those of `LanceDataset.scanner`."""
+        """Describe a scan of the fragment. The arguments are those of `LanceDataset.scanner`."""
         wanted = request(
             self._snapshot,
             columns=columns,
@@ -134,7 +134,7 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         blob_handling: BlobHandling | None = None,
         **more: Unpack[ScanArguments],
     ) -> pa.Table:
-        """Reads rows into memory. The arguments are those of `LanceDataset.scanner`."""
+        """Read rows into memory. The arguments are those of `LanceDataset.scanner`."""
         return self.scanner(
             columns=columns,
             filter=filter,
@@ -159,7 +159,7 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         blob_handling: BlobHandling | None = None,
         **more: Unpack[ScanArguments],
     ) -> Iterator[pa.RecordBatch]:
-        """Reads rows batch by batch. The arguments are those of `LanceDataset.scanner`."""
+        """Read rows batch by batch. The arguments are those of `LanceDataset.scanner`."""
         return self.scanner(
             columns=columns,
             batch_size=batch_size,
@@ -173,7 +173,7 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         ).to_batches()
 
     def to_pandas(self, columns: Columns | None = None, **kwargs: Any) -> Any:
-        """Reads rows into a pandas.DataFrame, as `LanceDataset.to_pandas`."""
+        """Read rows into a pandas.DataFrame, as `LanceDataset.to_pandas`."""
         known = {"filter", "limit", "offset", "batch_size", "with_row_id", "with_row_address"}
         known |= {"blob_handling", *ScanArguments.__annotations__}
         scan: Any = {name: kwargs.pop(name) for name in known & kwargs.keys()}
@@ -182,7 +182,7 @@ class LanceFragment(FragmentColumns, FragmentFiles):
     def open_session(
         self, columns: Columns | None = None, with_row_address: bool | None = None
     ) -> FragmentSession:
-        """Prepares many takes of the same columns.
+        """Prepare many takes of the same columns.
 
         Args:
             columns: As in `LanceDataset.scanner`.
@@ -191,10 +191,10 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         return FragmentSession(self, columns, bool(with_row_address))
 
     def take(self, indices: Any, columns: Columns | None = None) -> pa.Table:
-        """Reads rows by position among those of the fragment that are not deleted.
+        """Read rows by position among those of the fragment that are not deleted.
 
         Args:
-            indices: Positions, in any order and also repeated.
+            indices: Positions, in any order; repeated positions are allowed.
             columns: As in `LanceDataset.scanner`.
 
         Returns:
@@ -211,17 +211,17 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         return given_table(projection.table(table) if projection else table)
 
     def head(self, num_rows: int) -> pa.Table:
-        """Reads the first rows."""
+        """Read the first rows."""
         return self.scanner().head(num_rows)
 
     def count_rows(self, filter: Filter | None = None) -> int:
-        """Counts rows; without a filter no data is read."""
+        """Count rows; without a filter no data is read."""
         return (
             self._fragment.num_rows if filter is None else self.scanner(filter=filter).count_rows()
         )
 
     def delete(self, predicate: Filter) -> FragmentMetadata | None:
-        """Writes a new deletion file. The table stays as it is before `LanceOperation.Delete`.
+        """Write a new deletion file. The table stays as it is before `LanceOperation.Delete`.
 
         Args:
             predicate: SQL, or an expression of pyarrow.compute. Rows for which it is true are
@@ -231,14 +231,14 @@ class LanceFragment(FragmentColumns, FragmentFiles):
             The fragment with that file; as it was if no row matches, None if no row is left.
 
         Raises:
-            FilterError: If the predicate does not parse or bind, or fails on a value.
+            FilterError: If the predicate cannot be parsed, bound or evaluated.
         """
         wanted = bind(predicate, self._snapshot.schema.arrow)
         found = matching_rows(self._snapshot, wanted, (self.fragment_id,))
         return self._without(found.get(FragmentId(self.fragment_id)))
 
     def delete_rows(self, offsets: Iterable[int]) -> FragmentMetadata | None:
-        """Writes a new deletion file, as `delete` does, for rows that are known already.
+        """Write a new deletion file, as `delete` does, for rows that are known already.
 
         Args:
             offsets: Physical rows of the fragment; they may be deleted already.
@@ -336,36 +336,36 @@ def write_fragments(
     external_blob_mode: Literal["reference", "ingest"] = "reference",
     allow_external_blob_outside_bases: bool = False,
 ) -> list[FragmentMetadata] | Transaction:
-    """Writes data files without committing them; no reader sees them before `LanceDataset.commit`.
+    """Write data files without committing them; no reader sees them before `LanceDataset.commit`.
 
     Args:
         data: As in `pilum.write_dataset`.
         dataset_uri: Location of the table, which need not exist yet.
-        schema: What the data is brought to.
+        schema: Schema that the data is cast to.
         return_transaction: Whether to return all that the commit needs instead of the fragments.
-        mode: "append" fits the data to the table; "create" and "overwrite" number its columns
-            anew.
-        max_rows_per_file: A file never has more rows.
-        max_rows_per_group: Rows that files of version 0.1 keep together.
-        max_bytes_per_file: A file that has grown to this size gets no further batch.
-        data_cache_bytes: As in `pilum.write_dataset`, like the next ones.
-        max_page_bytes: A page never has more bytes in memory, but always a row.
-        buffer_alignment: Where buffers begin in files, bytes.
-        encoding_options: What is asked of the encodings.
+        mode: "append" fits the data to the table; "create" and "overwrite" number the columns from
+            0.
+        max_rows_per_file: Maximum number of rows in a file.
+        max_rows_per_group: Rows per row group in files of version 0.1.
+        max_bytes_per_file: A file that has reached this size receives no further batches.
+        data_cache_bytes: As in `pilum.write_dataset`; the same holds for the next arguments.
+        max_page_bytes: Maximum size of a page in memory, in bytes. A page always holds at least one
+            row.
+        buffer_alignment: Alignment of buffers in files, in bytes.
+        encoding_options: Encoding preferences.
         data_storage_version: File version; None for that of the table.
-        storage_options: Settings of the store.
+        storage_options: Options of the object store.
         enable_stable_row_ids: Changes nothing here: rows get their ids when fragments are
             committed, by what the table has.
-        target_bases: As in `pilum.write_dataset`, like the next ones.
+        target_bases: As in `pilum.write_dataset`; the same holds for the next arguments.
         target_all_bases: Whether files go to the table's own folder and to all base paths.
         initial_bases: Base paths of a table that does not exist yet.
-        external_blob_mode: Whether blobs that are given by URI stay references or are read and
-            stored.
-        allow_external_blob_outside_bases: Whether references may lead out of the table.
+        external_blob_mode: Whether blobs given by URI stay references or are read and stored.
+        allow_external_blob_outside_bases: Whether references may point outside the table.
 
     Raises:
-        SchemaMismatchError: If the data does not fit the table that it is to be appended to.
-        InvalidInputError: For any other argument that makes no sense.
+        SchemaMismatchError: If the data does not fit the table that it is appended to.
+        InvalidInputError: If any other argument is invalid.
     """
     layout = FileOptions(
         data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group

@@ -31,7 +31,7 @@ __all__ = ["FragmentColumns"]
 
 
 class FragmentColumns:
-    """Chapter of `LanceFragment`: its columns."""
+    """The part of `LanceFragment` for its columns."""
 
     _snapshot: Snapshot
     _fragment: Fragment
@@ -43,7 +43,7 @@ class FragmentColumns:
         batch_size: int | None = None,
         reader_schema: pa.Schema | None = None,
     ) -> tuple[FragmentMetadata, Schema]:
-        """Writes new columns. The table stays as it is before `LanceOperation.Merge`.
+        """Write new columns. The table stays as it is before `LanceOperation.Merge`.
 
         Args:
             value_func: What the columns are, as in `LanceDataset.add_columns`, but not without
@@ -51,19 +51,20 @@ class FragmentColumns:
                 commits deletes the checkpoint file of a function.
             columns: The columns that a function gets; None for all columns.
             batch_size: Rows per batch, where expressions or functions are evaluated.
-            reader_schema: What values are brought to.
+            reader_schema: Schema that values are cast to.
 
         Returns:
             The fragment with one more file, and all columns of the table to come.
 
         Raises:
-            SchemaMismatchError: If the table has a column of the name, or values do not fit.
-            FilterError: If an expression does not parse or bind, or fails on a value.
-            UnsupportedTypeError: If the table's files cannot hold a type.
+            SchemaMismatchError: If the table already has a column of that name, or values do not
+                fit.
+            FilterError: If an expression cannot be parsed, bound or evaluated.
+            UnsupportedTypeError: If the file version of the table cannot store a type.
             UnsupportedVersionError: For tables of version 0.1, and for values of members in tables
                 of version 2.0.
-            InvalidInputError: If there are not as many values as rows, or for other arguments that
-                make no sense.
+            InvalidInputError: If there are not as many values as rows, or if another argument is
+                invalid.
         """
         if batch_size is not None:
             require_count("batch_size", batch_size, 1)
@@ -81,23 +82,24 @@ class FragmentColumns:
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
     ) -> tuple[FragmentMetadata, Schema]:
-        """Writes new columns with the values that rows of other data have for the same keys.
+        """Write new columns with the values that rows of other data have for the same keys.
 
         The table stays as it is before `LanceOperation.Merge`; see `LanceDataset.merge`.
 
         Args:
             data_obj: The keys and the new columns; anything that `write_dataset` takes.
             left_on: Key column of the table, or `_rowid` or `_rowaddr`.
-            right_on: Key column of the data; None for the same name.
-            schema: What the data is brought to.
+            right_on: Key column of the data; None if it has the same name.
+            schema: Schema that the data is cast to.
 
         Returns:
             The fragment with one more file, and all columns of the table to come.
 
         Raises:
-            SchemaMismatchError: If the table has a column of the name, or the data does not fit.
+            SchemaMismatchError: If the table already has a column of that name, or the data does
+                not fit.
             ColumnNotFoundError: If the table does not have the key column.
-            UnsupportedTypeError: If the table's files cannot hold a type.
+            UnsupportedTypeError: If the file version of the table cannot store a type.
             UnsupportedVersionError: For tables of version 0.1.
             InvalidInputError: For keys that cannot be compared.
         """
@@ -136,7 +138,7 @@ class FragmentColumns:
         *,
         with_offsets: bool = False,
     ) -> tuple[FragmentMetadata, list[int]] | tuple[FragmentMetadata, list[int], bytes]:
-        """Writes columns anew, with other values in the rows for which the data has the keys.
+        """Write columns anew, with other values in the rows for which the data has the keys.
 
         Rows stay where they are, and other columns as they are. The table stays as it is before
         `LanceOperation.Update` with `update_mode="rewrite_columns"`.
@@ -144,8 +146,8 @@ class FragmentColumns:
         Args:
             data_obj: The keys, and columns of the table; of rows with one key the last counts.
             left_on: Key column of the table, or `_rowid` or `_rowaddr`.
-            right_on: Key column of the data; None for the same name.
-            schema: What the data is brought to.
+            right_on: Key column of the data; None if it has the same name.
+            schema: Schema that the data is cast to.
             with_offsets: Whether to return the rows that changed too.
 
         Returns:

@@ -43,12 +43,12 @@ class FragmentSession:
         self._columns = names
 
     def take(self, indices: Any) -> pa.Table:
-        """Reads rows by position, as `LanceFragment.take`."""
+        """Read rows by position, as `LanceFragment.take`."""
         return self._fragment.take(indices, self._columns)
 
 
 class FragmentFiles:
-    """Chapter of `LanceFragment`: its files."""
+    """The part of `LanceFragment` for its files."""
 
     _snapshot: Snapshot
     _fragment: Fragment
@@ -65,22 +65,22 @@ class FragmentFiles:
         data_storage_version: str | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> FragmentMetadata:
-        """Writes rows as one fragment, whatever their number; no reader sees it before a commit.
+        """Write rows as one fragment, whatever their number; no reader sees it before a commit.
 
         Args:
             dataset_uri: Location of the table, which need not exist yet.
             data: As in `pilum.write_dataset`.
             fragment_id: Its number; commits number new fragments anew.
-            schema: What the data is brought to.
-            max_rows_per_group: Rows that files of version 0.1 keep together; None for 1,024.
-            mode: "append" fits the data to the table; "create" and "overwrite" number its columns
-                anew.
+            schema: Schema that the data is cast to.
+            max_rows_per_group: Rows per row group in files of version 0.1; None for 1,024.
+            mode: "append" fits the data to the table; "create" and "overwrite" number the columns
+                from 0.
             data_storage_version: File version; None for that of the table.
-            storage_options: Settings of the store.
+            storage_options: Options of the object store.
 
         Raises:
-            SchemaMismatchError: If the data does not fit the table that it is to be appended to.
-            InvalidInputError: If there are no rows, or for other arguments that make no sense.
+            SchemaMismatchError: If the data does not fit the table that it is appended to.
+            InvalidInputError: If there are no rows, or if another argument is invalid.
         """
         layout = FileOptions(max_rows_per_group=max_rows_per_group or 1024)
         wanted = WriteRequest(mode, _NO_LIMIT, _NO_LIMIT, data_storage_version, layout=layout)
@@ -106,7 +106,7 @@ class FragmentFiles:
         Raises:
             SchemaMismatchError: If a column does not fit.
             UnsupportedVersionError: If the file has version 0.1.
-            NotFoundError: If there is no such file.
+            NotFoundError: If the file does not exist.
             CorruptFileError: If it is damaged.
         """
         number = require_count("fragment_id", fragment_id)
@@ -115,10 +115,10 @@ class FragmentFiles:
         return FragmentMetadata.from_table(made)
 
     def validate(self) -> None:
-        """Checks the files of the fragment: there, of the recorded sizes and numbers of rows.
+        """Check the files of the fragment: there, of the recorded sizes and numbers of rows.
 
         Raises:
-            CorruptFileError: If one is missing or damaged; the text lists all.
+            CorruptFileError: If a file is missing or damaged. The message lists all of them.
         """
         from pilum.table.upkeep.verify import check_fragment
 

@@ -37,14 +37,14 @@ class Index:
         uuid: Name of its folder below `_indices/`.
         name: Of the index.
         fields: Ids of the indexed fields.
-        dataset_version: The version whose rows it has.
-        fragment_ids: Fragments that it covers, also some that are gone.
-        index_version: Of its format.
-        created_at: When it was made; None in old tables.
+        dataset_version: The version whose rows it indexes.
+        fragment_ids: Fragments that it covers, which may include fragments that no longer exist.
+        index_version: Version of the index format.
+        created_at: When it was created; None in old tables.
         base_id: The base path that its folder is below; None for the table's own folder.
         files: Its files; None if they were not recorded.
         index_details: Kind and bytes of its details; None if there are none.
-        covering_fields: Ids of fields whose values are in it, but not to search for.
+        covering_fields: Ids of fields whose values it stores but does not search.
     """
 
     uuid: str
@@ -61,7 +61,7 @@ class Index:
 
     @classmethod
     def from_table(cls, segment: IndexSegment) -> Index:
-        """The form for users of what the manifest holds."""
+        """Convert a manifest entry to its public form."""
         message = segment.message
         details = message.index_details
         return cls(
@@ -79,10 +79,10 @@ class Index:
         )
 
     def to_table(self) -> IndexSegment:
-        """What the manifest will hold.
+        """Convert to the form that the manifest stores.
 
         Raises:
-            InvalidInputError: If a value is not of its kind.
+            InvalidInputError: If a value has the wrong type.
         """
         try:
             return IndexSegment(self._message())

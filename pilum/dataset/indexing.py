@@ -43,13 +43,14 @@ class IndexSegmentDescription:
 
     Attributes:
         uuid: Name of its folder below `_indices/`.
-        dataset_version_at_last_update: The version whose rows it has.
-        fragment_ids: Fragments that it covers, also some that are gone; None if nobody knows.
-        index_version: Of its format.
-        created_at: When it was made; None in old tables.
+        dataset_version_at_last_update: The version whose rows it indexes.
+        fragment_ids: Fragments that it covers, which may include fragments that no longer exist;
+            None if nobody knows.
+        index_version: Version of the index format.
+        created_at: When it was created; None in old tables.
         size_bytes: Of its files; None in old tables.
         base_id: Where its files are, None for the folder of the table.
-        covering_fields: Ids of fields whose values are in it, but not to search for.
+        covering_fields: Ids of fields whose values it stores but does not search.
     """
 
     uuid: str
@@ -88,11 +89,11 @@ class IndexDescription:
 
 
 class Indexing(DatasetBase):
-    """Chapter of `LanceDataset`: indices."""
+    """The part of `LanceDataset` for indices."""
 
     @property
     def has_index(self) -> bool:
-        """Whether there is an index."""
+        """Return whether there is an index."""
         return bool(self._snapshot.manifest.index_section)
 
     def list_indices(self) -> list[IndexInformation]:
@@ -115,13 +116,13 @@ class Indexing(DatasetBase):
         return [_description(self._snapshot, segments) for segments in by_name.values()]
 
     def drop_index(self, name: str) -> None:
-        """Drops all segments of an index and moves this dataset to the new version.
+        """Drop all segments of an index and moves this dataset to the new version.
 
         Their files stay as long as an older version needs them.
 
         Raises:
             IndexNotFoundError: If there is no such index.
-            CommitConflictError: If others changed the index meanwhile.
+            CommitConflictError: If a concurrent commit changed the index.
             CorruptFileError: If an entry is damaged.
         """
         snapshot = self._snapshot

@@ -29,14 +29,14 @@ _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowN
 
 
 def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """Opens data as a stream.
+    """Open data as a stream.
 
     Args:
         data: A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas
             DataFrame; a list of dicts; a dict of columns, of which matrices of numpy become
             vectors; an iterable of record batches, of data frames or of dicts, each a row; a
             LanceDataset, a LanceScanner or anything else with `__arrow_c_stream__`.
-        schema: What the data is brought to. Needed for an iterable that may be empty.
+        schema: Schema that the data is cast to. Required for an iterable that may be empty.
 
     Raises:
         InvalidInputError: If the data is nothing of that kind.
@@ -201,7 +201,7 @@ def _from_rows(rows: list[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Ta
 
 
 def _from_batches(items: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
-    """Streams an iterable; without a schema the first batch tells it."""
+    """Stream an iterable; without a schema the first batch tells it."""
     batches = _batches_of(items, schema)
     if schema is None:
         first = next(batches, None)

@@ -103,18 +103,18 @@ def dataset(
     index_cache_size: int | None = None,
     read_params: Mapping[str, Any] | None = None,
 ) -> LanceDataset:
-    """Opens a table.
+    """Open a table.
 
     Args:
         uri: A local path or a `file://` URI.
-        version: Its number, the name of a tag or `(branch, number)`, where None is the main line or
-            the newest version; None for the latest.
+        version: Its number, the name of a tag or `(branch, number)`, where None means the main
+            branch or the newest version; None for the latest.
         asof: Instead of a version: the newest one at that moment. Local time unless it has a zone;
             a date means its first moment.
-        storage_options: Settings of the store.
+        storage_options: Options of the object store.
         metadata_cache_size_bytes: Uses caches of its own; see `pilum.Session`.
         index_cache_size_bytes: The same.
-        session: Whose caches to use; None for those of the process.
+        session: Session whose caches are used; None for the caches of the process.
         commit_lock: As in `write_dataset`, for what this dataset commits.
         commit_handler: The same.
         default_scan_options: Arguments of `scanner` for all scans that do not give them.
@@ -123,12 +123,12 @@ def dataset(
         read_params: Hints.
 
     Raises:
-        DatasetNotFoundError: If there is no table.
+        DatasetNotFoundError: If no table exists there.
         VersionNotFoundError: If it has no such version, or is younger than `asof`.
-        TagNotFoundError: If it has no such tag.
-        BranchNotFoundError: If it has no such branch.
+        TagNotFoundError: If the tag does not exist.
+        BranchNotFoundError: If the branch does not exist.
         UnsupportedFormatError: If the location or the table needs what is not there yet.
-        InvalidInputError: For arguments that make no sense.
+        InvalidInputError: If an argument is invalid.
     """
     del block_size, index_cache_size, read_params
     found = _opened(
@@ -215,7 +215,7 @@ def write_dataset(
     use_legacy_format: bool | None = None,
     session: Session | None = None,
 ) -> LanceDataset:
-    """Writes rows as one new version of a table.
+    """Write rows as one new version of a table.
 
     Args:
         data_obj: A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas
@@ -223,21 +223,22 @@ def write_dataset(
             LanceDataset, a LanceScanner or anything else with `__arrow_c_stream__`. What can be
             streamed is never in memory as a whole.
         uri: A local path or a `file://` URI.
-        schema: What the data is brought to. Needed for an iterable that may be empty.
+        schema: Schema that the data is cast to. Required for an iterable that may be empty.
         mode: "create" demands that there is no table; "append" adds rows, "overwrite" replaces
             schema and rows, and both create the table if there is none.
         schema_mode: "merge" adds columns and members of structs that the table lacks to it, in the
             same commit as the rows: they are null for all rows that are there. None refuses them.
-        max_rows_per_file: A file never has more rows.
-        max_rows_per_group: Rows that files of version 0.1 keep together; no others have groups.
-        max_bytes_per_file: A file that has grown to this size gets no further batch.
-        data_cache_bytes: Bytes of rows that wait to become pages, for all columns together; a page
-            is about 8 MiB if None.
-        max_page_bytes: A page never has more bytes in memory, but always a row.
-        buffer_alignment: Where buffers begin in files, bytes; 4096 suits direct I/O.
-        encoding_options: What is asked of the encodings, where the metadata of a field do not say
-            otherwise.
-        storage_options: Settings of the store.
+        max_rows_per_file: Maximum number of rows in a file.
+        max_rows_per_group: Rows per row group in files of version 0.1; later versions have no
+            groups.
+        max_bytes_per_file: A file that has reached this size receives no further batches.
+        data_cache_bytes: Bytes of rows to buffer before pages are written, for all columns
+            together; if None, a page is about 8 MiB.
+        max_page_bytes: Maximum size of a page in memory, in bytes. A page always holds at least one
+            row.
+        buffer_alignment: Alignment of buffers in files, in bytes; 4096 suits direct I/O.
+        encoding_options: Encoding preferences; metadata of a field take precedence.
+        storage_options: Options of the object store.
         data_storage_version: File version of a new or overwritten table, such as "2.1".
         enable_v2_manifest_paths: Whether manifests of a new table have the newer names, with which
             it opens as fast as ever however many versions it has.
@@ -245,14 +246,13 @@ def write_dataset(
             that exists stays as it was made.
         auto_cleanup_options: Old versions of a new table are removed after every `interval`
             versions, if they are older than `older_than_seconds`; by every writer.
-        commit_message: A note for readers of the history.
+        commit_message: A message that is recorded in the history.
         transaction_properties: More notes.
         initial_bases: Other folders that data files of a new table may lie in.
         target_bases: Names or paths of such folders: data files go there, in turn.
         target_all_bases: Whether they go, in turn, to the table's own folder and to all others.
-        external_blob_mode: Whether blobs that are given by URI stay references or are read and
-            stored.
-        allow_external_blob_outside_bases: Whether references may lead out of the table.
+        external_blob_mode: Whether blobs given by URI stay references or are read and stored.
+        allow_external_blob_outside_bases: Whether references may point outside the table.
         blob_pack_file_size_threshold: A file in which blobs are packed is closed at this size;
             1 GiB if None.
         commit_lock: Called with the number of the version to be committed, gives a context manager
@@ -275,7 +275,7 @@ def write_dataset(
         UnsupportedTypeError: If a new table cannot hold a type of the data.
         UnsupportedFormatError: If the location or the table needs what is not there yet.
         CommitError: If others wrote at the same time and this write cannot stand beside.
-        InvalidInputError: For any other argument that makes no sense.
+        InvalidInputError: If any other argument is invalid.
     """
     if use_legacy_format and data_storage_version is not None:
         raise InvalidInputError("pass data_storage_version or use_legacy_format, not both")

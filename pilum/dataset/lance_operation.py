@@ -190,7 +190,7 @@ class LanceOperation:
             new_id: Its uuid now.
             new_details_type_url: Kind of its details.
             new_details_value: Its details.
-            new_index_version: Of its format.
+            new_index_version: Version of the index format.
         """
 
         old_id: str
@@ -251,7 +251,7 @@ class LanceOperation:
 
         Attributes:
             is_shallow: Whether the files stayed where they were.
-            ref_name: Branch of the version that was cloned, None for the main line.
+            ref_name: Branch of the version that was cloned, None for the main branch.
             ref_version: Its number.
             ref_path: Root of the line that it is on.
             branch_name: The branch that began, None for a table of its own.

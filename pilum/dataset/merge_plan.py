@@ -48,12 +48,12 @@ class MergePlan:
 
     @property
     def does_something(self) -> bool:
-        """Whether there is anything to be done."""
+        """Return whether there is anything to be done."""
         changes = self.matched is not Matched.LEFT or self.deletes is not None
         return changes or self.inserts or self.deletes_others
 
     def bound(self, snapshot: Snapshot, source: pa.Schema) -> Clauses:
-        """Binds texts to the columns of both sides.
+        """Bind texts to the columns of both sides.
 
         Raises:
             InvalidInputError: As `MergeInsertBuilder.execute`.
@@ -119,7 +119,7 @@ class MergeClauses:
         self._idempotency_key: JobKey | None = None
 
     def when_matched_update_all(self, condition: str | None = None) -> Self:
-        """Updates rows that match with all columns that the source has.
+        """Update rows that match with all columns that the source has.
 
         Args:
             condition: SQL about `source.x` and `target.x`; only pairs for which it is true are
@@ -132,7 +132,7 @@ class MergeClauses:
         set: Mapping[str, str],
         condition: str | None = None,
     ) -> Self:
-        """Updates some columns of rows that match; the reference has nothing like it.
+        """Update some columns of rows that match; the reference has nothing like it.
 
         Args:
             set: Columns of the table, and for each the SQL that computes its values from
@@ -147,7 +147,7 @@ class MergeClauses:
         return self._matched(Matched.UPDATED, condition=condition, values=dict(set))
 
     def when_matched_delete(self, condition: str | None = None) -> Self:
-        """Deletes rows of the table that match; only the keys of the source are looked at.
+        """Delete rows of the table that match; only the keys of the source are looked at.
 
         Args:
             condition: SQL about `source.x` and `target.x`, an extension of ours: only pairs for
@@ -159,11 +159,11 @@ class MergeClauses:
         return self._matched(Matched.DELETED, condition=None, values=None, deletes=None)
 
     def when_matched_fail(self) -> Self:
-        """Refuses the whole merge if a row matches."""
+        """Refuse the whole merge if a row matches."""
         return self._matched(Matched.REFUSED, condition=None, values=None)
 
     def when_not_matched_insert_all(self, condition: str | None = None) -> Self:
-        """Inserts rows of the source that match nothing; columns that it lacks are null.
+        """Insert rows of the source that match nothing; columns that it lacks are null.
 
         Args:
             condition: SQL about `source.x`, an extension of ours: only rows for which it is true
@@ -172,7 +172,7 @@ class MergeClauses:
         return self._with(inserts=True, inserts_where=_text("condition", condition))
 
     def when_not_matched_by_source_delete(self, expr: Filter | None = None) -> Self:
-        """Deletes rows of the table that match nothing.
+        """Delete rows of the table that match nothing.
 
         Args:
             expr: SQL about columns of the table; only rows for which it is true are deleted.
@@ -180,7 +180,7 @@ class MergeClauses:
         return self._with(deletes_others=True, others=expr)
 
     def source_columns(self, names: Iterable[str]) -> Self:
-        """Says which columns of the source go into the table; an extension of ours.
+        """Report which columns of the source go into the table; an extension of ours.
 
         Args:
             names: The keys among them. Others, such as one that says what to do with a row, are
@@ -202,7 +202,7 @@ class MergeClauses:
         return self
 
     def idempotency_key(self, key: JobKey) -> Self:
-        """Names the job that this merge is: if the table has it already, nothing happens.
+        """Name the job that this merge is: if the table has it already, nothing happens.
 
         Args:
             key: As in `pilum.write_dataset`.

@@ -54,7 +54,7 @@ class MergeInsertBuilder(MergeClauses):
         self._dataset = dataset
 
     def use_index(self, use_index: bool) -> MergeInsertBuilder:
-        """Whether an index on the key may be used: nothing depends on it, as none is read."""
+        """Return whether an index on the key may be used: nothing depends on it, as none is read."""
         if not isinstance(use_index, bool):
             raise InvalidInputError(f"use_index: expected a bool, found {use_index!r}")
         return self
@@ -79,7 +79,7 @@ class MergeInsertBuilder(MergeClauses):
         return self
 
     def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
-        """Merges rows and moves the dataset to the new version.
+        """Merge rows and moves the dataset to the new version.
 
         A null is no key: such rows match nothing. Floats match if their bits are equal: a NaN
         matches a NaN of the same sign and payload, and -0.0 does not match 0.0. The data is read
@@ -87,7 +87,7 @@ class MergeInsertBuilder(MergeClauses):
 
         Args:
             data_obj: The source; see `pilum.write_dataset`.
-            schema: What the data is brought to. Needed for an iterable that may be empty.
+            schema: Schema that the data is cast to. Required for an iterable that may be empty.
 
         Returns:
             A dict with `num_inserted_rows`, `num_updated_rows` and `num_deleted_rows`.
@@ -96,12 +96,11 @@ class MergeInsertBuilder(MergeClauses):
             SchemaMismatchError: If the source does not fit the table.
             ColumnNotFoundError: If a condition or expression names what neither side has.
             FilterError: If one does not parse or bind, or fails on a value.
-            CommitConflictError: If another commit made the merge meaningless.
-            CommitContentionError: If others interfered every time.
+            CommitConflictError: If a concurrent commit conflicts with the merge.
+            CommitContentionError: If every attempt conflicted with a concurrent commit.
             UnsupportedFeatureError: If the source has columns with blobs inside of them.
             InvalidInputError: If several rows of the source match one row that they are to change,
-                a match is refused, nothing is to be done, or for other arguments that make no
-                sense.
+                a match is refused, nothing is to be done, or if another argument is invalid.
         """
 
         def change(properties: Mapping[str, str]) -> tuple[Snapshot, MergeCounts]:
@@ -118,7 +117,7 @@ class MergeInsertBuilder(MergeClauses):
     def execute_uncommitted(
         self, data_obj: Any, *, schema: pa.Schema | None = None
     ) -> tuple[Transaction, MergeResult]:
-        """Writes the files of a merge, for `LanceDataset.commit`; see `execute`.
+        """Write the files of a merge, for `LanceDataset.commit`; see `execute`.
 
         Such a commit does not know its rows any more: it conflicts with whatever changed rows of
         the same fragments.
@@ -150,11 +149,11 @@ class MergeInsertBuilder(MergeClauses):
         return explained_merge(snapshot, self._plan, source, verbose)
 
     def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
-        """Merges without a commit, removes what was written, and tells what it took.
+        """Merge without a commit, removes what was written, and tells what it took.
 
         Args:
             data_obj: The source.
-            schema: What the data is brought to.
+            schema: Schema that the data is cast to.
 
         Returns:
             A line with counts, time and files, above the steps of `explain_plan`.
@@ -178,7 +177,7 @@ class MergeInsertBuilder(MergeClauses):
     analyze_plan_batches = analyze_plan
 
     def target_bases(self, bases: Iterable[str]) -> NoReturn:
-        """Merges write to the table's own folder.
+        """Merge write to the table's own folder.
 
         Raises:
             UnsupportedFeatureError: Always.
@@ -189,7 +188,7 @@ class MergeInsertBuilder(MergeClauses):
         )
 
     def target_all_bases(self, include_primary: bool = True) -> NoReturn:
-        """Merges write to the table's own folder.
+        """Merge write to the table's own folder.
 
         Raises:
             UnsupportedFeatureError: Always.
@@ -224,10 +223,10 @@ class MergeInsertBuilder(MergeClauses):
 
 
 class Merging(DatasetBase):
-    """Chapter of `LanceDataset`: merging rows by keys."""
+    """The part of `LanceDataset` for merging rows by keys."""
 
     def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
-        """Begins a merge: rows of a source meet the rows of the table that have the same keys.
+        """Begin a merge: rows of a source meet the rows of the table that have the same keys.
 
         Args:
             on: The key column, or several; None for the primary key of the table.

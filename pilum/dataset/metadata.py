@@ -28,7 +28,7 @@ class DataFile:
         file_major_version: File version.
         file_minor_version: File version.
         file_size_bytes: Size of the file, None if it was not recorded.
-        base_id: The base path that it lies in; None for the table's own folder.
+        base_id: Base path that contains it; None for the table's own folder.
     """
 
     path: str
@@ -45,18 +45,18 @@ class DataFile:
 
     @classmethod
     def create(cls, dataset: DatasetBase, path: str, *, base_id: int | None = None) -> DataFile:
-        """Describes a file that was written by hand, for operations such as `DataReplacement`.
+        """Describe a file that was written by hand, for operations such as `DataReplacement`.
 
         Args:
             dataset: The table. Each column of the file must have the name and the type of one of
                 its columns.
             path: Below the folder `data/` of the table.
-            base_id: The base path that it lies in; None for the table's own folder.
+            base_id: Base path that contains it; None for the table's own folder.
 
         Raises:
             SchemaMismatchError: If a column does not fit.
             UnsupportedVersionError: If the file has version 0.1.
-            NotFoundError: If there is no such file.
+            NotFoundError: If the file does not exist.
             CorruptFileError: If it is damaged.
         """
         from pilum.table.write.adopted import adopted_file
@@ -65,14 +65,14 @@ class DataFile:
 
     @classmethod
     def from_table(cls, file: table.DataFile) -> DataFile:
-        """The form for users of what the manifest holds."""
+        """Convert a manifest entry to its public form."""
         return cls(**file.to_json())
 
     def to_table(self) -> table.DataFile:
-        """What the manifest will hold.
+        """Convert to the form that the manifest stores.
 
         Raises:
-            InvalidInputError: If a value is not of its kind.
+            InvalidInputError: If a value has the wrong type.
         """
         return table.DataFile.from_json(vars(self))
 
@@ -86,7 +86,7 @@ class DeletionFile:
         id: Random; part of the name.
         file_type: "array" or "bitmap".
         num_deleted_rows: How many rows it lists; 0 if it was not recorded.
-        base_id: The base path that it lies in; None for the table's own folder.
+        base_id: Base path that contains it; None for the table's own folder.
     """
 
     read_version: int
@@ -110,7 +110,7 @@ class DeletionFile:
 
     @staticmethod
     def from_json(json: str) -> DeletionFile:
-        """Reads what `json` wrote.
+        """Read what `json` wrote.
 
         Raises:
             InvalidInputError: If it is not JSON, or not that of a deletion file.
@@ -119,14 +119,14 @@ class DeletionFile:
 
     @classmethod
     def from_table(cls, file: table_files.DeletionFile) -> DeletionFile:
-        """The form for users of what the manifest holds."""
+        """Convert a manifest entry to its public form."""
         return cls(**file.to_json())
 
     def to_table(self) -> table_files.DeletionFile:
-        """What the manifest will hold.
+        """Convert to the form that the manifest stores.
 
         Raises:
-            InvalidInputError: If a value is not of its kind.
+            InvalidInputError: If a value has the wrong type.
         """
         return table_files.DeletionFile.from_json(vars(self))
 
@@ -174,7 +174,7 @@ class FragmentMetadata:
 
     @staticmethod
     def from_json(json_data: str) -> FragmentMetadata:
-        """Reads what `json.dumps(fragment.to_json())` wrote.
+        """Read what `json.dumps(fragment.to_json())` wrote.
 
         Raises:
             InvalidInputError: If it is not JSON, or not that of a fragment.
@@ -184,7 +184,7 @@ class FragmentMetadata:
 
     @classmethod
     def from_table(cls, fragment: table.Fragment) -> FragmentMetadata:
-        """The form for users of what the manifest holds."""
+        """Convert a manifest entry to its public form."""
         deleted = fragment.deletion_file
         return cls(
             fragment.id,
@@ -199,10 +199,10 @@ class FragmentMetadata:
         )
 
     def to_table(self) -> table.Fragment:
-        """What the manifest will hold.
+        """Convert to the form that the manifest stores.
 
         Raises:
-            InvalidInputError: If a value is not of its kind.
+            InvalidInputError: If a value has the wrong type.
         """
         values = {
             "id": self.id,

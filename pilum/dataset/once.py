@@ -21,7 +21,7 @@ def once(
     change: Callable[[Mapping[str, str]], tuple[Snapshot, T]],
     nothing: T,
 ) -> T:
-    """Makes a change of the table and moves the dataset to it, unless the table has its job.
+    """Make a change of the table and moves the dataset to it, unless the table has its job.
 
     Then the dataset moves to the version that took the job in, but never back.
 

@@ -27,7 +27,7 @@ class Transaction:
         read_version: The version that it was made for; 0 if there was no table.
         operation: What to commit.
         uuid: Unique for ever.
-        transaction_properties: Notes for readers of the history.
+        transaction_properties: Properties that are recorded in the history.
     """
 
     read_version: int

@@ -67,7 +67,7 @@ class DatasetOptimizer:
         target_bytes_per_fragment: int | None = None,
         memory_limit: int | None = None,
     ) -> CompactionMetrics:
-        """Writes small fragments together, without deleted rows and dropped columns.
+        """Write small fragments together, without deleted rows and dropped columns.
 
         The dataset moves to the new version; older ones keep their files. Rows keep their order
         where they are written together, and new fragments stand behind all others. What is not
@@ -78,7 +78,7 @@ class DatasetOptimizer:
         Args:
             target_rows_per_fragment: Fragments with fewer rows are small, and new ones have as many
                 or more, but fewer than twice as many; 1,048,576 by default.
-            max_rows_per_group: Rows that files of version 0.1 keep together; 1,024 by default.
+            max_rows_per_group: Rows per row group in files of version 0.1; 1,024 by default.
             max_bytes_per_file: A new file that has this size gets no further rows; 90 GiB by
                 default. It does not change which fragments are small.
             materialize_deletions: Whether fragments are written anew because of deleted rows
@@ -106,10 +106,10 @@ class DatasetOptimizer:
 
         Raises:
             CommitConflictError: If others changed all of the fragments, or overwrote the table.
-            CommitContentionError: If every attempt lost against another commit.
+            CommitContentionError: If every attempt lost to a concurrent commit.
             UnsupportedFeatureError: If the table, or an index, has what cannot be compacted.
             CorruptFileError: If a file is damaged.
-            InvalidInputError: If an argument or setting makes no sense.
+            InvalidInputError: If an argument or setting is invalid.
         """
         options = {name: value for name, value in locals().items() if name != "self"}
         from pilum.dataset.compacting import Compaction
@@ -127,15 +127,15 @@ class DatasetOptimizer:
 
         Raises:
             InvalidInputError: If one is missing or no number.
-            CommitConflictError: If others changed the same settings.
+            CommitConflictError: If a concurrent commit changed the same settings.
         """
         self._configure(dict(auto_cleanup_settings(auto_cleanup_config)))
 
     def disable_auto_cleanup(self) -> None:
-        """Removes the settings again.
+        """Remove the settings again.
 
         Raises:
-            CommitConflictError: If others changed the same settings.
+            CommitConflictError: If a concurrent commit changed the same settings.
         """
         config = self._dataset.snapshot.manifest.config
         self._configure({key: None for key in config if key.startswith(AUTO_CLEANUP_PREFIX)})
@@ -163,7 +163,7 @@ def auto_cleanup_settings(options: Any) -> dict[str, str]:
 
 
 class Optimizing(DatasetBase):
-    """Chapter of `LanceDataset`: upkeep."""
+    """The part of `LanceDataset` for upkeep."""
 
     @property
     def optimize(self) -> DatasetOptimizer:

@@ -85,7 +85,7 @@ class Projection:
         return pa.schema([*computed, *kept], scanned.metadata)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Computes the columns for one batch."""
+        """Compute the columns for one batch."""
         if not self.items and not self.kept:
             return batch.select([])
         computed = [item.evaluate(batch) for _, item in self.items]
@@ -93,7 +93,7 @@ class Projection:
         return pa.RecordBatch.from_arrays([*computed, *kept], schema=self.schema(batch.schema))
 
     def table(self, table: pa.Table) -> pa.Table:
-        """Computes the columns for all rows of a table."""
+        """Compute the columns for all rows of a table."""
         batches = [self.apply(batch) for batch in table.to_batches()]
         return pa.Table.from_batches(batches, self.schema(table.schema))
 
@@ -138,15 +138,15 @@ def request(
     blob_handling: BlobHandling | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> ScanRequest:
-    """Checks keywords and binds them to a version.
+    """Check keywords and binds them to a version.
 
     Filters see descriptors of blobs, whatever the scan gives. `more` are those of `ScanArguments`.
 
     Raises:
         ColumnNotFoundError: If a column is named that does not exist.
-        FilterError: If the filter or a computed column does not parse or bind.
+        FilterError: If the filter or a computed column cannot be parsed or bound.
         UnsupportedFeatureError: For searches with indices.
-        InvalidInputError: For any other argument that makes no sense.
+        InvalidInputError: If any other argument is invalid.
     """
     shape = shape_of(more, with_row_id=bool(with_row_id)) if more else _PLAIN
     options = ScanOptions(
@@ -182,7 +182,7 @@ def project(
 
     Raises:
         ColumnNotFoundError: If an expression names a column that does not exist.
-        FilterError: If an expression does not parse or bind.
+        FilterError: If an expression cannot be parsed or bound.
         InvalidInputError: If `columns` is neither names nor expressions, or a name comes twice.
     """
     if columns is None:
@@ -212,7 +212,7 @@ def _covered(path: str, wanted: Mapping[str, Any]) -> bool:
 
 
 def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
-    """Checks positions of rows.
+    """Check positions of rows.
 
     Args:
         indices: Integers: a list, a numpy array or a pyarrow array.
@@ -237,7 +237,7 @@ def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
 
 
 def row_ids(what: str, values: Any) -> NDArray[np.uint64]:
-    """Checks ids or addresses of rows: integers of 64 bits without sign.
+    """Check ids or addresses of rows: integers of 64 bits without sign.
 
     Raises:
         InvalidInputError: If one is something else.
@@ -270,7 +270,7 @@ def _plain_integers(values: Any) -> NDArray[np.generic] | None:
 
 
 def require_texts(what: str, values: Any) -> dict[str, str]:
-    """Checks that an argument is a dict of texts.
+    """Check that an argument is a dict of texts.
 
     Raises:
         InvalidInputError: If it is not.
@@ -283,7 +283,7 @@ def require_texts(what: str, values: Any) -> dict[str, str]:
 
 
 def map_update(what: str, values: Any, replaces: bool) -> MapUpdate:
-    """Checks what is to become of a map of texts; None removes a key.
+    """Check what is to become of a map of texts; None removes a key.
 
     Raises:
         InvalidInputError: If it is not a dict of texts and None.
@@ -302,7 +302,7 @@ def _is_text(value: Any) -> bool:
 
 
 def require_count(what: str, value: Any, least: int = 0) -> int:
-    """Checks that an argument is an integer of at least `least`.
+    """Check that an argument is an integer of at least `least`.
 
     Raises:
         InvalidInputError: If it is not.

@@ -16,7 +16,7 @@ __all__ = ["Placing"]
 
 
 class Placing(DatasetBase):
-    """Chapter of `LanceDataset`: base paths."""
+    """The part of `LanceDataset` for base paths."""
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
         """The other folders that may hold data files of the pinned version, by their ids."""
@@ -28,13 +28,13 @@ class Placing(DatasetBase):
         new_bases: Iterable[DatasetBasePath],
         transaction_properties: Mapping[str, str] | None = None,
     ) -> Self:
-        """Makes further folders known to the table, and moves this dataset to the new version.
+        """Make further folders known to the table, and moves this dataset to the new version.
 
         Data goes there when it is written with `target_bases`.
 
         Args:
             new_bases: The folders; they get ids if they have none.
-            transaction_properties: Notes for readers of the history.
+            transaction_properties: Properties that are recorded in the history.
 
         Returns:
             This dataset.

@@ -32,7 +32,7 @@ __all__ = ["Reading"]
 
 
 class Reading(DatasetBase):
-    """Chapter of `LanceDataset`: reading."""
+    """The part of `LanceDataset` for reading."""
 
     def scanner(
         self,
@@ -49,7 +49,7 @@ class Reading(DatasetBase):
         blob_handling: BlobHandling | None = None,
         **more: Unpack[ScanArguments],
     ) -> LanceScanner:
-        """Describes a scan; nothing is read yet.
+        """Describe a scan; nothing is read yet.
 
         Args:
             columns: Names and dotted paths in the wanted order, or a dict of new names with the
@@ -60,7 +60,7 @@ class Reading(DatasetBase):
                 for which it is false or null are left out.
             limit: Ends after that many rows (that the filter lets through).
             offset: Leaves out the first rows (that the filter lets through).
-            batch_size: The most rows of a batch.
+            batch_size: Maximum number of rows in a batch.
             scan_in_order: False if any order will do; rows come in order in either case.
             fragments: Only these; all if None.
             with_row_id: Adds the column `_rowid`, uint64.
@@ -73,9 +73,9 @@ class Reading(DatasetBase):
 
         Raises:
             ColumnNotFoundError: If a column is named that does not exist.
-            FilterError: If the filter or a computed column does not parse or bind.
+            FilterError: If the filter or a computed column cannot be parsed or bound.
             UnsupportedFeatureError: For searches with indices.
-            InvalidInputError: For any other argument that makes no sense.
+            InvalidInputError: If any other argument is invalid.
         """
         if self._scan_defaults:
             return self._scanner_with_defaults(
@@ -134,7 +134,7 @@ class Reading(DatasetBase):
         blob_handling: BlobHandling | None = None,
         **more: Unpack[ScanArguments],
     ) -> pa.Table:
-        """Reads rows into memory. The arguments are those of `scanner`."""
+        """Read rows into memory. The arguments are those of `scanner`."""
         return self.scanner(
             columns,
             filter,
@@ -162,7 +162,7 @@ class Reading(DatasetBase):
         blob_handling: BlobHandling | None = None,
         **more: Unpack[ScanArguments],
     ) -> Iterator[pa.RecordBatch]:
-        """Reads rows batch by batch, with bounded memory. The arguments are those of `scanner`."""
+        """Read rows batch by batch, with bounded memory. The arguments are those of `scanner`."""
         return self.scanner(
             columns,
             filter,
@@ -190,7 +190,7 @@ class Reading(DatasetBase):
         blob_handling: BlobHandling | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Reads rows into a pandas.DataFrame.
+        """Read rows into a pandas.DataFrame.
 
         The arguments are those of `scanner`; others go to `pyarrow.Table.to_pandas`.
         """
@@ -211,11 +211,11 @@ class Reading(DatasetBase):
         return table.to_pandas(**kwargs)
 
     def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
-        """Reads the first rows. Other arguments are those of `scanner`."""
+        """Read the first rows. Other arguments are those of `scanner`."""
         return self.scanner(**kwargs).head(num_rows)
 
     def slice(self, start: int, end: int, columns: Columns | None = None) -> pa.Table:
-        """Reads the rows `start` to `end` (exclusive), by position.
+        """Read the rows `start` to `end` (exclusive), by position.
 
         Raises:
             InvalidInputError: If `end` is before `start`.
@@ -225,7 +225,7 @@ class Reading(DatasetBase):
         return self.to_table(columns, limit=last - first, offset=first)
 
     def take(self, indices: Any, columns: Columns | None = None) -> pa.Table:
-        """Reads rows by position.
+        """Read rows by position.
 
         Args:
             indices: Positions in scan order, in any order and also repeated: a list, a numpy
@@ -244,7 +244,7 @@ class Reading(DatasetBase):
         return given_table(projection.table(table) if projection else table)
 
     def take_rows(self, row_ids: Any, columns: Columns | None = None) -> pa.Table:
-        """Reads rows by their `_rowid`.
+        """Read rows by their `_rowid`.
 
         With stable row ids that finds rows wherever updates and compactions have moved them;
         without, ids are addresses, which are good for one version.
@@ -279,7 +279,7 @@ class Reading(DatasetBase):
         columns: Columns | None = None,
         randomize_order: bool = True,
     ) -> pa.Table:
-        """Reads rows at random, each at most once.
+        """Read rows at random, each at most once.
 
         Args:
             num_rows: How many.
@@ -296,7 +296,7 @@ class Reading(DatasetBase):
         return self.take(rows if randomize_order else sorted(rows), columns)
 
     def count_rows(self, filter: Filter | None = None) -> int:
-        """Counts rows; without a filter no data is read."""
+        """Count rows; without a filter no data is read."""
         return count_rows(
             self._snapshot, None if filter is None else bind(filter, self._snapshot.described.arrow)
         )

@@ -27,7 +27,7 @@ class Retries:
 
     Attributes:
         conflict_retries: How often at most, after the first time.
-        retry_timeout: No such try begins later than this after the call.
+        retry_timeout: No retry starts later than this after the call.
     """
 
     conflict_retries: int = 10
@@ -41,7 +41,7 @@ class Retries:
             )
 
     def run(self, snapshot: Snapshot, change: Callable[[Snapshot], T]) -> T:
-        """Does work on a version; on the newest one if others made it meaningless meanwhile.
+        """Do work on a version; on the newest one if others made it meaningless meanwhile.
 
         Args:
             snapshot: The version to begin with.
@@ -49,7 +49,7 @@ class Retries:
 
         Raises:
             CommitConflictError: If another commit contradicts the work for good.
-            CommitContentionError: If others interfered every time.
+            CommitContentionError: If every attempt conflicted with a concurrent commit.
         """
         end = time.monotonic() + self.retry_timeout.total_seconds()
         for attempt in range(self.conflict_retries + 1):

@@ -48,7 +48,7 @@ class _SequenceMeta:
 
     @classmethod
     def from_dict(cls, dict: Any) -> Self:
-        """Reads what `asdict` gave.
+        """Read what `asdict` gave.
 
         Raises:
             InvalidInputError: If it is of another kind.
@@ -60,7 +60,7 @@ class _SequenceMeta:
 
     @classmethod
     def from_json(cls, json: str) -> Self:
-        """Reads what `json` wrote.
+        """Read what `json` wrote.
 
         Raises:
             InvalidInputError: If it is not JSON, or of another kind.
@@ -84,7 +84,7 @@ class RowIdSequence:
     """Stable row ids, one per row of a fragment."""
 
     def __init__(self, row_ids: Iterable[int] | pa.Array | range) -> None:
-        """Makes a sequence.
+        """Make a sequence.
 
         Args:
             row_ids: Integers of 64 bits without sign, in row order.
@@ -103,7 +103,7 @@ class RowIdSequence:
 
     @staticmethod
     def from_inline_metadata(metadata: RowIdMeta) -> RowIdSequence:
-        """Reads the row ids of a fragment.
+        """Read the row ids of a fragment.
 
         Raises:
             UnsupportedFeatureError: If they are not in the manifest; a scan for `_rowid` reads them

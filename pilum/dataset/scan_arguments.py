@@ -115,7 +115,7 @@ class ScanShape:
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows come as a scan of the table gives them."""
+        """Return whether rows come as a scan of the table gives them."""
         return self == _PLAIN
 
 
@@ -123,7 +123,7 @@ _PLAIN = ScanShape()
 
 
 def shape_of(arguments: Mapping[str, Any], *, with_row_id: bool) -> ScanShape:
-    """Checks further arguments of a scan.
+    """Check further arguments of a scan.
 
     Args:
         arguments: Those of `ScanArguments`.
@@ -132,7 +132,7 @@ def shape_of(arguments: Mapping[str, Any], *, with_row_id: bool) -> ScanShape:
     Raises:
         UnsupportedFeatureError: For searches.
         UnknownArgumentError: For arguments that scans do not have.
-        InvalidInputError: For arguments that make no sense.
+        InvalidInputError: If an argument is invalid.
     """
     if unknown := arguments.keys() - ScanArguments.__annotations__.keys():
         raise _unknown(min(unknown))

@@ -62,7 +62,7 @@ class LanceScanner:
         return given_schema(self._snapshot.schema.arrow)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Gives the rows batch by batch, with bounded memory unless they are sorted.
+        """Give the rows batch by batch, with bounded memory unless they are sorted.
 
         Raises:
             FilterError: If a filter or computed column fails on a value.
@@ -135,17 +135,17 @@ class LanceScanner:
             _log.exception("the callback of a scan failed")
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Gives the rows as a stream of batches."""
+        """Give the rows as a stream of batches."""
         return pa.RecordBatchReader.from_batches(self._schema, self.to_batches())
 
     def to_table(self) -> pa.Table:
-        """Reads all rows."""
+        """Read all rows."""
         if self._request.projection is None and self._shape.is_plain:
             return given_table(scan_table(self._snapshot, self._request.options))
         return pa.Table.from_batches(self.to_batches(), self._schema)
 
     def to_pandas(self, **kwargs: Any) -> Any:
-        """Reads all rows into a pandas.DataFrame.
+        """Read all rows into a pandas.DataFrame.
 
         Args:
             **kwargs: For `pyarrow.Table.to_pandas`.
@@ -153,12 +153,12 @@ class LanceScanner:
         return self.to_table().to_pandas(**kwargs)
 
     def head(self, num_rows: int) -> pa.Table:
-        """Reads the first rows and no more of the files than these need."""
+        """Read the first rows and no more of the files than these need."""
         number = require_count("num_rows", num_rows)
         return LanceScanner(self._snapshot, self._request.limited(number)).to_table()
 
     def count_rows(self) -> int:
-        """Counts the rows that the scan gives, reading only what the filter needs."""
+        """Count the rows that the scan gives, reading only what the filter needs."""
         options = self._request.options
         if options.fragment_ids is not None:
             return sum(batch.num_rows for batch in scan(self._source, options))
@@ -174,7 +174,7 @@ class LanceScanner:
         return explained_scan(self._source, self._options, self._request, verbose)
 
     def analyze_plan(self, count_rows: bool = False) -> str:
-        """Reads all rows and tells what it took, above the steps of `explain_plan`.
+        """Read all rows and tells what it took, above the steps of `explain_plan`.
 
         Args:
             count_rows: Whether rows are only counted.

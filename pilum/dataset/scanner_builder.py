@@ -29,7 +29,7 @@ class ScannerBuilder:
         self._arguments: dict[str, Any] = {}
 
     def apply_defaults(self, default_opts: dict[str, Any]) -> Self:
-        """Sets several arguments at once, by the names of the methods.
+        """Set several arguments at once, by the names of the methods.
 
         Raises:
             InvalidInputError: If there is no such argument.
@@ -65,7 +65,7 @@ class ScannerBuilder:
         return self._set("batch_size_bytes", batch_size_bytes)
 
     def strict_batch_size(self, strict_batch_size: bool = False) -> Self:
-        """Whether batches but the last have exactly `batch_size` rows."""
+        """Return whether batches but the last have exactly `batch_size` rows."""
         return self._set("strict_batch_size", strict_batch_size)
 
     def order_by(self, orderings: Iterable[ColumnOrdering | str] | None) -> Self:
@@ -77,15 +77,15 @@ class ScannerBuilder:
         return self._set("fragments", fragments)
 
     def with_row_id(self, with_row_id: bool = True) -> Self:
-        """Whether to add `_rowid`."""
+        """Return whether to add `_rowid`."""
         return self._set("with_row_id", with_row_id)
 
     def with_row_address(self, with_row_address: bool = True) -> Self:
-        """Whether to add `_rowaddr`."""
+        """Return whether to add `_rowaddr`."""
         return self._set("with_row_address", with_row_address)
 
     def include_deleted_rows(self, flag: bool) -> Self:
-        """Whether deleted rows that are still stored come, too."""
+        """Return whether deleted rows that are still stored come, too."""
         return self._set("include_deleted_rows", flag)
 
     def blob_handling(self, blob_handling: BlobHandling | None) -> Self:

@@ -47,7 +47,7 @@ class LanceStats:
         self._snapshot = snapshot
 
     def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
-        """Counts fragments, from the manifest.
+        """Count fragments, from the manifest.
 
         Args:
             max_rows_per_group: A fragment with fewer rows, deleted ones included, counts as small.
@@ -64,7 +64,7 @@ class LanceStats:
         }
 
     def data_stats(self) -> DataStatistics:
-        """Adds up the pages of each field, from the metadata of the data files.
+        """Add up the pages of each field, from the metadata of the data files.
 
         Raises:
             NotFoundError: If a data file is missing.

@@ -49,7 +49,7 @@ class Tags:
             order: "desc" for newest versions first, which is the default, or "asc".
 
         Raises:
-            InvalidInputError: If it is neither.
+            InvalidInputError: If it is neither of the two.
             CorruptFileError: If the file of a tag is damaged.
         """
         if order not in {None, "asc", "desc"}:
@@ -61,55 +61,55 @@ class Tags:
         """Number of the version that a tag names.
 
         Raises:
-            TagNotFoundError: If there is no such tag.
+            TagNotFoundError: If the tag does not exist.
             CorruptFileError: If its file is damaged.
         """
         return tags.load_tag(self._root, tag).version
 
     def create(self, tag: str, reference: Reference | None = None) -> None:
-        """Gives a version a name; of several who create one tag, one wins.
+        """Give a version a name; of several who create one tag, one wins.
 
         Args:
             tag: Letters and digits of ASCII, `.`, `-` and `_`; dots only within.
             reference: Number of the version on the branch of the dataset, name of another tag, or
-                `(branch, number)`, where None is the main line or the newest version; None for the
-                version of the dataset.
+                `(branch, number)`, where None means the main branch or the newest version; None for
+                the version of the dataset.
 
         Raises:
             TagAlreadyExistsError: If there is such a tag.
-            VersionNotFoundError: If there is no such version.
+            VersionNotFoundError: If the version does not exist.
             TagNotFoundError: If the other tag does not exist.
-            BranchNotFoundError: If there is no such branch.
+            BranchNotFoundError: If the branch does not exist.
             InvalidInputError: If the name is not allowed.
         """
         found = self._located(reference)
         tags.create_tag(found.line, tag, found.version)
 
     def update(self, tag: str, reference: Reference | None = None) -> None:
-        """Moves a tag to another version; the arguments are those of `create`.
+        """Move a tag to another version; the arguments are those of `create`.
 
         Raises:
-            TagNotFoundError: If there is no such tag.
-            VersionNotFoundError: If there is no such version.
-            BranchNotFoundError: If there is no such branch.
+            TagNotFoundError: If the tag does not exist.
+            VersionNotFoundError: If the version does not exist.
+            BranchNotFoundError: If the branch does not exist.
             CorruptFileError: If its file is damaged.
         """
         found = self._located(reference)
         tags.move_tag(found.line, tag, found.version)
 
     def delete(self, tag: str) -> None:
-        """Removes a tag; the version stays.
+        """Remove a tag; the version stays.
 
         Raises:
-            TagNotFoundError: If there is no such tag.
+            TagNotFoundError: If the tag does not exist.
         """
         tags.delete_tag(self._root, tag)
 
     def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
-        """Gives a tag other notes, all at once.
+        """Give a tag other notes, all at once.
 
         Raises:
-            TagNotFoundError: If there is no such tag.
+            TagNotFoundError: If the tag does not exist.
             InvalidInputError: If the notes are not texts.
             CorruptFileError: If its file is damaged.
         """
@@ -123,11 +123,11 @@ class Tags:
 
 
 class Tagging(DatasetBase):
-    """Chapter of `LanceDataset`: tags."""
+    """The part of `LanceDataset` for tags."""
 
     @property
     def tags(self) -> Tags:
-        """Names for versions of the table: to create, move, delete and list them."""
+        """Name for versions of the table: to create, move, delete and list them."""
         return Tags(self)
 
 

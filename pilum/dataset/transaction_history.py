@@ -16,7 +16,7 @@ __all__ = ["TransactionHistory"]
 
 
 class TransactionHistory(DatasetBase):
-    """Chapter of `LanceDataset`: transactions."""
+    """The part of `LanceDataset` for transactions."""
 
     def read_transaction(self, version: int) -> Transaction | None:
         """The transaction that made a version of this branch.
@@ -30,8 +30,8 @@ class TransactionHistory(DatasetBase):
             None if it was not kept.
 
         Raises:
-            VersionNotFoundError: If there is no such version.
-            UnsupportedFeatureError: If nobody here knows the operation.
+            VersionNotFoundError: If the version does not exist.
+            UnsupportedFeatureError: If the operation is unknown.
             CorruptFileError: If it is damaged.
         """
         number = require_count("version", version, 1)

@@ -70,7 +70,7 @@ class BlobRequest:
 
     Attributes:
         external: "reference" keeps URIs, "ingest" stores what is there.
-        allow_uris: Whether references may lead out of the table.
+        allow_uris: Whether references may point outside the table.
         pack_bytes: Size at which a file of several blobs is closed; None for the default.
     """
 
@@ -91,7 +91,7 @@ class BlobRequest:
 
     @property
     def ingests(self) -> bool:
-        """Whether URIs are read."""
+        """Return whether URIs are read."""
         return self.external == "ingest"
 
 
@@ -101,8 +101,8 @@ class WriteRequest:
 
     Attributes:
         mode: "create", "append" or "overwrite".
-        max_rows_per_file: A file never has more rows.
-        max_bytes_per_file: A file that has grown to this size gets no further batch.
+        max_rows_per_file: Maximum number of rows in a file.
+        max_bytes_per_file: A file that has reached this size receives no further batches.
         data_storage_version: File version as users write it; None for that of the table, or the
             default of this library for a new one.
         properties: Of the transaction.
@@ -161,19 +161,19 @@ def write_transaction(
     request: WriteRequest,
     pinned: Snapshot | None = None,
 ) -> Transaction:
-    """Writes the data files and says what is to be committed. The table does not change.
+    """Write the data files and says what is to be committed. The table does not change.
 
     Args:
         store: Where the table is, or will be.
         data: See `pilum.dataset.inputs.to_reader`.
-        schema: What the data is brought to.
+        schema: Schema that the data is cast to.
         request: How.
         pinned: The version that the write continues; None for the newest.
 
     Raises:
         DatasetAlreadyExistsError: If mode is "create" and there is a table.
         SchemaMismatchError: If the data does not fit the table that it is appended to.
-        InvalidInputError: For any other argument that makes no sense.
+        InvalidInputError: If any other argument is invalid.
         UnsupportedFormatError: If the table has a file version that is not written.
     """
     snapshot = _existing(store, request.mode, pinned)
@@ -256,8 +256,8 @@ def publish(
     """Commits, and deletes the new files if that failed for certain.
 
     Raises:
-        CommitConflictError: If another commit contradicts this one.
-        CommitContentionError: If every attempt lost against another commit.
+        CommitConflictError: If a concurrent commit conflicts with this one.
+        CommitContentionError: If every attempt lost to a concurrent commit.
     """
     try:
         manifest = commit_and_clean_up(store, transaction, attempts=attempts, scheme=scheme)

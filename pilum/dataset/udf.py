@@ -36,7 +36,7 @@ class BatchUDF:
         output_schema: pa.Schema | None = None,
         checkpoint_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Keeps the arguments of `batch_udf`.
+        """Keep the arguments of `batch_udf`.
 
         Raises:
             InvalidInputError: If they are of other types.
@@ -50,7 +50,7 @@ class BatchUDF:
         self.checkpoint_file = None if checkpoint_file is None else os.fspath(checkpoint_file)
 
     def __call__(self, batch: pa.RecordBatch) -> Any:
-        """Calls the function."""
+        """Call the function."""
         return self.func(batch)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -79,7 +79,7 @@ def batch_udf(
     output_schema: pa.Schema | None = None,
     checkpoint_file: str | os.PathLike[str] | None = None,
 ) -> Callable[[Function], BatchUDF]:
-    """Decorates a function that computes new columns from batches of old ones.
+    """Decorate a function that computes new columns from batches of old ones.
 
     Args:
         output_schema: The new columns; None to take those of the first result.
@@ -119,12 +119,12 @@ class Computation:
         self.checkpoint = None if path is None else Checkpoint(path, self.snapshot.store, facts)
 
     def merge(self) -> Merge:
-        """Writes the columns of all fragments; the table stays until the result is committed.
+        """Write the columns of all fragments; the table stays until the result is committed.
 
         Raises:
             SchemaMismatchError: If a name is taken, or results are not of these columns.
             InvalidInputError: If the function gives something else.
-            UnsupportedTypeError: If the table's files cannot hold a type.
+            UnsupportedTypeError: If the file version of the table cannot store a type.
             UnsupportedVersionError: If the table is of version 2.0 and there is a member of a
                 column that it has.
             OSError: If the store failed. Whatever is raised, also by the function, no file is left
@@ -161,7 +161,7 @@ class Computation:
         return grown
 
     def finish(self) -> None:
-        """Forgets the checkpoint: all is committed."""
+        """Forget the checkpoint: all is committed."""
         if self.checkpoint is not None:
             self.checkpoint.remove()
 

@@ -38,7 +38,7 @@ class UpdateResult(TypedDict):
 
 
 class Updating(DatasetBase):
-    """Chapter of `LanceDataset`: changing values."""
+    """The part of `LanceDataset` for changing values."""
 
     def update(
         self,
@@ -50,7 +50,7 @@ class Updating(DatasetBase):
         *,
         idempotency_key: JobKey | None = None,
     ) -> UpdateResult:
-        """Changes values and moves this dataset to the new version.
+        """Change values and moves this dataset to the new version.
 
         Rows do not change in place: they are written anew behind all others, and marked as deleted
         where they were. An update that finds nothing makes a version too.
@@ -61,12 +61,12 @@ class Updating(DatasetBase):
                 column.
             where: SQL, or an expression of pyarrow.compute. Rows for which it is true are updated;
                 all rows if it is None.
-            conflict_retries: How often to choose the rows anew because others changed the same
-                rows or moved them.
-            retry_timeout: No such try begins later than this after the call.
+            conflict_retries: Number of retries when a concurrent commit changed or moved the same
+                rows. Each retry selects the rows again.
+            retry_timeout: No retry starts later than this after the call.
             data_storage_version: File version of what is written: that of the table.
-            idempotency_key: Names the job that this is: if the table has it, nothing happens
-                and the count is 0. As in `pilum.write_dataset`.
+            idempotency_key: Identifies this job. If the table already contains the job, nothing
+                changes and the count is 0. See `pilum.write_dataset`.
 
         Returns:
             A dict with `num_rows_updated`.
@@ -76,10 +76,10 @@ class Updating(DatasetBase):
             FilterError: If SQL does not parse or bind, a value does not fit the type of the
                 column, or a computation fails.
             SchemaMismatchError: If a value is null that must not be.
-            CommitConflictError: If another commit made the update meaningless.
-            CommitContentionError: If others interfered every time.
+            CommitConflictError: If a concurrent commit conflicts with the update.
+            CommitContentionError: If every attempt conflicted with a concurrent commit.
             UnsupportedFeatureError: For members of structs, and blobs of version 2.
-            InvalidInputError: For any other argument that makes no sense.
+            InvalidInputError: If any other argument is invalid.
         """
         if not isinstance(updates, Mapping) or not updates:
             raise InvalidInputError(f"updates: expected a dict of columns and SQL, found {updates}")
@@ -97,7 +97,7 @@ class Updating(DatasetBase):
 def bind_values(
     updates: Mapping[str, str], schema: Schema, scope: pa.Schema, *, with_blobs: bool = False
 ) -> dict[str, BoundProjection]:
-    """Binds what columns are set to.
+    """Bind what columns are set to.
 
     Args:
         updates: Columns and SQL.

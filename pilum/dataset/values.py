@@ -30,7 +30,7 @@ def computed(
         fragment_ids: Only of these fragments; None for all.
 
     Raises:
-        FilterError: If an expression does not parse or bind.
+        FilterError: If an expression cannot be parsed or bound.
         ColumnNotFoundError: If it names a column that does not exist.
         InvalidInputError: For anything but a dict of texts.
     """

@@ -64,7 +64,7 @@ class VerifyReport:
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing is missing or damaged."""
+        """Return whether nothing is missing or damaged."""
         return not self.missing and not self.damaged
 
     def __str__(self) -> str:
@@ -79,10 +79,10 @@ class VerifyReport:
 
 
 class Verifying(DatasetBase):
-    """Chapter of `LanceDataset`: looking for damage."""
+    """The part of `LanceDataset` for looking for damage."""
 
     def verify(self, *, deep: bool = False) -> VerifyReport:
-        """Checks the structure of the table; nothing is changed, and damage raises no error.
+        """Check the structure of the table; nothing is changed, and damage raises no error.
 
         All versions are looked at, also those of branches: manifests, transactions, the ends of
         data files and what they say of their columns, deletion files, sizes and numbers of rows as
@@ -108,10 +108,10 @@ class Verifying(DatasetBase):
             return report_of(verify(snapshot, deep=deep, all_versions=True, on_rows=on_rows), deep)
 
     def validate(self) -> None:
-        """Checks the structure of the pinned version.
+        """Check the structure of the pinned version.
 
         Raises:
-            CorruptFileError: If a file is missing or damaged; the text lists all.
+            CorruptFileError: If a file is missing or damaged. The message lists all of them.
         """
         from pilum.table.upkeep.verify import verify
 

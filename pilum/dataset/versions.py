@@ -41,7 +41,7 @@ class VersionRef(TypedDict):
 
 
 class Versions(DatasetBase):
-    """Chapter of `LanceDataset`: versions."""
+    """The part of `LanceDataset` for versions."""
 
     @property
     def version(self) -> int:
@@ -69,7 +69,7 @@ class Versions(DatasetBase):
         return last_commit(Snapshot.latest(self._snapshot.store).manifest.config, app_id)
 
     def versions(self) -> list[Version]:
-        """Describes all versions, oldest first."""
+        """Describe all versions, oldest first."""
         return list(map(_shown, list_versions(self._snapshot.store)))
 
     def version_refs(self) -> list[VersionRef]:
@@ -78,31 +78,31 @@ class Versions(DatasetBase):
         return [VersionRef(version=name.version) for name in names]
 
     def get_version(self) -> Version:
-        """Describes the pinned version."""
+        """Describe the pinned version."""
         return _shown(describe_version(self._snapshot.store, self.version))
 
     def checkout_version(self, version: Reference) -> Self:
-        """Opens another version of the table; this dataset stays where it is.
+        """Open another version of the table; this dataset stays where it is.
 
         Args:
-            version: Its number on the branch of this dataset, the name of a tag, or
-                `(branch, number)`, where None is the main line or the newest version.
+            version: Its number on the branch of this dataset, the name of a tag, or `(branch,
+                number)`, where None means the main branch or the newest version.
 
         Raises:
-            VersionNotFoundError: If there is no such version.
-            TagNotFoundError: If there is no such tag.
-            BranchNotFoundError: If there is no such branch.
+            VersionNotFoundError: If the version does not exist.
+            TagNotFoundError: If the tag does not exist.
+            BranchNotFoundError: If the branch does not exist.
         """
         found = locate(self._snapshot.line, version)
         snapshot = Snapshot.at(found.line.store, found.version, self._snapshot.session)
         return self._on_line(snapshot)
 
     def checkout_latest(self) -> None:
-        """Moves this dataset to the newest version of its branch."""
+        """Move this dataset to the newest version of its branch."""
         self._snapshot = Snapshot.latest(self._snapshot.store, self._snapshot.session)
 
     def migrate_manifest_paths_v2(self) -> None:
-        """Gives the manifests of an old table the newer names; one that has them stays as it is.
+        """Give the manifests of an old table the newer names; one that has them stays as it is.
 
         With the newer names a table opens as fast as ever however many versions it has. Nobody may
         write to the table meanwhile. If it is interrupted, call it again.
@@ -113,14 +113,15 @@ class Versions(DatasetBase):
         migrate_to_v2_names(self._snapshot.store)
 
     def restore(self) -> None:
-        """Makes the pinned version the newest again, and moves this dataset to that new version.
+        """Make the pinned version the newest again, and moves this dataset to that new version.
 
         Schema, rows, config and metadata become what they were; the versions in between stay.
 
         Raises:
             VersionNotFoundError: If the pinned version was removed meanwhile.
-            CommitConflictError: If others changed metadata of columns at the same moment.
-            CommitContentionError: If every attempt lost against another commit.
+            CommitConflictError: If a concurrent commit changed metadata of columns at the same
+                moment.
+            CommitContentionError: If every attempt lost to a concurrent commit.
             UnsupportedFeatureError: If the version, or the newest, has something that would be
                 lost.
         """
@@ -130,7 +131,7 @@ class Versions(DatasetBase):
 
 
 def moment(asof: Any) -> datetime:
-    """Reads a point in time.
+    """Read a point in time.
 
     Args:
         asof: A datetime, a date (its first moment) or ISO 8601 text; local time unless it has a

@@ -55,7 +55,7 @@ class BulkCommitResult(TypedDict, Generic[D]):
 
 
 class Writing(DatasetBase):
-    """Chapter of `LanceDataset`: writing."""
+    """The part of `LanceDataset` for writing."""
 
     def insert(
         self,
@@ -76,7 +76,7 @@ class Writing(DatasetBase):
         target_all_bases: bool | None = None,
         idempotency_key: JobKey | None = None,
     ) -> None:
-        """Writes rows to the table and moves this dataset to the new version.
+        """Write rows to the table and moves this dataset to the new version.
 
         The arguments are those of `pilum.write_dataset`. If the table has the job of
         `idempotency_key` already, this dataset moves to the version that took it in, unless it
@@ -121,7 +121,7 @@ class Writing(DatasetBase):
         commit_handler: CommitHandler | None = None,
         idempotency_key: JobKey | None = None,
     ) -> Self:
-        """Publishes fragments that `write_fragments` wrote, as one new version.
+        """Publish fragments that `write_fragments` wrote, as one new version.
 
         If it fails, the fragments stay where they are: the caller may try again.
 
@@ -131,13 +131,13 @@ class Writing(DatasetBase):
             read_version: The version that the operation was made for. An overwrite and a restore
                 may leave it out, and a transaction brings its own.
             commit_lock: As in `pilum.write_dataset`.
-            storage_options: Settings of the store.
+            storage_options: Options of the object store.
             enable_v2_manifest_paths: As in `pilum.write_dataset`; None is the same as True.
             detached: Whether the version is no part of history: it conflicts with nothing, only its
                 number opens it, and others can follow it, detached too.
             max_retries: How often to try when others commit at the same moment; 0 is once, and an
                 overwrite has to follow `read_version` at once then.
-            commit_message: A note for readers of the history.
+            commit_message: A message that is recorded in the history.
             enable_stable_row_ids: Whether rows of a table that an overwrite creates keep their ids
                 when they move.
             commit_timeout: No attempt but the first begins later than this after the call; None
@@ -150,10 +150,10 @@ class Writing(DatasetBase):
             The dataset at the new version, or at that which took the job in.
 
         Raises:
-            CommitConflictError: If another commit contradicts this one.
-            CommitContentionError: If every attempt lost against another commit.
+            CommitConflictError: If a concurrent commit conflicts with this one.
+            CommitContentionError: If every attempt lost to a concurrent commit.
             DatasetNotFoundError: If there is nothing to append to.
-            InvalidInputError: For arguments that make no sense.
+            InvalidInputError: If an argument is invalid.
         """
         location = base_uri.uri if isinstance(base_uri, DatasetBase) else base_uri
         store = store_of(base_uri, storage_options, commit_lock, commit_handler)
@@ -191,14 +191,14 @@ class Writing(DatasetBase):
         *,
         commit_timeout: timedelta | None = _TIMEOUT,
     ) -> BulkCommitResult[Self]:
-        """Publishes several appends as one version.
+        """Publish several appends as one version.
 
         Args:
             dest: Location of the table.
             transactions: Appends; what they note is noted together, and the later note counts where
                 two have one key.
             commit_lock: As in `commit`, like the next ones.
-            storage_options: Settings of the store.
+            storage_options: Options of the object store.
             enable_v2_manifest_paths: Whether manifests of a new table have the newer names.
             detached: Whether the version is no part of history.
             max_retries: How often to try when others commit at the same moment.
@@ -209,7 +209,7 @@ class Writing(DatasetBase):
 
         Raises:
             InvalidInputError: If there is none, or one is no append.
-            CommitConflictError: If another commit contradicts them.
+            CommitConflictError: If a concurrent commit conflicts with them.
         """
         merged = _merged(transactions)
         found = cls.commit(

@@ -32,7 +32,7 @@ def commit_parts(
     idempotency_key: JobKey | None = None,
     content: str | None = None,
 ) -> int:
-    """Publishes what the tasks wrote, all or nothing. Repeating it does no harm.
+    """Publish what the tasks wrote, all or nothing. Repeating it does no harm.
 
     If a task was tried more than once, what its other attempts wrote is deleted before. Those that
     are still running then, or that lost against a first attempt, leave files for the next cleanup.
@@ -50,11 +50,11 @@ def commit_parts(
         The version that holds the rows. An append without rows makes no version.
 
     Raises:
-        CommitConflictError: If another commit made the job meaningless.
+        CommitConflictError: If a concurrent commit conflicts with the job.
         DatasetAlreadyExistsError: If the job was to create the table and another one did.
         JobMismatchError: If the table has the key with another content. The files of this job are
             deleted.
-        CommitContentionError: If others were faster every time.
+        CommitContentionError: If every attempt lost to a concurrent commit.
     """
     store = open_table(job.uri, job.storage_options)
     if (landed := find_commit(store, job.uuid, job.read_version)) is not None:
@@ -108,7 +108,7 @@ def _operation(store: Store, job: WriteJob, fragments: tuple[Fragment, ...]) -> 
 
 
 def abort_parts(job: WriteJob) -> int:
-    """Deletes the files of a job, unless its commit went through.
+    """Delete the files of a job, unless its commit went through.
 
     Also those of attempts that nobody reported: the names of all of them begin with the uuid. Tasks
     that are still running delete theirs by themselves: an empty file tells them, which stays until

@@ -27,7 +27,7 @@ class WriteJob:
         read_version: The latest version when the job began, 0 if there was none.
         schema: Columns that the table will have.
         options: How files are cut.
-        storage_options: Settings of the store.
+        storage_options: Options of the object store.
         read_schema: Columns that the table has now, if an append brings more; else None.
         stable_row_ids: Whether rows of a table that this creates keep their ids when they move.
         if_created: What becomes of the rows if there was no table and another writer creates it.

@@ -26,7 +26,7 @@ __all__ = ["write_part"]
 def write_part(
     job: WriteJob, batches: Iterable[pa.RecordBatch], *, partition: int, attempt: int = 0
 ) -> PartMessage:
-    """Writes the rows of one task as data files; nothing of the table changes.
+    """Write the rows of one task as data files; nothing of the table changes.
 
     Args:
         job: What the driver fixed.

@@ -57,7 +57,7 @@ def plan_splits(
     target_bytes: int = DEFAULT_SPLIT_BYTES,
     filter: BoundFilter | None = None,
 ) -> list[Split]:
-    """Cuts a version into ranges of rows, in scan order.
+    """Cut a version into ranges of rows, in scan order.
 
     Args:
         snapshot: The version.
@@ -94,13 +94,13 @@ def _matching(
 
 
 def _knows(snapshot: Snapshot, filter: BoundFilter) -> bool:
-    """Whether something is known about a column of the filter; files since 2.0 say nothing."""
+    """Return whether something is known about a column of the filter; files since 2.0 say nothing."""
     is_legacy = snapshot.manifest.data_version is FileVersion.LEGACY
     return is_legacy or not set(filter.columns).issubset(snapshot.described.names)
 
 
 def split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) -> Iterator[Split]:
-    """Cuts one fragment of a version into ranges of rows, as `plan_splits`."""
+    """Cut one fragment of a version into ranges of rows, as `plan_splits`."""
     rows = fragment.physical_rows
     # A file of unknown size is not cut, and shares its task with no other.
     size_bytes = sum(file.size_bytes or target_bytes for file in fragment.files)
@@ -126,7 +126,7 @@ _S = TypeVar("_S", bound=_HasSize)
 def group_splits(
     splits: Iterable[_S], target_bytes: int = DEFAULT_SPLIT_BYTES
 ) -> list[tuple[_S, ...]]:
-    """Joins neighbouring splits until a group holds about `target_bytes`; keeps the order."""
+    """Join neighbouring splits until a group holds about `target_bytes`; keeps the order."""
     groups: list[list[_S]] = []
     size_bytes = 0
     for split in splits:
@@ -149,7 +149,7 @@ def read_split(
     snapshot: Snapshot | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Scans the rows of a split.
+    """Scan the rows of a split.
 
     Args:
         split: What to read.
@@ -159,10 +159,10 @@ def read_split(
         with_payloads: Whether blobs give their bytes instead of descriptors.
         window_bytes: Bytes of rows that are read together; see `ScanOptions`.
         snapshot: The version of the split, where the caller has it open already.
-        storage_options: Settings of the store.
+        storage_options: Options of the object store.
 
     Raises:
-        VersionNotFoundError: If the version is gone.
+        VersionNotFoundError: If the version no longer exists.
     """
     if snapshot is None:
         snapshot = Snapshot.at(open_table(split.uri, storage_options), split.version)

@@ -38,7 +38,7 @@ def start_job(
     schema_mode: Literal["merge"] | None = None,
     stable_row_ids: bool = False,
 ) -> WriteJob:
-    """Looks at the table and fixes what a write goes by. Writes nothing.
+    """Look at the table and fixes what a write goes by. Writes nothing.
 
     Args:
         uri: Location of the table.
@@ -46,7 +46,7 @@ def start_job(
         mode: "create" demands that there is no table; the others create it where there is none.
         options: How files are cut.
         version: Of the files; that of the table, or the default of a new one, if None.
-        storage_options: Settings of the store.
+        storage_options: Options of the object store.
         schema_mode: "merge" adds the columns that a table lacks which is appended to.
         stable_row_ids: Whether rows of a new table keep their ids when they move; a table that
             exists stays as it is.

@@ -13,7 +13,7 @@ __all__ = ["sweep"]
 
 
 def sweep(store: Store, uuid: str, is_kept: Callable[[str], bool] | None = None) -> int:
-    """Deletes the data files of attempts that came to nothing, reported or not.
+    """Delete the data files of attempts that came to nothing, reported or not.
 
     Args:
         store: Of the table.

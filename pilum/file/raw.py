@@ -20,14 +20,14 @@ class RawFileReader(RawReader):
     """The parts of a file since version 2.0 by their numbers."""
 
     def __init__(self, path: Location, storage_options: Mapping[str, str] | None = None) -> None:
-        """Opens a file.
+        """Open a file.
 
         Args:
             path: A local path or a `file://` URI.
-            storage_options: Settings of the store.
+            storage_options: Options of the object store.
 
         Raises:
-            NotFoundError: If there is no such file.
+            NotFoundError: If the file does not exist.
             CorruptFileError: If it is no Lance file, or a damaged one.
             UnsupportedVersionError: If it is older than version 2.0 or not known.
         """
@@ -48,12 +48,12 @@ class RawFileWriter:
         version: str | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Starts a file.
+        """Start a file.
 
         Args:
             path: A local path or a `file://` URI.
             version: What the footer says, such as "2.1"; the default version if None.
-            storage_options: Settings of the store.
+            storage_options: Options of the object store.
 
         Raises:
             InvalidInputError: If there is no such version.
@@ -64,7 +64,7 @@ class RawFileWriter:
         self._columns: list[bytes] = []
 
     def add_buffer(self, data: Any) -> tuple[int, int]:
-        """Writes bytes that pages, columns or nothing at all refer to.
+        """Write bytes that pages, columns or nothing at all refer to.
 
         Returns:
             Their position and size.
@@ -72,16 +72,16 @@ class RawFileWriter:
         return self._body.buffer(data)
 
     def add_global_buffer(self, data: Any) -> int:
-        """Writes bytes that readers find by the number that is returned, from 1 on."""
+        """Write bytes that readers find by the number that is returned, from 1 on."""
         return self._body.global_buffer(data)
 
     def add_column(self, column: RawColumn) -> int:
-        """Adds the description of a column whose buffers are written; returns its number."""
+        """Add the description of a column whose buffers are written; returns its number."""
         self._columns.append(pack_raw_column(column))
         return len(self._columns) - 1
 
     def close(self, descriptor: bytes) -> int:
-        """Writes the end of the file.
+        """Write the end of the file.
 
         Args:
             descriptor: Global buffer 0: a serialised `FileDescriptor`.
@@ -94,7 +94,7 @@ class RawFileWriter:
         return self._body.sink.position
 
     def abort(self) -> None:
-        """Drops the file; after `close`, nothing."""
+        """Drop the file; after `close`, nothing."""
         self._body.sink.abort()
 
     def __enter__(self) -> Self:

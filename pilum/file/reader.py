@@ -87,16 +87,16 @@ class LanceFileReader:
         storage_options: Mapping[str, str] | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        """Opens a file.
+        """Open a file.
 
         Args:
             path: A local path or a `file://` URI.
-            storage_options: Settings of the store.
+            storage_options: Options of the object store.
             columns: Names, or dotted paths to members of structs, in the wanted order; all columns
                 if None. A struct keeps only its named members.
 
         Raises:
-            NotFoundError: If there is no such file.
+            NotFoundError: If the file does not exist.
             ColumnNotFoundError: If it has no such column.
             CorruptFileError: If it is no Lance file, or a damaged one.
             UnsupportedVersionError: If its version is not supported.
@@ -105,7 +105,7 @@ class LanceFileReader:
 
     @classmethod
     def within(cls, store: Store, name: str, columns: Sequence[str] | None) -> LanceFileReader:
-        """Opens a file of a store that is open already."""
+        """Open a file of a store that is open already."""
         reader = cls.__new__(cls)
         reader._open(store, name, columns)
         return reader
@@ -123,10 +123,10 @@ class LanceFileReader:
     def read_all(
         self, *, batch_size: int = _BATCH_ROWS, batch_readahead: int = _READAHEAD
     ) -> ReaderResults:
-        """Reads all rows.
+        """Read all rows.
 
         Args:
-            batch_size: The most rows of a batch.
+            batch_size: Maximum number of rows in a batch.
             batch_readahead: How many batches to prepare; here about 32 MiB in any case.
 
         Raises:
@@ -144,12 +144,12 @@ class LanceFileReader:
         batch_size: int = _BATCH_ROWS,
         batch_readahead: int = _READAHEAD,
     ) -> ReaderResults:
-        """Reads neighbouring rows.
+        """Read neighbouring rows.
 
         Args:
             start: The first of them.
             num_rows: How many.
-            batch_size: The most rows of a batch.
+            batch_size: Maximum number of rows in a batch.
             batch_readahead: See `read_all`.
 
         Raises:
@@ -165,12 +165,12 @@ class LanceFileReader:
     def take_rows(
         self, indices: Any, *, batch_size: int = _BATCH_ROWS, batch_readahead: int = _READAHEAD
     ) -> ReaderResults:
-        """Reads single rows.
+        """Read single rows.
 
         Args:
             indices: Their numbers, ascending, none of them twice: a list, or an array of numpy or
                 pyarrow.
-            batch_size: The most rows of a batch.
+            batch_size: Maximum number of rows in a batch.
             batch_readahead: See `read_all`.
 
         Raises:
@@ -198,7 +198,7 @@ class LanceFileReader:
         return measure(self._raw)
 
     def read_global_buffer(self, index: int) -> bytes:
-        """Reads a global buffer; the first is the file descriptor.
+        """Read a global buffer; the first is the file descriptor.
 
         Raises:
             InvalidInputError: If there is none of this number.
@@ -239,7 +239,7 @@ class LanceFileReader:
             yield materialize(self._rows, given, pending.table(stored.arrow), schema)
 
     def _windows(self, rows: RowRanges, limit: int) -> Iterable[Window]:
-        """Cuts rows into windows of at most `limit` rows."""
+        """Cut rows into windows of at most `limit` rows."""
         ends = (rows.stops - rows.starts).cumsum()
         for first in range(0, rows.num_rows, limit):
             yield Window(self._rows, _part(rows, ends, first, first + limit))

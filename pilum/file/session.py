@@ -42,16 +42,16 @@ class LanceFileSession:
     def __init__(
         self, base_path: Location, storage_options: Mapping[str, str] | None = None
     ) -> None:
-        """Starts a session; nothing is read or written yet.
+        """Start a session; nothing is read or written yet.
 
         Args:
             base_path: A local path or a `file://` URI.
-            storage_options: Settings of the store.
+            storage_options: Options of the object store.
         """
         self._store = open_store(base_path, storage_options)
 
     def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
-        """Opens a file; see `LanceFileReader`."""
+        """Open a file; see `LanceFileReader`."""
         return LanceFileReader.within(self._store, path, columns)
 
     def open_writer(
@@ -64,13 +64,13 @@ class LanceFileSession:
         keep_original_array: bool | None = None,
         max_page_bytes: int | None = None,
     ) -> LanceFileWriter:
-        """Starts a file; see `LanceFileWriter`. `keep_original_array` is a hint without effect."""
+        """Start a file; see `LanceFileWriter`. `keep_original_array` is a hint without effect."""
         del keep_original_array
         options = FileOptions(data_cache_bytes=data_cache_bytes, max_page_bytes=max_page_bytes)
         return LanceFileWriter.within(self._store, path, schema, version, options)
 
     def open_packed_blob_writer(self, path: str, blob_id: int) -> PackedBlobWriter:
-        """Starts a file of blobs, one behind the other, that belongs to a data file.
+        """Start a file of blobs, one behind the other, that belongs to a data file.
 
         Args:
             path: Of the data file, which may be written later.
@@ -83,7 +83,7 @@ class LanceFileSession:
         return PackedBlobWriter(self._store, path, blob_id)
 
     def open_dedicated_blob_writer(self, path: str, blob_id: int) -> DedicatedBlobWriter:
-        """Starts a file of one blob that belongs to a data file.
+        """Start a file of one blob that belongs to a data file.
 
         Args:
             path: As for `open_packed_blob_writer`.
@@ -95,7 +95,7 @@ class LanceFileSession:
         return DedicatedBlobWriter(self._store, path, blob_id)
 
     def contains(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """Return whether there is such a file."""
         try:
             self._store.source(path).close()
         except (NotFoundError, IsADirectoryError):
@@ -115,10 +115,10 @@ class LanceFileSession:
         )
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Reads some bytes of a file.
+        """Read some bytes of a file.
 
         Raises:
-            NotFoundError: If there is no such file.
+            NotFoundError: If the file does not exist.
             InvalidInputError: If it does not have these bytes.
         """
         first, count = require_count("offset", offset), require_count("length", length)
@@ -133,17 +133,17 @@ class LanceFileSession:
             source.close()
 
     def delete_file(self, path: str) -> None:
-        """Removes a file.
+        """Remove a file.
 
         Raises:
-            NotFoundError: If there is none.
+            NotFoundError: If the file does not exist.
         """
         if not self.contains(path):
             raise NotFoundError(f"there is no file {path}")
         self._store.delete(path)
 
     def upload_file(self, local_path: Location, remote_path: str) -> None:
-        """Copies a local file into the session."""
+        """Copy a local file into the session."""
         with open(os.fspath(local_path), "rb") as file:
             sink = self._store.sink(remote_path)
             try:
@@ -155,10 +155,10 @@ class LanceFileSession:
                 raise
 
     def download_file(self, remote_path: str, local_path: Location) -> None:
-        """Copies a file of the session to a local one.
+        """Copy a file of the session to a local one.
 
         Raises:
-            NotFoundError: If there is no such file.
+            NotFoundError: If the file does not exist.
         """
         source = self._store.source(remote_path)
         try:

@@ -47,22 +47,22 @@ class LanceFileWriter:
         buffer_alignment: int = _DEFAULTS.buffer_alignment,
         encoding_options: EncodingOptions = _DEFAULTS.encoding,
     ) -> None:
-        """Starts a file.
+        """Start a file.
 
         Args:
             path: A local path or a `file://` URI; a file that is there is replaced.
             schema: The columns; None for those of the first batch.
-            data_cache_bytes: Bytes of rows that wait to become pages, for all columns together; a
-                page is about 8 MiB if None.
+            data_cache_bytes: Bytes of rows to buffer before pages are written, for all columns
+                together; if None, a page is about 8 MiB.
             version: File version such as "2.1"; the default version if None.
-            storage_options: Settings of the store.
-            max_page_bytes: A page never has more bytes in memory, but always a row.
-            buffer_alignment: Where buffers begin, bytes; 4096 suits direct I/O.
-            encoding_options: What is asked of the encodings, where the metadata of a field do not
-                say otherwise.
+            storage_options: Options of the object store.
+            max_page_bytes: Maximum size of a page in memory, in bytes. A page always holds at least
+                one row.
+            buffer_alignment: Alignment of buffers, in bytes; 4096 suits direct I/O.
+            encoding_options: Encoding preferences; metadata of a field take precedence.
 
         Raises:
-            InvalidInputError: If there is no such version, or an option makes no sense.
+            InvalidInputError: If there is no such version, or an option is invalid.
             UnsupportedVersionError: If this library does not write it.
             UnsupportedTypeError: If the version has no form for a column.
         """
@@ -78,7 +78,7 @@ class LanceFileWriter:
         version: str | None,
         options: FileOptions,
     ) -> LanceFileWriter:
-        """Starts a file in a store that is open already."""
+        """Start a file in a store that is open already."""
         writer = cls.__new__(cls)
         writer._start(store, name, schema, version, options)
         return writer
@@ -104,7 +104,7 @@ class LanceFileWriter:
             self._begin(schema)
 
     def write_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Adds rows.
+        """Add rows.
 
         Raises:
             SchemaMismatchError: If the columns or their types are not those of the file.
@@ -116,7 +116,7 @@ class LanceFileWriter:
             file.write_batch(self._alignment.batch(part))
 
     def add_schema_metadata(self, key: str, value: str) -> None:
-        """Adds an entry to the metadata of the schema, in the place of one of the same key.
+        """Add an entry to the metadata of the schema, in the place of one of the same key.
 
         Raises:
             InvalidInputError: If the file is closed.
@@ -128,7 +128,7 @@ class LanceFileWriter:
             self._file.add_schema_metadata(key, value)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Adds bytes that readers find by the number that is returned, from 1 on.
+        """Add bytes that readers find by the number that is returned, from 1 on.
 
         Raises:
             InvalidInputError: If the file is closed, or has no schema yet.
@@ -137,7 +137,7 @@ class LanceFileWriter:
         return self._writable(None).add_global_buffer(data)
 
     def close(self) -> int | None:
-        """Writes what is left and makes the file visible.
+        """Write what is left and makes the file visible.
 
         Returns:
             The rows of the file; None if it was closed before.
@@ -158,7 +158,7 @@ class LanceFileWriter:
         return written.num_rows
 
     def abort(self) -> None:
-        """Drops the file; after `close`, nothing."""
+        """Drop the file; after `close`, nothing."""
         if not self.closed and self._file is not None:
             self._file.abort()
         self.closed = True
