@@ -1,1 +1,1 @@
-"""The command `pilum`: a look at tables, their upkeep, and jobs of Spark for schedulers."""
+"""The command `pilum`: inspects and maintains tables, and runs Spark jobs for schedulers."""

@@ -1,4 +1,4 @@
-"""`python -m pilum.cli`, where the command is not installed."""
+"""The entry point of `python -m pilum.cli`, for use where the command is not installed."""
 
 from __future__ import annotations
 

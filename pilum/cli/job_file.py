@@ -1,4 +1,4 @@
-"""Files that say what jobs do, in TOML: a section per kind of job, with the arguments of it.
+"""Job files in TOML: one section per kind of job, which holds the arguments of the job.
 
     [ingest]                          pilum job ingest --file nightly.toml
     source = "/data/in"
@@ -15,7 +15,7 @@
     [spark]                           settings of the session
     "spark.driver.memory" = "2g"
 
-An unknown section or argument is an error, so that a slip of the pen does not change what is done.
+An unknown section or argument is an error, so that a typing error cannot change what a job does.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ KINDS: Mapping[str, _Types] = {
         "dry_run": bool,
     },
 }
-"""Kinds of jobs, and the arguments of each with their types."""
+"""The kinds of jobs, each with its arguments and their types."""
 
 _NEEDED = {
     "ingest": ("source", "target"),
@@ -117,13 +117,13 @@ _SHARED = ("storage", "spark")
 
 @dataclass(frozen=True)
 class JobSpec:
-    """One job.
+    """A job as read from a job file.
 
     Attributes:
         kind: One of `KINDS`.
-        arguments: By name, of the right types.
-        storage: Settings of the table's store.
-        spark: Settings of the session.
+        arguments: The arguments by name; their types are checked.
+        storage: Options of the object store.
+        spark: Settings of the Spark session.
     """
 
     kind: str
@@ -133,12 +133,12 @@ class JobSpec:
 
 
 def read_job(path: str, kind: str) -> JobSpec:
-    """Read the section of a file that says what one kind of job does.
+    """Read the section of a job file for one kind of job.
 
     Raises:
         NotFoundError: If the file does not exist.
-        InvalidInputError: If it is no TOML, or something in it is unknown, missing or of another
-            type.
+        InvalidInputError: If the file is not valid TOML, or an entry is unknown, missing or of the
+            wrong type.
     """
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))

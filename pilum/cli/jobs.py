@@ -1,4 +1,4 @@
-"""Jobs of Spark, from a file: what `pilum job` runs."""
+"""Spark jobs from a job file, as run by `pilum job`."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _CLAUSES = {
 
 
 def run_job(spec: JobSpec, master: str | None, remote: str | None) -> Exit:
-    """Start a session, runs the job and prints what it did as one line of JSON.
+    """Start a session, run the job and print its result as one line of JSON.
 
     Args:
-        spec: The job.
-        master: Of a classic session; None for `local[*]`.
-        remote: URL of a Spark Connect server instead.
+        spec: The job to run.
+        master: Master URL of a classic session; None for `local[*]`.
+        remote: URL of a Spark Connect server, used instead of a classic session.
 
     Raises:
         MissingDependencyError: If PySpark is not installed.
-        Exception: Whatever the job raises.
+        Exception: Any error that the job raises.
     """
     merge_clauses(spec.arguments)
     spark = _session(spec.spark, master, remote)
@@ -58,15 +58,15 @@ def run_job(spec: JobSpec, master: str | None, remote: str | None) -> Exit:
 
 
 def carry_out(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
-    """Run a job in a session; gives what it did."""
+    """Run a job in a session and return its result."""
     return _RUN[spec.kind](spark, dict(spec.arguments), dict(spec.storage))
 
 
 def merge_clauses(arguments: Mapping[str, Any]) -> list[str]:
-    """The methods of a merge that its words stand for.
+    """Return the merge methods that the given clauses name.
 
     Raises:
-        InvalidInputError: If a word is unknown.
+        InvalidInputError: If a clause is unknown.
     """
     methods = []
     for name, words in _CLAUSES.items():

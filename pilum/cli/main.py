@@ -1,4 +1,4 @@
-"""The command line: what can be said, and what becomes of errors."""
+"""The command line of `pilum`: arguments, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; gives the exit code (`pilum.cli.outcome`)."""
+    """Run the command and return its exit code (see `pilum.cli.outcome`)."""
     parser = _parser()
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)

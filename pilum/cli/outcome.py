@@ -1,4 +1,4 @@
-"""Exit codes, as schedulers understand them.
+"""Exit codes that schedulers can act on.
 
 0     done
 1     failed for good: the same call would fail again, or a check found damage
@@ -38,7 +38,7 @@ _OF_THE_CLUSTER = (
 
 
 class Exit(IntEnum):
-    """What a process ends with."""
+    """The exit code of a process."""
 
     DONE = 0
     FAILED = 1
@@ -47,11 +47,11 @@ class Exit(IntEnum):
 
 
 class TerminatedError(Exception):
-    """Somebody asked the process to end."""
+    """Raised when the process receives a request to terminate."""
 
 
 def exit_code(error: BaseException) -> Exit:
-    """Return whether another try may help."""
+    """Return the exit code for an error, which says whether a retry may succeed."""
     if isinstance(error, (*_TEMPORARY, TerminatedError)):
         return Exit.AGAIN
     if isinstance(error, PilumError):

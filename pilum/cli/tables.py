@@ -1,4 +1,4 @@
-"""A look at one table, and its upkeep, without Spark."""
+"""Commands that inspect and maintain one table without Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["cleanup", "compact", "info", "repair", "verify", "versions"]
 
 
 def info(arguments: Namespace) -> Exit:
-    """Print the version, the numbers of rows, fragments and bytes, and the columns."""
+    """Print the version, the numbers of rows, fragments and bytes, and the columns of a table."""
     dataset = LanceDataset(arguments.path)
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     size = sum(file.file_size_bytes or 0 for one in fragments for file in one.files)
@@ -34,7 +34,7 @@ def info(arguments: Namespace) -> Exit:
 
 
 def versions(arguments: Namespace) -> Exit:
-    """Print the versions, oldest first; of damaged ones what is wrong."""
+    """Print the versions, oldest first, and what is wrong with damaged ones."""
     for version in list_versions(open_table(arguments.path)):
         when = version.timestamp.astimezone().replace(tzinfo=None)
         damage = version.metadata.get("damaged")
@@ -43,7 +43,7 @@ def versions(arguments: Namespace) -> Exit:
 
 
 def verify(arguments: Namespace) -> Exit:
-    """Print what is missing, damaged, orphaned or misread, also if the newest is damaged."""
+    """Print missing, damaged, orphaned and misread files, even if the newest version is damaged."""
     try:
         dataset = LanceDataset(arguments.path)
     except CorruptFileError as error:
@@ -58,7 +58,7 @@ def verify(arguments: Namespace) -> Exit:
 
 
 def repair(arguments: Namespace) -> Exit:
-    """Explain which versions are damaged; goes back to a whole one, or renames the damaged."""
+    """Report damaged versions; on request restore an intact version or rename damaged ones."""
     store, path = open_table(arguments.path), arguments.path
     plan = plan_repair(store)
     for one in plan.damaged:
@@ -80,7 +80,7 @@ def _whole(plan: RepairPlan) -> str:
 
 
 def _advice(plan: RepairPlan, path: str) -> str:
-    """What can be done about the damage; nothing is changed."""
+    """Return advice on how to repair the damage; nothing is changed."""
     if not plan.damaged:
         return f"all manifests are whole; `pilum verify {path}` looks at the other files"
     if plan.whole is None:
@@ -100,7 +100,7 @@ def _advice(plan: RepairPlan, path: str) -> str:
 
 
 def compact(arguments: Namespace) -> Exit:
-    """Write small fragments together."""
+    """Compact small fragments."""
     optimizer = LanceDataset(arguments.path).optimize
     metrics = optimizer.compact_files(target_rows_per_fragment=arguments.target_rows)
     print(json.dumps(asdict(metrics)))
@@ -108,7 +108,7 @@ def compact(arguments: Namespace) -> Exit:
 
 
 def cleanup(arguments: Namespace) -> Exit:
-    """Remove old versions, or says what would be removed."""
+    """Remove old versions, or report what would be removed."""
     dataset, age = LanceDataset(arguments.path), timedelta(days=arguments.older_than_days)
     unverified = arguments.delete_unverified
     if arguments.dry_run:

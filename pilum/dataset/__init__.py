@@ -1,4 +1,4 @@
-"""Datasets: `LanceDataset` in chapters, and the functions that open and write them."""
+"""Datasets: `LanceDataset`, split by topic, and the functions that open and write datasets."""
 
 from pilum.dataset.branches import Branch, Branches
 from pilum.dataset.deleting import DeleteResult

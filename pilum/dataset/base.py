@@ -1,4 +1,4 @@
-"""What a dataset is: a pinned version, and what its manifest says without reading data."""
+"""The base of `LanceDataset`: a pinned version, and what its manifest records about it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DatasetBase:
     """A pinned version of a table. See `pilum.LanceDataset`."""
 
     _scan_defaults: Mapping[str, Any] = MappingProxyType({})
-    """Arguments of scans that are not given."""
+    """Default arguments for scans."""
 
     def __init__(
         self,
@@ -51,20 +51,21 @@ class DatasetBase:
         """Open a table.
 
         Args:
-            uri: Its location.
-            version: Its number, the name of a tag or `(branch, number)`, where None means the main
-                branch or the newest version; None for the latest.
+            uri: Location of the table.
+            version: Number of the version, name of a tag, or `(branch, number)`, where None means
+                the main branch or the newest version; None for the latest.
             storage_options: Options of the object store.
             session: Session whose caches are used; None for the caches of the process.
-            commit_lock: As in `pilum.write_dataset`, for what this dataset commits.
-            commit_handler: The same.
+            commit_lock: As in `pilum.write_dataset`, for commits of this dataset.
+            commit_handler: As in `pilum.write_dataset`, for commits of this dataset.
 
         Raises:
             DatasetNotFoundError: If no table exists there.
             VersionNotFoundError: If the version does not exist.
             TagNotFoundError: If the tag does not exist.
             BranchNotFoundError: If the branch does not exist.
-            UnsupportedFormatError: If the location, or the table, needs what is not there yet.
+            UnsupportedFormatError: If the location or the table needs a feature that is not
+                supported.
         """
         self._uri = os.fspath(uri)
         self._storage_options = dict(storage_options or {})
@@ -86,7 +87,7 @@ class DatasetBase:
     def pinned(
         cls, uri: Location, storage_options: Mapping[str, str] | None, snapshot: Snapshot
     ) -> Self:
-        """A dataset at a version that is open already."""
+        """Return a dataset at a version that is already open."""
         dataset = cls.__new__(cls)
         dataset._uri = os.fspath(uri)
         dataset._storage_options = dict(storage_options or {})
@@ -94,7 +95,7 @@ class DatasetBase:
         return dataset
 
     def _on_line(self, snapshot: Snapshot) -> Self:
-        """A dataset at another version of the table, perhaps on another line of history."""
+        """Return a dataset at another version of the table, possibly on another branch."""
         uri = uri_of_line(self._uri, self._snapshot.line.branch, snapshot.line.branch)
         found = self.pinned(uri, self._storage_options, snapshot)
         found._scan_defaults = self._scan_defaults
@@ -102,39 +103,39 @@ class DatasetBase:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The pinned version, for the floors below."""
+        """The pinned version, for the layers below."""
         return self._snapshot
 
     @property
     def given_handler(self) -> CommitHandler | None:
-        """Who decides about versions, if neither location nor storage options name it."""
+        """The given commit handler, if neither location nor storage options name one."""
         handler = handler_of(self._snapshot.store)
         named = handler_named(self._uri, self._storage_options)
         return None if handler == named else handler
 
     def advance(self, snapshot: Snapshot) -> None:
-        """Move this dataset to a version that it has committed or found, but never back."""
+        """Move this dataset to a version that it has committed or found; never move it back."""
         if snapshot.manifest.version >= self._snapshot.manifest.version:
             self._snapshot = replace(snapshot, session=self._snapshot.session)
 
     @property
     def uri(self) -> str:
-        """The location, as it was given; on a branch the root of the branch."""
+        """The location as it was given; on a branch, the root of the branch."""
         return self._uri
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The schema of the table."""
         return given_schema(self._snapshot.schema.arrow)
 
     @property
     def lance_schema(self) -> Schema:
-        """The columns with their field ids."""
+        """The schema of the table with its field ids."""
         return self._snapshot.schema
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id of the schema, -1 without columns."""
+        """The highest field id of the schema; -1 if there are no columns."""
         return self._snapshot.schema.max_field_id
 
     @property
@@ -149,36 +150,37 @@ class DatasetBase:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Notes about the table."""
+        """The metadata of the table."""
         return dict(self._snapshot.manifest.table_metadata)
 
     @property
     def schema_metadata(self) -> dict[str, str]:
-        """Metadata of the schema."""
+        """The metadata of the schema."""
         return dict(self._snapshot.schema.metadata or {})
 
     @property
     def stats(self) -> LanceStats:
-        """Count and sizes, from metadata alone."""
+        """Statistics of this version (counts and sizes), from metadata alone."""
         return LanceStats(self._snapshot)
 
     def session(self) -> Session:
-        """The caches that this dataset uses, to open others with them."""
+        """The session of this dataset, which can be shared with other datasets."""
         return self._snapshot.session
 
     def io_stats_snapshot(self) -> IOStats:
-        """Requests and bytes since the last `io_stats_incremental`.
+        """Return the requests and bytes since the last `io_stats_incremental`.
 
-        All datasets of the process at this location count together, as they share open files.
+        All datasets of the process at this location are counted together, because they share open
+        files.
         """
         return self._snapshot.store.io.snapshot()
 
     def io_stats_incremental(self) -> IOStats:
-        """The same as `io_stats_snapshot`; counts from zero afterwards."""
+        """Return the same as `io_stats_snapshot`, and reset the counts to zero."""
         return self._snapshot.store.io.take()
 
     def config(self) -> dict[str, str]:
-        """Settings of the table."""
+        """The config of the table."""
         return dict(self._snapshot.manifest.config)
 
     def __repr__(self) -> str:
@@ -197,10 +199,10 @@ def store_of(
     commit_lock: CommitLock | None = None,
     commit_handler: CommitHandler | None = None,
 ) -> Store:
-    """The store of a table that is named by its location or by a dataset.
+    """Return the store of a table that is named by its location or by a dataset.
 
-    A dataset brings its own store, and so decides about versions as it did, unless something
-    else is asked for.
+    A dataset brings its own store, and therefore its own commit handler, unless another one is
+    requested.
     """
     if not isinstance(uri, DatasetBase):
         return open_table(
@@ -218,11 +220,11 @@ def store_of(
 
 
 def pinned_by(uri: Location | DatasetBase, store: Store) -> Snapshot | None:
-    """The version that a write to a dataset continues; None for a location, which names no version.
+    """Return the version that a write to a dataset continues; None for a location.
 
     Args:
-        uri: What was given.
-        store: What `store_of` made of it.
+        uri: The location, which names no version, or a dataset.
+        store: The store that `store_of` returned for it.
     """
     return replace(uri.snapshot, store=store) if isinstance(uri, DatasetBase) else None
 
@@ -230,7 +232,7 @@ def pinned_by(uri: Location | DatasetBase, store: Store) -> Snapshot | None:
 def options_of(
     uri: Location | DatasetBase, storage_options: Mapping[str, str] | None
 ) -> Mapping[str, str] | None:
-    """The storage options with which `store_of` opens a table."""
+    """Return the storage options with which `store_of` opens a table."""
     if storage_options is None and isinstance(uri, DatasetBase):
         return uri._storage_options
     return storage_options

@@ -1,4 +1,4 @@
-"""Base paths of a dataset: other folders that hold some of its files."""
+"""Base paths of a dataset: other folders that contain some of its files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ __all__ = ["BaseRequest", "DatasetBasePath", "bases_to_commit"]
 
 @dataclass(frozen=True)
 class DatasetBasePath:
-    """A folder outside of a table that may hold some of its data files.
+    """A folder outside a table that may contain some of its data files.
 
     Attributes:
         path: A URI or an absolute path.
-        name: What to call it, None for no name.
-        is_dataset_root: Whether it has the folders of a table; else data files lie directly in it.
-        id: Unique in the table; None to be given one.
+        name: Its name; None if it has none.
+        is_dataset_root: Whether it has the folder structure of a table. If not, it contains data
+            files directly.
+        id: Id, unique in the table; None to have one assigned.
     """
 
     path: str
@@ -40,13 +41,14 @@ class DatasetBasePath:
 
 @dataclass(frozen=True)
 class BaseRequest:
-    """Which base paths to write to.
+    """The base paths that a write goes to.
 
     Attributes:
         initial: Base paths of a new table.
-        targets: Names or paths of base paths that data files go to, in turn; None for the table's
-            own folder.
-        all_targets: Whether they go in turn to the own folder and to every base path.
+        targets: Names or paths of the base paths that data files are written to, in turn; None for
+            the table's own folder.
+        all_targets: Whether data files are written, in turn, to the table's own folder and to every
+            base path.
     """
 
     initial: tuple[BasePath, ...] = ()
@@ -58,16 +60,16 @@ class BaseRequest:
             raise InvalidInputError("pass target_bases or target_all_bases, not both")
 
     def chosen(self, store: Store, bases: tuple[BasePath, ...]) -> tuple[Target, ...]:
-        """The places for new data files of a table with these base paths."""
+        """Return the places for new data files of a table with these base paths."""
         if self.all_targets:
             return all_targets(own_store(store), bases)
         return chosen_targets(own_store(store), bases, self.targets)
 
     def known(self, snapshot: Snapshot | None) -> tuple[BasePath, ...]:
-        """The base paths that the table has, or will have if there is none yet.
+        """Return the base paths that the table has, or will have once it is created.
 
         Raises:
-            InvalidInputError: If some are to be added to a table that exists, or clash.
+            InvalidInputError: If base paths are given for a table that exists, or if they clash.
         """
         if snapshot is None:
             return with_new_bases((), self.initial)
@@ -84,7 +86,7 @@ class BaseRequest:
         targets: Iterable[str] | None,
         all_targets: bool | None,
     ) -> BaseRequest:
-        """What users ask for with `initial_bases`, `target_bases` and `target_all_bases`.
+        """Build the request from `initial_bases`, `target_bases` and `target_all_bases`.
 
         Raises:
             InvalidInputError: If the request is invalid.
@@ -95,10 +97,10 @@ class BaseRequest:
 
 
 def bases_to_commit(bases: Iterable[DatasetBasePath]) -> tuple[BasePath, ...]:
-    """What an operation takes; the id 0 asks for one that is free.
+    """Convert base paths for an operation; the id 0 requests a free id.
 
     Raises:
-        InvalidInputError: If one is no base path.
+        InvalidInputError: If an item is not a base path.
     """
     return tuple(map(_to_commit, bases))
 

@@ -1,4 +1,4 @@
-"""Blobs of a dataset: as files, as bytes, and by ranges."""
+"""Blobs of a dataset: read as files, as bytes or by ranges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SELECTORS = ("ids", "addresses", "indices")
 
 
 class Blobs(DatasetBase):
-    """The part of `LanceDataset` for blobs."""
+    """Methods of `LanceDataset` for blobs."""
 
     def take_blobs(
         self,
@@ -32,22 +32,22 @@ class Blobs(DatasetBase):
         *,
         buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
-        """Open blobs as files; their bytes are read when they are asked for.
+        """Open blobs as files; bytes are read on demand.
 
         Args:
-            blob_column: Name of the column, or dotted path to a member of structs.
-            ids: Rows by id; exactly one of the three must be given.
-            addresses: Rows by address.
-            indices: Rows by position.
-            buffer_size: How far reading in sequence reads ahead, bytes; 0 to read no more than
-                what is asked for.
+            blob_column: Name of the column, or dotted path to a struct member.
+            ids: Row ids. Exactly one of `ids`, `addresses` and `indices` must be given.
+            addresses: Row addresses.
+            indices: Row positions.
+            buffer_size: Number of bytes that sequential reads prefetch; 0 to read only the
+                requested bytes.
 
         Returns:
-            One file per row, in the order asked for; None for null.
+            One file per row, in the requested order; None for null.
 
         Raises:
-            ColumnNotFoundError: If there is no such column.
-            InvalidInputError: If it does not hold blobs, or a row does not exist.
+            ColumnNotFoundError: If the column does not exist.
+            InvalidInputError: If the column does not hold blobs, or a row does not exist.
             CorruptFileError: If a descriptor is invalid.
         """
         rows = self._addresses(ids=ids, addresses=addresses, indices=indices)
@@ -66,18 +66,18 @@ class Blobs(DatasetBase):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
-        """Read blobs whole, with one request per file that they stand in.
+        """Read whole blobs, with one request per file that contains them.
 
         Args:
-            blob_column: Name of the column, or dotted path to a member of structs.
-            ids: Rows by id; exactly one of the three must be given.
-            addresses: Rows by address.
-            indices: Rows by position.
-            io_buffer_size: A hint that changes nothing.
-            preserve_order: The same: the order is kept in any case.
+            blob_column: Name of the column, or dotted path to a struct member.
+            ids: Row ids. Exactly one of `ids`, `addresses` and `indices` must be given.
+            addresses: Row addresses.
+            indices: Row positions.
+            io_buffer_size: Accepted for compatibility; has no effect.
+            preserve_order: Accepted for compatibility; the order is always preserved.
 
         Returns:
-            Address and bytes of each row, in the order asked for; None for null.
+            Address and bytes of each row, in the requested order; None for null.
 
         Raises:
             As `take_blobs`.
@@ -96,20 +96,21 @@ class Blobs(DatasetBase):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, int, bytes | None]]:
-        """Read parts of blobs, with one request per file that they stand in.
+        """Read ranges of blobs, with one request per file that contains them.
 
         Args:
-            blob_column: Name of the column, or dotted path to a member of structs.
-            requests: Row, offset in its blob and number of bytes of each part.
-            selector: What a row is named by.
-            io_buffer_size: A hint that changes nothing.
-            preserve_order: The same: the order is kept in any case.
+            blob_column: Name of the column, or dotted path to a struct member.
+            requests: For each range: the row, the offset in its blob and the number of bytes.
+            selector: Whether rows are given as ids, addresses or indices.
+            io_buffer_size: Accepted for compatibility; has no effect.
+            preserve_order: Accepted for compatibility; the order is always preserved.
 
         Returns:
-            Number of the request, address of the row and bytes; None for parts of null.
+            For each range: number of the request, address of the row, and bytes; None if the blob
+            is null.
 
         Raises:
-            As `take_blobs`; InvalidInputError also if a part leaves its blob.
+            As `take_blobs`; also InvalidInputError if a range exceeds its blob.
         """
         del io_buffer_size, preserve_order
         if selector not in _SELECTORS:

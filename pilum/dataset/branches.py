@@ -1,4 +1,4 @@
-"""Branches of a dataset: lines of history that begin with one of its versions."""
+"""Branches of a dataset: independent histories that start at one of its versions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Branch", "Branches", "Branching"]
 
 
 class Branch(TypedDict):
-    """What is known of a branch.
+    """Facts about a branch.
 
-    `create_at` is in seconds since 1970; `branch_identifier` says for each branch on the way from
-    the main branch with which version it began, and a random id of it.
+    `create_at` is in seconds since 1970. `branch_identifier` lists, for each branch on the path
+    from the main branch, the version that it started at and its random id.
     """
 
     parent_branch: str | None
@@ -32,22 +32,22 @@ class Branch(TypedDict):
 
 
 class Branches:
-    """The branches of a table, as they are now; see `LanceDataset.branches`."""
+    """The current branches of a table; see `LanceDataset.branches`."""
 
     def __init__(self, dataset: DatasetBase) -> None:
         self._line = dataset.snapshot.line
 
     def list(self) -> dict[str, Branch]:
-        """All branches, by name; the main line is none.
+        """Return all branches by name, without the main branch.
 
         Raises:
-            CorruptFileError: If the record of one is damaged.
+            CorruptFileError: If the record of a branch is damaged.
         """
         found = branches.list_branches(self._line.root)
         return {name: _shown(branch) for name, branch in found.items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Branch]]:
-        """All branches, by the versions that they began with.
+        """Return all branches, sorted by the versions that they started at.
 
         Args:
             order: "desc" for newest versions first, which is the default, or "asc".
@@ -64,21 +64,21 @@ class Branches:
         )
 
     def delete(self, branch: str) -> None:
-        """Remove a branch with its versions and files; also what an interrupted creation left.
+        """Delete a branch with its versions and files, or the remains of an interrupted creation.
 
         Raises:
             BranchNotFoundError: If the branch does not exist.
-            InvalidInputError: If other branches began on it, or tags name its versions.
+            InvalidInputError: If other branches started on it, or tags refer to its versions.
             CorruptFileError: If the record of another branch or a tag is damaged.
         """
         branches.delete_branch(self._line, branch)
 
     def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
-        """Give a branch other notes, all at once.
+        """Replace the metadata of a branch.
 
         Raises:
             BranchNotFoundError: If the branch does not exist.
-            InvalidInputError: If the notes are not texts.
+            InvalidInputError: If keys or values are not strings.
             CorruptFileError: If its record is damaged.
         """
         texts = require_texts("metadata", metadata)
@@ -86,11 +86,11 @@ class Branches:
 
 
 class Branching(DatasetBase):
-    """The part of `LanceDataset` for branches."""
+    """Methods of `LanceDataset` for branches."""
 
     @property
     def branches(self) -> Branches:
-        """Lines of history beside the main one: to list and delete them."""
+        """The branches of the table, to list and delete them."""
         return Branches(self)
 
     def create_branch(
@@ -99,20 +99,23 @@ class Branching(DatasetBase):
         reference: Reference | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """Begin a branch; of several who create one branch, one wins. No file is copied.
+        """Create a branch; no file is copied.
+
+        If several writers create the same branch concurrently, exactly one succeeds.
 
         Args:
-            branch: Segments of letters, digits, `.`, `-` and `_`, with `/` between them.
-            reference: Number of the version to begin with, name of a tag, or `(branch, number)`,
-                where None means the main branch or the newest version; None for the version of this
-                dataset.
-            storage_options: Storage options of the object store; None for those of this dataset.
+            branch: Name of the branch: segments of letters, digits, `.`, `-` and `_`, separated by
+                `/`.
+            reference: Version that the branch starts at: its number, the name of a tag, or
+                `(branch, number)`, where None means the main branch or the newest version; None for
+                the version of this dataset.
+            storage_options: Options of the object store; None for those of this dataset.
 
         Returns:
-            The branch. What is written to it goes to the branch alone.
+            A dataset on the new branch. Writes to it affect only the branch.
 
         Raises:
-            BranchAlreadyExistsError: If there is such a branch.
+            BranchAlreadyExistsError: If the branch already exists.
             VersionNotFoundError: If the version does not exist.
             TagNotFoundError: If the tag does not exist.
             BranchNotFoundError: If the version is on a branch that does not exist.

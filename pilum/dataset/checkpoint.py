@@ -1,13 +1,13 @@
-"""What a long computation of new columns has done, in a file of its own.
+"""Checkpoint files: the finished results of a long computation of new columns.
 
     results      key                                     the columns that the first batch had
     batches      fragment, number of the batch, key      the values, as an Arrow stream
     fragments    fragment, key                           the data file that has them all
 
-The file is a SQLite database: whoever is killed while writing to it leaves what was there before.
-A key stands for all that the values depend on, as far as it is known: the table, the fragment with
-its files and deleted rows, the columns that are read, and the size of batches. What has another key
-is computed anew. Values are in it until their data file is finished.
+The file is a SQLite database: a process that is killed while writing leaves the previous content
+intact. A key covers everything that the values depend on, as far as it is known: the table, the
+fragment with its files and deleted rows, the columns that are read, and the batch size. Results
+with another key are computed again. Values stay in the file until their data file is finished.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Checkpoint:
     """An open checkpoint file.
 
     Attributes:
-        path: Of the file.
-        store: Where the table is.
-        reads: What the values depend on beside the fragment, in words.
+        path: Path of the checkpoint file.
+        store: Store of the table.
+        reads: Description of what the values depend on besides the fragment.
     """
 
     path: str
@@ -60,11 +60,11 @@ class Checkpoint:
             database.executescript(_TABLES)
 
     def schema(self) -> pa.Schema | None:
-        """The columns of the results, if there was one.
+        """Return the schema of the results; None if there are no results yet.
 
         Raises:
-            InvalidInputError: If the file is no checkpoint.
-            CorruptFileError: If they are damaged.
+            InvalidInputError: If the file is not a checkpoint.
+            CorruptFileError: If it is damaged.
         """
         with self._open() as database:
             found = database.execute("SELECT data FROM results WHERE key = ?", (self._key(),))
@@ -72,16 +72,16 @@ class Checkpoint:
         return None if row is None else self._read(row[0]).schema
 
     def keep_schema(self, schema: pa.Schema) -> None:
-        """Keep the columns of the results."""
+        """Store the schema of the results."""
         row = (self._key(), _stream(schema.empty_table()))
         with self._open() as database:
             database.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", row)
 
     def batch(self, fragment: Fragment, number: int) -> pa.RecordBatch | None:
-        """Values that are there already.
+        """Return the stored values of a batch; None if there are none.
 
         Raises:
-            InvalidInputError: If the file is no checkpoint.
+            InvalidInputError: If the file is not a checkpoint.
             CorruptFileError: If the values are damaged.
         """
         with self._open() as database:
@@ -95,16 +95,16 @@ class Checkpoint:
         return batch
 
     def keep_batch(self, fragment: Fragment, number: int, batch: pa.RecordBatch) -> None:
-        """Keep values for the next time."""
+        """Store the values of a batch."""
         row = (fragment.id, number, self._key(fragment), _stream(pa.Table.from_batches([batch])))
         with self._open() as database:
             database.execute("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?)", row)
 
     def file(self, fragment: Fragment, new: Schema) -> DataFile | None:
-        """The data file of a fragment that was finished before, if it is still there.
+        """Return the finished data file of a fragment, if it still exists.
 
         Raises:
-            InvalidInputError: If the file is no checkpoint.
+            InvalidInputError: If the file is not a checkpoint.
         """
         with self._open() as database:
             found = database.execute(
@@ -121,20 +121,20 @@ class Checkpoint:
             return None
 
     def keep_file(self, fragment: Fragment, new: Schema, file: DataFile) -> None:
-        """Keep a finished data file; the values in it are not needed any more."""
+        """Record a finished data file and drop its values, which are no longer needed."""
         row = (fragment.id, self._key(fragment, new), json.dumps(file.to_json()))
         with self._open() as database:
             database.execute("INSERT OR REPLACE INTO fragments VALUES (?, ?, ?)", row)
             database.execute("DELETE FROM batches WHERE fragment = ?", (fragment.id,))
 
     def remove(self) -> None:
-        """Delete the file: all is committed."""
+        """Delete the checkpoint file once everything is committed."""
         with suppress(FileNotFoundError):
             os.unlink(self.path)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; a connection of its own, as they do not move between threads."""
+        """Open a transaction on its own connection, because connections cannot change threads."""
         import sqlite3  # few need it, all would wait for it
 
         try:

@@ -1,4 +1,4 @@
-"""Upkeep that frees space: old versions, and what failed writers left."""
+"""Cleanup: removes old versions, and files that failed writers left."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 @dataclass(frozen=True, slots=True)
 class CleanupStats:
-    """What a cleanup removed.
+    """The result of a cleanup.
 
     Attributes:
         bytes_removed: Size of all removed files.
-        old_versions: Versions.
-        data_files_removed: Data files, those beside them that hold blobs included.
-        transaction_files_removed: Transaction files.
-        index_files_removed: Files of indices.
-        deletion_files_removed: Deletion files.
-        failed_deletes: Files that the store did not remove; they count nowhere else.
+        old_versions: Number of removed versions.
+        data_files_removed: Number of data files, including their blob files.
+        transaction_files_removed: Number of transaction files.
+        index_files_removed: Number of index files.
+        deletion_files_removed: Number of deletion files.
+        failed_deletes: Number of files that the store failed to delete; the other counts exclude
+            them.
     """
 
     bytes_removed: int = 0
@@ -53,7 +54,7 @@ class CleanupStats:
 
     @classmethod
     def of(cls, result: CleanupResult) -> CleanupStats:
-        """The form for users."""
+        """Convert to the public form."""
         from pilum.table.upkeep.owned_files import FileKind
 
         removed = result.removed
@@ -73,10 +74,10 @@ class CleanupCandidateFile:
     """A file that a cleanup would remove.
 
     Attributes:
-        path: Below the root of the table.
+        path: Path below the root of the table.
         kind: "manifest", "transaction", "data", "deletion", "index" or "temporary".
-        unverified: Whether no manifest refers to it: somebody's commit failed.
-        size_bytes: Its size.
+        unverified: Whether no manifest refers to it, for example after a failed commit.
+        size_bytes: Size of the file.
     """
 
     path: str
@@ -87,12 +88,12 @@ class CleanupCandidateFile:
 
 @dataclass(frozen=True, slots=True)
 class CleanupReferencedBranch:
-    """A branch that keeps a version.
+    """A branch that retains a version.
 
     Attributes:
-        name: Of the branch.
+        name: Name of the branch.
         referenced_version: The first version that it needs.
-        cleanup_candidate: Whether the cleanup would reach into the branch; it never does.
+        cleanup_candidate: Whether the cleanup would remove versions of the branch; always False.
     """
 
     name: str
@@ -102,16 +103,17 @@ class CleanupReferencedBranch:
 
 @dataclass(frozen=True, slots=True)
 class CleanupExplanation:
-    """What a cleanup would do; prints as a table.
+    """A preview of a cleanup; prints as a table.
 
     Attributes:
-        read_version: The version from which on all stay.
+        read_version: The first version from which all versions are retained.
         stats: What would be removed.
-        candidate_files: The files, if they were asked for.
-        candidate_files_truncated: Whether there are more files than were asked for.
-        candidate_file_limit: How many were asked for.
-        referenced_branches: Branches that keep versions which were chosen.
-        warnings: What else keeps some, and files that no version refers to which are too young.
+        candidate_files: The files, if they were requested.
+        candidate_files_truncated: Whether there are more files than requested.
+        candidate_file_limit: Number of requested files.
+        referenced_branches: Branches that retain selected versions.
+        warnings: Other reasons why versions are retained, and unreferenced files that are too
+            recent.
     """
 
     read_version: int
@@ -136,7 +138,7 @@ class CleanupExplanation:
 
 
 class Cleaning(DatasetBase):
-    """The part of `LanceDataset` for removing old versions."""
+    """Methods of `LanceDataset` for removing old versions."""
 
     @overload
     def cleanup_old_versions(
@@ -180,35 +182,36 @@ class Cleaning(DatasetBase):
     ) -> CleanupStats | CleanupExplanation:
         """Remove old versions, and the files that no other version needs.
 
-        The pinned version and all newer ones stay, as do versions with tags and those that
-        branches began with. All conditions that are given must hold for a version to go; without
-        any it must be two weeks old. Files that no version refers to, such as those of writers
-        that failed, go when they are seven days old. Only files with names of the table's own
-        are looked at. Shallow clones elsewhere are not known: keep the versions that they need, by
-        tags.
+        The pinned version and all newer ones are retained, as are tagged versions and versions at
+        which branches start. A version is removed if it meets all given conditions; without any
+        condition, it must be two weeks old. Files that no version refers to, such as those of
+        failed writers, are removed once they are seven days old. Only files whose names follow the
+        table format are considered. Shallow clones elsewhere are unknown to the table: tag the
+        versions that they need.
 
-        Whoever opens one of the removed versions, or reads it just now, gets an error. A cleanup
-        that is stopped leaves every version whole or gone, and the next call goes on.
+        Opening or reading a removed version raises an error. After an interrupted cleanup, each
+        version is either complete or removed, and the next call continues.
 
         Args:
-            older_than: Only versions that were committed longer ago.
-            retain_versions: Not so many of the newest.
-            delete_unverified: Whether files that no version refers to go at any age. Only safe if
-                nobody else writes.
-            error_if_tagged_old_versions: Whether to remove nothing, and raise, if there is a tag
-                on a version that would go.
-            delete_rate_limit: No more files a second.
-            versions: Only these.
-            delete_concurrency: Requests at a time; 8 by default.
-            dry_run: Whether to remove nothing, and tell what would go.
+            older_than: Remove only versions that were committed longer ago than this.
+            retain_versions: Number of newest versions to retain.
+            delete_unverified: Whether to remove unreferenced files at any age. Safe only if there
+                are no concurrent writers.
+            error_if_tagged_old_versions: Whether to raise, and remove nothing, if a version to be
+                removed is tagged.
+            delete_rate_limit: Maximum number of files deleted per second.
+            versions: Remove only these versions.
+            delete_concurrency: Number of concurrent requests; 8 by default.
+            dry_run: Whether to remove nothing and report what would be removed.
 
         Returns:
-            What was removed, or all files that would be.
+            What was removed; with `dry_run`, all files that would be removed.
 
         Raises:
-            CorruptFileError: If any manifest, tag or branch cannot be read; nothing is removed.
-            UnsupportedFeatureError: If the table may refer to files in unknown ways.
-            InvalidInputError: For versions with tags, or an argument is invalid.
+            CorruptFileError: If any manifest, tag or branch cannot be read. Nothing is removed
+                then.
+            UnsupportedFeatureError: If the table uses unknown features that may refer to files.
+            InvalidInputError: If a version to be removed is tagged, or an argument is invalid.
         """
         from pilum.progress import progress
         from pilum.table.upkeep.cleanup import run_cleanup
@@ -241,17 +244,17 @@ class Cleaning(DatasetBase):
         include_files: bool = False,
         max_files: int = 1000,
     ) -> CleanupExplanation:
-        """Report what `cleanup_old_versions` would do; the arguments are the same, and two more.
+        """Report what `cleanup_old_versions` would do.
 
         Args:
-            older_than: See there.
-            retain_versions: See there.
-            delete_unverified: See there.
-            error_if_tagged_old_versions: See there.
-            delete_rate_limit: Without effect.
-            versions: See there.
+            older_than: As in `cleanup_old_versions`.
+            retain_versions: As in `cleanup_old_versions`.
+            delete_unverified: As in `cleanup_old_versions`.
+            error_if_tagged_old_versions: As in `cleanup_old_versions`.
+            delete_rate_limit: Has no effect.
+            versions: As in `cleanup_old_versions`.
             include_files: Whether to list files.
-            max_files: How many at most.
+            max_files: Maximum number of files to list.
 
         Raises:
             As `cleanup_old_versions`.
@@ -321,7 +324,7 @@ def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
 
 
 def _waiting(plan: CleanupPlan) -> list[str]:
-    """What is said of files that failed writers may have left, but too young to go."""
+    """Return the warnings about unreferenced files that are too recent to be removed."""
     from pilum.table.upkeep.cleanup_plan import IN_FLIGHT_SECONDS
 
     if not plan.waiting:

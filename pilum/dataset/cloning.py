@@ -1,4 +1,4 @@
-"""Clones of a dataset: tables that begin with one of its versions."""
+"""Clones of a dataset: new tables that start with one of its versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Cloning"]
 
 
 class Cloning(DatasetBase):
-    """The part of `LanceDataset` for clones."""
+    """Methods of `LanceDataset` for clones."""
 
     def shallow_clone(
         self,
@@ -26,22 +26,22 @@ class Cloning(DatasetBase):
         reference: Reference,
         storage_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """Begin a table that reads its files where they are, and writes to its own folder.
+        """Create a table that refers to the files of a version and writes to its own folder.
 
-        Nothing keeps these files for the clone: do not clean up or delete the version here while
-        there are clones of it.
+        Nothing protects these files: do not clean up or delete the source version while clones of
+        it exist.
 
         Args:
-            target_path: Where there is no table yet.
+            target_path: Location of the clone; no table may exist there.
             reference: Number of the version, name of a tag, or `(branch, number)`, where None means
                 the main branch or the newest version.
             storage_options: Options of the clone's object store; None for those of this dataset.
 
         Returns:
-            The clone, at a version with the number of the source.
+            The clone, at a version with the same number as the source.
 
         Raises:
-            DatasetAlreadyExistsError: If there is a table.
+            DatasetAlreadyExistsError: If a table exists at `target_path`.
             VersionNotFoundError: If the version does not exist.
             TagNotFoundError: If the tag does not exist.
             BranchNotFoundError: If the branch does not exist.
@@ -56,19 +56,20 @@ class Cloning(DatasetBase):
         *,
         progress: Callable[[CopyProgress], None] | None = None,
     ) -> Self:
-        """Begin a table with copies of all files of a version; the arguments are as above.
+        """Create a table with copies of all files of a version.
 
         Args:
-            target_path: Where there is no table yet.
+            target_path: Location of the clone; no table may exist there.
             reference: As in `shallow_clone`.
             storage_options: Options of the clone's object store; None for those of this dataset.
             progress: Called after each copied file, with `files`, `num_files` and `size_bytes`.
 
         Returns:
-            The clone, at a version with the number of the source. It shares nothing with it.
+            The clone, at a version with the same number as the source. It shares no files with the
+            source.
 
         Raises:
-            As `shallow_clone`. Whatever is raised, an interrupt included, no file is left.
+            As `shallow_clone`. After any error, including an interrupt, no file is left.
         """
 
         def copy(source: Snapshot, target: Store) -> Manifest:

@@ -1,11 +1,11 @@
-"""Files with columns for one fragment each: new columns, or other values of columns that are there.
+"""Column files: new columns, or new values of existing columns, for one fragment each.
 
     describe ──▶ the fields that the files hold          once, where the work is planned
     write_column_file ──▶ ColumnFile                     for each fragment, on any machine
     committed as Merge or DataReplacement                once for all, or for some at a time
 
-A finished file stays of use while its fragment keeps the files that the values were computed from:
-more rows may be deleted meanwhile, but none may come back.
+A finished file stays valid while its fragment keeps the files that the values were computed from.
+More rows may be deleted in between, but no deleted row may be restored.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ColumnValues:
-    """How values of columns are computed: by expressions, or by a function of batches.
+    """How column values are computed: by expressions, or by a function of batches.
 
     Attributes:
-        texts: Names and SQL expressions; None if there is a function.
-        function: Gets record batches.
-        schema: The columns that the function gives.
-        reads: The columns that the function gets; None for all.
+        texts: Column names and SQL expressions; None if there is a function.
+        function: Function of a record batch; None if there are expressions.
+        schema: Schema of the function's results.
+        reads: The columns that are passed to the function; None for all.
         batch_size: Rows per batch; None for 8,192.
-        where: Rows for which this SQL condition is not true keep their values; None for no such
-            condition. Only for columns that the table has.
+        where: Rows for which this SQL condition is not true keep their values; None for no
+            condition. Only valid for existing columns.
     """
 
     texts: Mapping[str, str] | None = None
@@ -69,7 +69,7 @@ class ColumnValues:
     where: str | None = None
 
     def facts(self) -> dict[str, object]:
-        """What is known about the values, in JSON; the code of a function is not."""
+        """Return the known facts about the values as JSON values, without the code of a function."""
         return {
             "texts": self.texts and dict(self.texts),
             "schema": self.schema and str(self.schema),
@@ -79,24 +79,24 @@ class ColumnValues:
 
     @property
     def udf(self) -> BatchUDF | None:
-        """The function, with what it gives."""
+        """Return the function with its result schema; None if there is no function."""
         return None if self.function is None else BatchUDF(self.function, self.schema)
 
 
 @dataclass(frozen=True)
 class ColumnFile:
-    """A finished file.
+    """A finished column file.
 
     Attributes:
-        fragment: As it was when the values were computed.
-        file: The file; None if the fragment has no row that is not deleted.
+        fragment: The fragment as it was when the values were computed.
+        file: The file; None if all rows of the fragment are deleted.
     """
 
     fragment: Fragment
     file: DataFile | None
 
     def fits(self, fragment: Fragment) -> bool:
-        """Return whether a fragment, as it is now, can have the file."""
+        """Return whether the file can be added to the current state of a fragment."""
         mine = self.fragment
         same = (mine.id, mine.files, mine.physical_rows)
         if same != (fragment.id, fragment.files, fragment.physical_rows):
@@ -104,11 +104,11 @@ class ColumnFile:
         return mine.deletion_file in {None, fragment.deletion_file}
 
     def is_in(self, fragment: Fragment) -> bool:
-        """Return whether a fragment has the file."""
+        """Return whether a fragment contains the file."""
         return self.file is not None and self.file.path in {one.path for one in fragment.files}
 
     def to_json(self) -> str:
-        """The file as JSON."""
+        """Return the file as JSON."""
         file = None if self.file is None else self.file.to_json()
         return json.dumps({"fragment": self.fragment.to_json(), "file": file})
 
@@ -128,15 +128,15 @@ class ColumnFile:
 
 
 def added_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Schema]:
-    """All columns that there will be, and those that files of new columns hold.
+    """Return the schema of the table to come, and the schema of the new column files.
 
     Raises:
-        SchemaMismatchError: If a name is taken.
+        SchemaMismatchError: If a column name is taken.
         FilterError: If an expression cannot be parsed or bound.
         UnsupportedTypeError: If the file version of the table cannot store a type.
-        UnsupportedVersionError: If the table is of version 2.0 and there is a member of a column
-            that it has.
-        InvalidInputError: If something else is wrong with the arguments.
+        UnsupportedVersionError: If the table has file version 2.0 and a new column is a member of
+            an existing one.
+        InvalidInputError: If another argument is invalid.
     """
     if values.where is not None:
         raise InvalidInputError("where: only for columns that the table has")
@@ -146,14 +146,14 @@ def added_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Sch
 
 
 def swapped_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Schema]:
-    """All columns that there will be, and the new ones in the places of those with their names.
+    """Return the schema of the table to come, and the new columns that replace columns by name.
 
     Raises:
-        ColumnNotFoundError: If the table lacks one.
-        InvalidInputError: If one has an index or is part of the primary key.
+        ColumnNotFoundError: If the table lacks a column.
+        InvalidInputError: If a column has an index or is part of the primary key.
         FilterError: If an expression cannot be parsed or bound.
         UnsupportedTypeError: If the file version of the table cannot store a type.
-        UnsupportedVersionError: If the table is of version 0.1.
+        UnsupportedVersionError: If the table has file version 0.1.
     """
     announced, manifest = _announced(snapshot, values), snapshot.manifest
     old = manifest.schema
@@ -175,14 +175,14 @@ def swapped_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, S
 
 
 def replaced_columns(snapshot: Snapshot, values: ColumnValues) -> Schema:
-    """The columns of the table that files of other values hold.
+    """Return the columns of the table that are stored in files with new values.
 
     Raises:
-        ColumnNotFoundError: If the table lacks one.
-        FilterError: If an expression or the condition does not parse or bind.
-        SchemaMismatchError: If the results of a function do not fit.
-        UnsupportedTypeError: For columns of blobs.
-        InvalidInputError: If something else is wrong with the arguments.
+        ColumnNotFoundError: If the table lacks a column.
+        FilterError: If an expression or the condition cannot be parsed or bound.
+        SchemaMismatchError: If the results of a function do not fit the columns.
+        UnsupportedTypeError: If a column holds blobs.
+        InvalidInputError: If another argument is invalid.
     """
     names = list(values.texts or values.schema.names if values.schema else values.texts or ())
     if not names:
@@ -208,21 +208,22 @@ def write_column_file(
     replaces: bool,
     file_name_prefix: str | None = None,
 ) -> ColumnFile:
-    """Compute and writes the columns of one fragment; nothing of the table changes.
+    """Compute and write the columns of one fragment; the table does not change.
 
     Args:
-        snapshot: The version.
+        snapshot: The version of the table.
         fragment: One of its fragments.
-        new: What the file holds.
+        new: Schema of the file.
         values: How they are computed.
-        replaces: Whether the table has the columns.
+        replaces: Whether the columns exist and get new values.
         file_name_prefix: Prefix of the file name, which identifies the writer.
 
     Raises:
-        FilterError: If an expression fails on a value.
-        SchemaMismatchError: If values do not fit.
-        InvalidInputError: If a function gives something else than it should.
-        OSError: If the store failed. Whatever is raised, also by the function, no file is left.
+        FilterError: If an expression cannot be evaluated on a value.
+        SchemaMismatchError: If values do not fit the columns.
+        InvalidInputError: If a function returns an invalid result.
+        OSError: If the store fails. After any error, including errors of the function, no file is
+            left.
     """
     batches = (_replaced if replaces else _added)(snapshot, fragment, new, values)
     with new_files(snapshot.store) as written:
@@ -296,14 +297,14 @@ def _replaced(
 
 
 def _without_covered(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names without members of structs that are named as a whole."""
+    """Return the names, without members of structs that are named as a whole."""
     parts = [name.split(".") for name in names]
     above = [{".".join(part[:depth]) for depth in range(1, len(part))} for part in parts]
     return tuple(name for name, path in zip(names, above, strict=True) if path.isdisjoint(names))
 
 
 def _chosen(mask: pa.Array, fresh: pa.RecordBatch, old: pa.RecordBatch) -> pa.RecordBatch:
-    """New values where the mask is true."""
+    """Return new values where the mask is true, and old values elsewhere."""
     mask = pc.fill_null(mask, False)
     columns = [
         chosen(mask, fresh.column(name), old.column(name), f"column {name!r}")

@@ -1,10 +1,10 @@
-"""Compaction in steps that can be taken apart: plan here, execute anywhere, commit here.
+"""Compaction in separate steps: plan in one process, execute anywhere, commit in one process.
 
 plan = Compaction.plan(dataset, {"target_rows_per_fragment": 1_000_000})
 results = [task.execute(dataset) for task in plan.tasks]        in other processes, if need be
 Compaction.commit(dataset, results)
 
-Plans, tasks and results are plain values: they pickle, and have a JSON form.
+Plans, tasks and results are plain values: they can be pickled, and have a JSON form.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Compaction:
 
     @staticmethod
     def plan(dataset: DatasetBase, options: Mapping[str, Any]) -> CompactionPlan:
-        """Decide which fragments of the dataset's version become new ones together.
+        """Plan which fragments of the dataset's version are rewritten together.
 
         Args:
             dataset: The table.
-            options: Keywords of `DatasetOptimizer.compact_files`.
+            options: Keyword arguments of `DatasetOptimizer.compact_files`.
 
         Raises:
-            UnsupportedFeatureError: If the table, or one of its indices, cannot be compacted.
+            UnsupportedFeatureError: If the table or one of its indices cannot be compacted.
             InvalidInputError: If an option is invalid.
         """
         snapshot = dataset.snapshot
@@ -63,7 +63,7 @@ class Compaction:
 
     @staticmethod
     def execute(dataset: DatasetBase, options: Mapping[str, Any]) -> CompactionMetrics:
-        """Plans, executes and commits; the dataset moves to the new version.
+        """Plan, execute and commit a compaction; the dataset moves to the new version.
 
         Raises:
             As `DatasetOptimizer.compact_files`.
@@ -82,18 +82,19 @@ class Compaction:
         rewrites: Sequence[RewriteResult],
         options: Mapping[str, Any] | None = None,
     ) -> CompactionMetrics:
-        """Publish what tasks wrote, as one version; the dataset moves to it.
+        """Commit the results of tasks as one version; the dataset moves to it.
 
         Args:
             dataset: The table, at any version.
-            rewrites: Results of tasks of one plan; not all of them are needed.
-            options: `defer_index_remap` counts: True records moves for indices to come.
+            rewrites: Results of tasks of one plan; a subset is allowed.
+            options: Only `defer_index_remap` is used: True records row moves for later index
+                remapping.
 
         Raises:
-            CommitConflictError: If others changed one of the fragments meanwhile. Nothing is
-                committed then, and the new files stay.
+            CommitConflictError: If a concurrent commit changed one of the fragments. Nothing is
+                committed then, and the new files remain.
             CommitContentionError: If every attempt lost to a concurrent commit.
-            InvalidInputError: If the results are of several plans, or not results at all.
+            InvalidInputError: If the results belong to several plans, or are not results.
         """
         results = list(rewrites)
         if not all(isinstance(result, RewriteResult) for result in results):
@@ -112,10 +113,12 @@ class Compaction:
 def commit_what_fits(
     dataset: DatasetBase, plan: CompactionPlan, moves: list[Move]
 ) -> CompactionMetrics:
-    """Commits; moves of fragments that others changed meanwhile are given up, and their files go.
+    """Commit the moves, without those whose fragments were changed concurrently.
+
+    The files of dropped moves are deleted.
 
     Raises:
-        CommitConflictError: If nothing is left to commit.
+        CommitConflictError: If no move is left to commit.
         CommitContentionError: If every attempt lost to a concurrent commit.
     """
     version, left = plan.read_version, moves

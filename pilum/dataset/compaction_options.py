@@ -1,4 +1,4 @@
-"""Options of a compaction as users say them: keywords, settings of the table, JSON.
+"""Options of a compaction: keyword arguments, settings of the table, and JSON.
 
 keyword  ──▶  else the setting lance.compaction.{keyword} of the table  ──▶  else the default
 """
@@ -23,7 +23,7 @@ _MODES = ("reencode", "try_binary_copy", "force_binary_copy")
 
 
 class CompactionOptions(TypedDict, total=False):
-    """The keywords of `pilum.dataset.optimizing.DatasetOptimizer.compact_files`."""
+    """The keyword arguments of `pilum.dataset.optimizing.DatasetOptimizer.compact_files`."""
 
     target_rows_per_fragment: int | None
     target_bytes_per_fragment: int | None
@@ -45,11 +45,11 @@ class CompactionOptions(TypedDict, total=False):
 
 
 def resolve_options(manifest: Manifest, options: Mapping[str, Any]) -> Resolved:
-    """Check keywords, and completes them with settings of the table.
+    """Check keyword arguments and complete them with settings of the table.
 
     Raises:
         InvalidInputError: If an option is unknown or invalid.
-        UnsupportedFeatureError: For binary copies.
+        UnsupportedFeatureError: If a binary copy is requested.
     """
     known = CompactionOptions.__annotations__
     if unknown := sorted(set(options) - set(known)):
@@ -66,7 +66,7 @@ def resolve_options(manifest: Manifest, options: Mapping[str, Any]) -> Resolved:
 
 
 def options_to_json(options: Resolved) -> dict[str, Any]:
-    """A plain dictionary of keywords."""
+    """Return the options as a plain dictionary of keyword arguments."""
     values: dict[str, Any] = {name: getattr(options, _ATTRIBUTES.get(name, name)) for name in _JSON}
     version = options.version
     values["data_storage_version"] = None if version is None else str(version)
@@ -75,7 +75,7 @@ def options_to_json(options: Resolved) -> dict[str, Any]:
 
 
 def options_from_json(values: Any) -> Resolved:
-    """The inverse of `options_to_json`.
+    """Read options from the result of `options_to_json`.
 
     Raises:
         InvalidInputError: If a value is invalid.

@@ -1,6 +1,7 @@
-"""The values of a compaction: a plan, its tasks, their results, and what came of it.
+"""The values of a compaction: the plan, its tasks, their results and the metrics.
 
-They are plain: they pickle, compare, and have a JSON form, so that tasks can run anywhere.
+They are plain values that can be pickled and compared and have a JSON form, so tasks can run
+anywhere.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ __all__ = ["CompactionMetrics", "CompactionPlan", "CompactionTask", "RewriteResu
 
 @dataclass(frozen=True, slots=True)
 class CompactionMetrics:
-    """What a compaction did.
+    """The metrics of a compaction.
 
     Attributes:
-        fragments_removed: Fragments that others took the place of.
-        fragments_added: New fragments.
-        files_removed: Data and deletion files that the new version does not need.
-        files_added: New data files.
+        fragments_removed: Number of replaced fragments.
+        fragments_added: Number of new fragments.
+        files_removed: Number of data and deletion files that the new version does not need.
+        files_added: Number of new data files.
     """
 
     fragments_removed: int = 0
@@ -41,7 +42,7 @@ class CompactionMetrics:
 
     @classmethod
     def of(cls, moves: Iterable[Move]) -> CompactionMetrics:
-        """Counts."""
+        """Count the fragments and files of moves."""
         moves = list(moves)
         old = [fragment for move in moves for fragment in move.old]
         new = [fragment for move in moves for fragment in move.new]
@@ -50,12 +51,12 @@ class CompactionMetrics:
 
 @dataclass(frozen=True, slots=True)
 class CompactionTask:
-    """Fragments that become new ones together.
+    """A group of fragments that are rewritten together.
 
     Attributes:
-        read_version: The version that has them.
+        read_version: The version that contains the fragments.
         sources: The fragments, in scan order.
-        options: How to write.
+        options: Options of the compaction.
     """
 
     read_version: int
@@ -64,7 +65,7 @@ class CompactionTask:
 
     @property
     def fragments(self) -> list[FragmentMetadata]:
-        """The fragments."""
+        """The fragments to rewrite."""
         return [FragmentMetadata.from_table(fragment) for fragment in self.sources]
 
     def execute(
@@ -77,7 +78,7 @@ class CompactionTask:
             file_name_prefix: Prefix of the file names, which identifies the writer.
 
         Raises:
-            VersionNotFoundError: If the version of the plan is gone.
+            VersionNotFoundError: If the version of the plan no longer exists.
             CorruptFileError: If a file is damaged.
         """
         snapshot = dataset.snapshot
@@ -89,7 +90,7 @@ class CompactionTask:
         return RewriteResult(self.read_version, move)
 
     def json(self) -> str:
-        """The task as JSON."""
+        """Return the task as JSON."""
         return jsons.dumps(
             {
                 "task": _task_json(self.sources),
@@ -100,7 +101,7 @@ class CompactionTask:
 
     @staticmethod
     def from_json(json: str) -> CompactionTask:
-        """Read what `json` wrote.
+        """Read the JSON form that `json` returns.
 
         Raises:
             InvalidInputError: If the text has another form.
@@ -113,12 +114,12 @@ class CompactionTask:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What a compaction will do.
+    """The plan of a compaction.
 
     Attributes:
-        read_version: The version that was looked at.
-        tasks: Independent of each other.
-        options: How to write.
+        read_version: The version that was planned for.
+        tasks: Tasks, which are independent of each other.
+        options: Options of the compaction.
     """
 
     read_version: int
@@ -126,11 +127,11 @@ class CompactionPlan:
     options: CompactionOptions
 
     def num_tasks(self) -> int:
-        """How many tasks there are."""
+        """Return the number of tasks."""
         return len(self.tasks)
 
     def json(self) -> str:
-        """The plan as JSON."""
+        """Return the plan as JSON."""
         return jsons.dumps(
             {
                 "tasks": [_task_json(task.sources) for task in self.tasks],
@@ -141,7 +142,7 @@ class CompactionPlan:
 
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
-        """Read what `json` wrote.
+        """Read the JSON form that `json` returns.
 
         Raises:
             InvalidInputError: If the text has another form.
@@ -162,11 +163,11 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
-    """What a task wrote; to be committed.
+    """The result of a task, to be committed.
 
     Attributes:
-        read_version: The version that has the old fragments.
-        move: Old and new fragments.
+        read_version: The version that contains the old fragments.
+        move: The old and new fragments.
     """
 
     read_version: int
@@ -174,21 +175,21 @@ class RewriteResult:
 
     @property
     def original_fragments(self) -> list[FragmentMetadata]:
-        """The fragments that others take the place of."""
+        """The fragments that are replaced."""
         return [FragmentMetadata.from_table(fragment) for fragment in self.move.old]
 
     @property
     def new_fragments(self) -> list[FragmentMetadata]:
-        """Those others; their ids are assigned by the commit."""
+        """The fragments that replace them; the commit assigns their ids."""
         return [FragmentMetadata.from_table(fragment) for fragment in self.move.new]
 
     @property
     def metrics(self) -> CompactionMetrics:
-        """What the task did."""
+        """The metrics of the task."""
         return CompactionMetrics.of([self.move])
 
     def json(self) -> str:
-        """The result as JSON."""
+        """Return the result as JSON."""
         return jsons.dumps(
             {
                 "metrics": _metrics_json(self.metrics),
@@ -200,7 +201,7 @@ class RewriteResult:
 
     @staticmethod
     def from_json(json: str) -> RewriteResult:
-        """Read what `json` wrote.
+        """Read the JSON form that `json` returns.
 
         Raises:
             InvalidInputError: If the text has another form.

@@ -1,4 +1,4 @@
-"""Config and metadata of a dataset: of the table, of its schema and of its fields."""
+"""Config and metadata of a dataset, of its schema and of its fields."""
 
 from __future__ import annotations
 
@@ -23,89 +23,92 @@ _STEP = re.compile(r"(?:^|\.)(?:`([^`]+)`|([^.`]+))")
 
 
 class Configuring(DatasetBase):
-    """The part of `LanceDataset` for config and metadata.
+    """Methods of `LanceDataset` for config and metadata.
 
     Every change is one commit. It starts from the pinned version and moves this dataset to the new
-    one; it raises `CommitConflictError` if others changed the same keys, the same field or the
-    schema's metadata since.
+    one. It raises `CommitConflictError` if a concurrent commit changed the same keys, the same
+    field or the metadata of the schema.
     """
 
     def update_config(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
-        """Change settings of the table.
+        """Update the config of the table.
 
         Args:
-            values: What keys are set to; None removes a key.
-            replace: Whether all other keys are removed.
+            values: New values by key; None removes a key.
+            replace: Whether to remove all other keys.
 
         Returns:
-            The settings in the new version.
+            The config of the new version.
 
         Raises:
             CommitConflictError: If a concurrent commit changed the same keys.
-            InvalidInputError: If keys or values are not texts.
+            InvalidInputError: If keys or values are not strings.
         """
         self._update(UpdateConfig(config=map_update("values", values, replace)))
         return self.config()
 
     def delete_config_keys(self, keys: Iterable[str]) -> None:
-        """Remove settings of the table; keys that it does not have are passed over.
+        """Remove keys from the config of the table; missing keys are ignored.
 
         Raises:
             CommitConflictError: If a concurrent commit set the same keys.
-            InvalidInputError: If keys are not texts.
+            InvalidInputError: If keys are not strings.
         """
         if isinstance(keys, str):
             raise InvalidInputError(f"keys: expected a list of texts, found {keys!r}")
         self.update_config(dict.fromkeys(keys))
 
     def update_metadata(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
-        """Change notes about the table; the arguments are those of `update_config`.
+        """Update the metadata of the table; the arguments are those of `update_config`.
 
         Returns:
-            The notes in the new version.
+            The metadata of the new version.
 
         Raises:
             CommitConflictError: If a concurrent commit changed the same keys.
-            InvalidInputError: If keys or values are not texts.
+            InvalidInputError: If keys or values are not strings.
         """
         self._update(UpdateConfig(table_metadata=map_update("values", values, replace)))
         return self.metadata
 
     def update_schema_metadata(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
-        """Change metadata of the schema; the arguments are those of `update_config`.
+        """Update the metadata of the schema; the arguments are those of `update_config`.
 
         Returns:
-            The metadata in the new version.
+            The schema metadata of the new version.
 
         Raises:
             CommitConflictError: If a concurrent commit changed metadata of the schema, or overwrote
                 or restored the table.
-            InvalidInputError: If keys or values are not texts.
+            InvalidInputError: If keys or values are not strings.
         """
         self._update(UpdateConfig(schema_metadata=map_update("values", values, replace)))
         return self.schema_metadata
 
     def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
-        """Deprecated: the same as `update_schema_metadata` with `replace=True`."""
+        """Replace the metadata of the schema; deprecated.
+
+        Use `update_schema_metadata` with `replace=True` instead.
+        """
         _deprecated("replace_schema_metadata", "update_schema_metadata")
         self.update_schema_metadata(new_metadata, replace=True)
 
     def update_field_metadata(
         self, field_updates: Mapping[str, Updates], *, replace: bool = False
     ) -> None:
-        """Change metadata of fields.
+        """Update the metadata of fields.
 
         Args:
-            field_updates: For each field what keys are set to; None removes a key. A field is
-                named by its path, with dots; backticks around a step may hold dots.
-            replace: Whether all other keys of these fields are removed.
+            field_updates: For each field, new values by key; None removes a key. A field is named
+                by its dotted path; a step that contains dots is enclosed in backticks.
+            replace: Whether to remove all other keys of these fields.
 
         Raises:
-            ColumnNotFoundError: If there is no such field.
+            ColumnNotFoundError: If a field does not exist.
             CommitConflictError: If a concurrent commit changed metadata of the same fields, or
                 overwrote or restored the table.
-            InvalidInputError: If keys or values are not texts, or if stored values would be read
-                in another way.
+            InvalidInputError: If keys or values are not strings, or if the change would alter how
+                stored values are read.
         """
         if not isinstance(field_updates, Mapping):
             raise InvalidInputError(f"field_updates: expected a dict, found {field_updates!r}")
@@ -118,7 +121,10 @@ class Configuring(DatasetBase):
         self._update(UpdateConfig(fields=fields))
 
     def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
-        """Deprecated: the same as `update_field_metadata` with `replace=True`."""
+        """Replace the metadata of a field; deprecated.
+
+        Use `update_field_metadata` with `replace=True` instead.
+        """
         _deprecated("replace_field_metadata", "update_field_metadata")
         self.update_field_metadata({field_name: new_metadata}, replace=True)
 

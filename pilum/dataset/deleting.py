@@ -1,4 +1,4 @@
-"""Deleting rows: chosen by a filter, in one committed version, done again if others interfere."""
+"""Deleting rows that match a filter, in one commit that is retried after conflicts."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["DeleteResult", "Deleting"]
 
 
 class DeleteResult(TypedDict):
-    """What a delete did."""
+    """The result of a delete."""
 
     num_deleted_rows: int
 
 
 class Deleting(DatasetBase):
-    """The part of `LanceDataset` for deleting rows."""
+    """Methods of `LanceDataset` for deleting rows."""
 
     def delete(
         self,
@@ -39,14 +39,14 @@ class Deleting(DatasetBase):
         retry_timeout: timedelta = timedelta(seconds=30),
         idempotency_key: JobKey | None = None,
     ) -> DeleteResult:
-        """Delete rows and moves this dataset to the new version.
+        """Delete rows and move this dataset to the new version.
 
-        The rows are marked: data files stay as they are, and older versions keep all their rows. A
-        delete that finds nothing makes a version too.
+        The rows are marked as deleted. Data files do not change, and older versions keep all their
+        rows. A delete that matches no row also creates a version.
 
         Args:
-            predicate: SQL, or an expression of pyarrow.compute. Rows for which it is true are
-                deleted, those for which it is null are not.
+            predicate: SQL, or a `pyarrow.compute` expression. Rows for which it is true are
+                deleted; rows for which it is null are kept.
             conflict_retries: Number of retries when a concurrent commit changed or moved the same
                 rows. Each retry selects the rows again.
             retry_timeout: No retry starts later than this after the call.
@@ -72,7 +72,7 @@ class Deleting(DatasetBase):
         return DeleteResult(num_deleted_rows=num_rows)
 
     def truncate_table(self) -> None:
-        """Delete all rows and moves this dataset to the new version."""
+        """Delete all rows and move this dataset to the new version."""
         self.delete("true")
 
 

@@ -1,4 +1,4 @@
-"""Changes between two versions of a dataset, row by row."""
+"""Row-level changes between two versions of a dataset."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _CREATED = "_row_created_at_version"
 _UPDATED = "_row_last_updated_at_version"
 _ROW_ID = "_rowid"
 _NO_VERSION = 1 << 63
-"""Versions in history are below it."""
+"""Upper bound (exclusive) of version numbers in the history."""
 _IDS = pa.schema([pa.field(_ROW_ID, pa.uint64())])
 
 
 class DatasetDelta:
-    """What changed behind one version, up to another; made by `LanceDataset.delta`.
+    """The changes after one version, up to another; created by `LanceDataset.delta`.
 
-    Rows are given as the dataset has them that made this: a row that was changed once more, later,
-    counts for that later version only.
+    Rows are returned as they are in the dataset that created this object: a row that changed again
+    later is reported for the later version only.
     """
 
     def __init__(self, history: TransactionHistory, begin: int, end: int) -> None:
@@ -40,15 +40,15 @@ class DatasetDelta:
         self._end = end
 
     def list_transactions(self) -> list[Transaction | None]:
-        """The transactions of the versions, oldest first.
+        """Return the transactions of the versions, oldest first.
 
         Returns:
-            None for those that were not kept.
+            One item per version; None if its transaction was not kept.
 
         Raises:
-            VersionNotFoundError: If one of the versions is not there (any more).
+            VersionNotFoundError: If one of the versions does not exist (any more).
             UnsupportedFeatureError: If an operation is unknown.
-            CorruptFileError: If one is damaged.
+            CorruptFileError: If a transaction is damaged.
         """
         versions = range(self._begin + 1, self._end + 1)
         return [self._history.read_transaction(version) for version in versions]
@@ -57,16 +57,17 @@ class DatasetDelta:
         """Read the rows that were added.
 
         Returns:
-            All columns, `_rowid`, `_row_created_at_version` and `_row_last_updated_at_version`.
+            All columns, and `_rowid`, `_row_created_at_version` and `_row_last_updated_at_version`.
 
         Raises:
-            InvalidInputError: If the table has no stable row ids, so that nobody can tell.
+            InvalidInputError: If the table has no stable row ids, which are needed to detect the
+                changes.
             CorruptFileError: If a file is damaged.
         """
         return self._rows({_CREATED: _versions(self._begin + 1, self._end)})
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
-        """Read the rows that were there before and have other values now.
+        """Read the rows that existed before and whose values changed.
 
         Returns:
             As `get_inserted_rows`.
@@ -79,14 +80,14 @@ class DatasetDelta:
         )
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
-        """Read the ids of the rows that the first version has and the last one has not.
+        """Read the ids of the rows that exist in the first version but not in the last one.
 
         Returns:
             One column, `_rowid`.
 
         Raises:
-            InvalidInputError: If the table has no stable row ids, or the versions are in no order.
-            VersionNotFoundError: If one of them is not there (any more).
+            InvalidInputError: If the table has no stable row ids, or the versions are not in order.
+            VersionNotFoundError: If one of the versions does not exist (any more).
             CorruptFileError: If row ids are damaged.
         """
         if self._begin > self._end:
@@ -120,7 +121,7 @@ class DatasetDelta:
 
 
 class Deltas(TransactionHistory):
-    """The part of `LanceDataset` for changes between versions."""
+    """Methods of `LanceDataset` for changes between versions."""
 
     def delta(
         self,
@@ -132,15 +133,17 @@ class Deltas(TransactionHistory):
         """Compare two versions.
 
         Args:
-            compared_against: The version to begin behind, and to end with that of this dataset.
-            begin_version: Instead, the version to begin behind; 0 for all of the history.
-            end_version: With `begin_version`: the version to end with.
+            compared_against: Return the changes after this version, up to the version of this
+                dataset.
+            begin_version: Alternative to `compared_against`: return only changes after this
+                version; 0 for the whole history.
+            end_version: The last version to include; used with `begin_version`.
 
         Returns:
-            What can be asked for changes; nothing is read yet.
+            An object that reads the changes on demand.
 
         Raises:
-            InvalidInputError: If neither one version nor a range of them is given.
+            InvalidInputError: If neither one version nor a range of versions is given.
         """
         if (begin_version is None) != (end_version is None):
             raise InvalidInputError("begin_version and end_version: pass both or none")

@@ -1,4 +1,4 @@
-"""Columns that come, go and change: each call is one committed version."""
+"""Schema evolution: adding, altering and dropping columns, each in one commit."""
 
 from __future__ import annotations
 
@@ -33,58 +33,59 @@ from pilum.table.write.spool import Spool
 __all__ = ["AlterColumn", "Evolving"]
 
 AlterColumn: TypeAlias = Mapping[str, Any]
-"""Changes of a column: `path` and one or more of `name`, `nullable` and `data_type`."""
+"""The alteration of a column: `path`, and one or more of `name`, `nullable` and `data_type`."""
 
 _KEYS = {"path", "name", "nullable", "data_type"}
 
 
 class Evolving(DatasetBase):
-    """The part of `LanceDataset` for columns that come, go and change."""
+    """Methods of `LanceDataset` for schema evolution."""
 
     def drop_columns(self, columns: list[str]) -> None:
-        """Drop columns and moves this dataset to the new version.
+        """Drop columns and move this dataset to the new version.
 
-        No file is touched: values stay where they are, and older versions keep the columns. A
-        struct or list goes with its last member.
+        Only metadata changes: stored values remain in the files, and older versions keep the
+        columns. A struct or list is dropped with its last member.
 
         Args:
-            columns: Names, or paths to members of structs ("s.x"); "l.item.x" is a member of the
+            columns: Names, or paths to struct members ("s.x"); "l.item.x" is a member of the
                 structs in a list.
 
         Raises:
             ColumnNotFoundError: If a column does not exist.
             CommitConflictError: If a concurrent commit changed columns.
-            UnsupportedFeatureError: For members of maps, packed structs and blobs.
-            InvalidInputError: If no column would be left, or for anything but a list of names.
+            UnsupportedFeatureError: If a column is a member of a map, packed struct or blob.
+            InvalidInputError: If no column would be left, or `columns` is not a list of names.
         """
         schema = without(self._snapshot.schema, _names(columns))
         self._evolve(Project(schema, preserves_nullability=True, keeps_metadata=True))
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
-        """Give columns other names, types or nullability; moves this dataset to the new version.
+        """Change names, types or nullability of columns and move this dataset to the new version.
 
-        Files that are there stay as they are. Only a new type needs values: those of the column are
-        written to one new file for each fragment. All paths mean the columns as they were before
-        the call, so that two can swap their names.
+        Existing files do not change. Only a change of type rewrites values: those of the column are
+        written to one new file for each fragment. All paths refer to the columns as they were
+        before the call, so that two columns can swap their names.
 
         Args:
             alterations: Dicts with `path` and one or more of `name`, the new last part of the path;
-                `nullable`, where True is always possible and False if there are no nulls; and
+                `nullable`, where True is always possible, and False only if there are no nulls; and
                 `data_type`, a `pyarrow.DataType` of the same kind: another width of integers,
-                floats, strings, binaries or decimals, another unit or zone, a dictionary or its
-                values, and lists of these.
+                floats, strings, binaries or decimals, another time unit or zone, dictionary-encoded
+                or plain values, and lists of these.
 
         Raises:
             ColumnNotFoundError: If a column does not exist.
-            CommitConflictError: If a concurrent commit changed columns, or wrote rows and these
-                must not have nulls any more.
-            UnsupportedFeatureError: For what has no name of its own.
-            UnsupportedVersionError: For types of members in tables of version 2.0.
-            SchemaMismatchError: If a column has nulls that it must not have, or cannot have the
-                type, or a value does not fit it.
-            InvalidInputError: If a type is asked for in a column that has an index, or together
-                with values in all rows; if a name is taken or not allowed, or if another argument
-                is invalid.
+            CommitConflictError: If a concurrent commit changed columns, or wrote rows while a
+                column becomes non-nullable.
+            UnsupportedFeatureError: If a field has no name of its own.
+            UnsupportedVersionError: If the type of a struct member is to change in a table of
+                version 2.0.
+            SchemaMismatchError: If a column has nulls but is to be non-nullable, cannot be cast to
+                the type, or has a value that does not fit.
+            InvalidInputError: If the type of an indexed column is to change, or a type change is
+                combined with non-nullability; if a name is taken or not allowed, or if another
+                argument is invalid.
         """
         if not alterations:
             raise InvalidInputError("nothing to alter")
@@ -113,35 +114,35 @@ class Evolving(DatasetBase):
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
     ) -> None:
-        """Add columns behind the others and moves this dataset to the new version.
+        """Add columns behind the others and move this dataset to the new version.
 
-        Files that are there stay as they are. Values go to one new file for each fragment, batch by
-        batch; a column without values needs no file at all. If it fails, nothing is left behind.
+        Existing files do not change. Values are written to one new file for each fragment, batch by
+        batch. A column without values needs no file. After a failure, no file is left.
 
         Args:
-            transforms: What the columns are: a `pyarrow.Field`, a list of them or a
-                `pyarrow.Schema` for columns that are null in all rows; a dict of names and SQL
-                expressions over the columns of the table; a function that computes them from
-                batches, see `batch_udf`; or values for all rows, in the order of a scan: a reader
-                or all else that `write_dataset` takes, but for a dict. A struct that the table has
-                gets new members; where it is null, they are.
-            read_columns: The columns that a function gets, also `_rowid` and `_rowaddr`; None for
-                all columns.
+            transforms: The new columns: a `pyarrow.Field`, a list of fields or a `pyarrow.Schema`
+                for columns that are null in all rows; a dict of names and SQL expressions over the
+                columns of the table; a function that computes them from batches, see `batch_udf`;
+                or values for all rows, in the order of a scan: a reader or anything else that
+                `write_dataset` accepts, except a dict. New members may be added to an existing
+                struct; they are null where the struct is null.
+            read_columns: The columns that are passed to a function, which may include `_rowid` and
+                `_rowaddr`; None for all columns.
             reader_schema: Schema that values are cast to.
-            batch_size: Rows per batch, where expressions or functions are evaluated; None for
-                8,192.
+            batch_size: Rows per batch when expressions or functions are evaluated; None for 8,192.
 
         Raises:
             SchemaMismatchError: If the table already has a column of that name, or values do not
                 fit.
             FilterError: If an expression cannot be parsed, bound or evaluated.
-            ColumnNotFoundError: If it names a column that does not exist.
+            ColumnNotFoundError: If an expression names a column that does not exist.
             CommitConflictError: If a concurrent commit changed rows or columns.
             UnsupportedTypeError: If the file version of the table cannot store a type.
-            UnsupportedVersionError: For columns without values in tables of version 0.1, and for
-                members in tables of version 2.0.
-            InvalidInputError: If there are not as many values as rows, a column without values must
-                not be null, a function gives no batch, or if another argument is invalid.
+            UnsupportedVersionError: If a column without values is added to a table of version 0.1,
+                or a struct member to a table of version 2.0.
+            InvalidInputError: If the number of values differs from the number of rows, a column
+                without values is non-nullable, a function does not return a batch, or if another
+                argument is invalid.
         """
         if batch_size is not None:
             require_count("batch_size", batch_size, 1)
@@ -168,26 +169,26 @@ class Evolving(DatasetBase):
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
     ) -> None:
-        """Add the other columns of some data to the rows with the same keys (a left join).
+        """Add columns by joining data on a key column (a left join).
 
-        Moves this dataset to the new version. Rows without a match are null in the new columns; of
-        rows of the data with one key the last counts, and null is the key of none. Files that are
-        there stay as they are.
+        Moves this dataset to the new version. Rows without a match are null in the new columns. If
+        several rows of the data have the same key, the last one is used. A null key matches
+        nothing. Existing files do not change.
 
         Args:
-            data_obj: The keys and the new columns; anything that `write_dataset` takes. What is
-                more than fits into memory is kept in a temporary file.
+            data_obj: The key column and the new columns; anything that `write_dataset` accepts.
+                Data that does not fit into memory is kept in a temporary file.
             left_on: Key column of the table, or `_rowid` or `_rowaddr`.
-            right_on: Key column of the data, of the same type; None for the same name.
+            right_on: Key column of the data, of the same type; None if it has the same name.
             schema: Schema that the data is cast to.
 
         Raises:
-            SchemaMismatchError: If the table has a column of the name, the types of the keys
-                differ, or a column that must not be null gets no value.
+            SchemaMismatchError: If the table already has a column of that name, the types of the
+                keys differ, or a non-nullable column has no value for a row.
             ColumnNotFoundError: If the table does not have the key column.
             CommitConflictError: If a concurrent commit changed rows or columns.
             UnsupportedTypeError: If the file version of the table cannot store a type.
-            InvalidInputError: For keys that cannot be compared.
+            InvalidInputError: If the keys cannot be compared.
         """
         snapshot = self._snapshot
         with Spool(to_reader(data_obj, schema)) as spool:
@@ -251,7 +252,7 @@ def _require_no_nulls(snapshot: Snapshot, path: str) -> None:
 
 
 def _null_columns(transforms: Any) -> pa.Schema | None:
-    """The columns to add without values; None if there are values."""
+    """Return the schema of columns to add without values; None if there are values."""
     if isinstance(transforms, pa.Schema):
         return transforms
     if isinstance(transforms, pa.Field):

@@ -1,4 +1,4 @@
-"""How columns are stored, page by page, and why.
+"""`explain`: reports how columns are stored, page by page, and why.
 
 pilum.explain("table.lance")       of a table: from the metadata of its files alone
 pilum.explain("part.lance")        of one data file
@@ -40,10 +40,10 @@ _HEAD = ("column", "rows", "pages", "stored", "raw", "ratio", "layout", "encodin
 
 @dataclass(frozen=True)
 class Explanation:
-    """Pages of columns; as text a line for all pages of a column that are stored alike.
+    """The pages of columns; as text, one line for all pages of a column that are stored alike.
 
     Attributes:
-        pages: File by file and column by column.
+        pages: The pages, file by file and column by column.
     """
 
     pages: tuple[PageExplanation, ...]
@@ -60,7 +60,7 @@ class Explanation:
         return "\n".join(text)
 
     def to_arrow(self) -> pa.Table:
-        """One row per page: all that is known of it, with `stored_bytes`."""
+        """Return a table with one row per page and all known facts, including `stored_bytes`."""
         return pa.Table.from_pylist([_row(page) for page in self.pages], _ARROW)
 
 
@@ -71,19 +71,20 @@ def explain(
     data_storage_version: str | None = None,
     encoding_options: EncodingOptions = _NO_OPTIONS,
 ) -> Explanation:
-    """Report for each column and page which layout and encodings it has, and how large it is.
+    """Report the layout, encodings and size of each column and page.
 
     Args:
-        source: A table, or the path of one or of a data file: what is stored, from metadata alone
-            (and in files of version 0.1, two offsets of each page of strings). Rows in memory:
-            what a writer would make of them, and since version 2.1, what it would compare.
+        source: A table, or the path of a table or data file: reports what is stored, from metadata
+            alone (and in files of version 0.1, from two offsets of each page of strings). Or rows
+            in memory: reports what a writer would choose, and since version 2.1, what it would
+            compare.
         columns: Names or dotted paths; all if None.
-        data_storage_version: File version that rows in memory are encoded for.
-        encoding_options: What is asked of their encodings.
+        data_storage_version: File version for rows in memory.
+        encoding_options: Encoding preferences for rows in memory.
 
     Raises:
         ColumnNotFoundError: If a column does not exist.
-        DatasetNotFoundError: If there is nothing at the path.
+        DatasetNotFoundError: If nothing exists at the path.
         InvalidInputError: If any other argument is invalid.
     """
     if isinstance(source, pa.Table | pa.RecordBatch):

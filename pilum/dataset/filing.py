@@ -1,4 +1,4 @@
-"""The files of a table: which there are, and which of them its versions need."""
+"""The files of a table: all existing ones, and those that its versions need."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _Place = tuple[str, str, str]
 
 
 class Filing(DatasetBase):
-    """The part of `LanceDataset` for the files of the table."""
+    """Methods of `LanceDataset` for the files of the table."""
 
     def fragment_ids(self) -> set[int]:
-        """The ids of all fragments."""
+        """The ids of all fragments of the pinned version."""
         return {int(fragment.id) for fragment in self._snapshot.manifest.fragments}
 
     def all_files(self) -> pa.RecordBatchReader:
-        """All files below the root of the table, whoever wrote them; base paths are left out.
+        """List all files below the root of the table, except in base paths.
 
         Returns:
             A stream of `base_uri`, `path` below it, `size_bytes` and `last_modified`.
@@ -70,33 +70,33 @@ class Filing(DatasetBase):
         min_version: int | None = None,
         progress: Callable[[int, int | None], object] | None = None,
     ) -> pa.RecordBatchReader:
-        """The files that versions of the table need, version by version, the newest first.
+        """List the files that versions of the table need, version by version, newest first.
 
         Args:
-            min_version: Leaves out older versions.
-            progress: Called behind each version with how many are done, and how many there are.
+            min_version: The oldest version to include.
+            progress: Called after each version with the number of versions done and the total.
 
         Returns:
             A stream of `version`, `base_uri`, `path` below it, and `type`: "manifest", "data file",
-            "deletion file", "transaction file" or "index file". A file comes with each version
+            "deletion file", "transaction file" or "index file". A file is listed for each version
             that needs it.
         """
         least = 0 if min_version is None else require_count("min_version", min_version)
         return pa.RecordBatchReader.from_batches(_TRACKED, self._tracked(least, progress))
 
     def new_file_session(self) -> LanceFileSession:
-        """Open and writes single files below the root of the table."""
+        """Return a session that opens and writes single files below the root of the table."""
         from pilum.file.session import LanceFileSession
 
         return LanceFileSession(self._uri, self._storage_options)
 
     @property
     def initial_storage_options(self) -> dict[str, str] | None:
-        """The settings of the store that the dataset was opened with, None if there were none."""
+        """Return the storage options that the dataset was opened with; None if there were none."""
         return dict(self._storage_options) or None
 
     def latest_storage_options(self) -> dict[str, str] | None:
-        """The same as `initial_storage_options`: nothing refreshes them."""
+        """Return the same as `initial_storage_options`, because options are never refreshed."""
         return self.initial_storage_options
 
     @staticmethod
@@ -105,19 +105,19 @@ class Filing(DatasetBase):
         storage_options: Mapping[str, str] | None = None,
         ignore_not_found: bool | None = None,
     ) -> None:
-        """Delete a table: all versions, branches and tags, and whatever else is in its folder.
+        """Delete a table with all versions, branches and tags, and anything else in its folder.
 
-        Files in base paths stay.
+        Files in base paths are not deleted.
 
         Args:
             base_uri: Location of the table.
             storage_options: Options of the object store.
-            ignore_not_found: Whether it is fine if there is no table.
+            ignore_not_found: Whether to do nothing if no table exists.
 
         Raises:
-            DatasetNotFoundError: If there is no table; other folders are never touched.
-            InvalidInputError: If this is a branch of a table.
-            UnsupportedFeatureError: If an external store holds its versions.
+            DatasetNotFoundError: If no table exists there. Other folders are never deleted.
+            InvalidInputError: If the location is a branch of a table.
+            UnsupportedFeatureError: If an external manifest store holds the versions of the table.
         """
         try:
             drop_table(open_table(base_uri, storage_options))
@@ -142,7 +142,7 @@ class Filing(DatasetBase):
 
 
 def _places(store: Store, manifest: Manifest, uri: str) -> Iterator[_Place]:
-    """The files of a version but its manifest."""
+    """Yield the files of a version, except its manifest."""
     bases = {base.id: base for base in manifest.base_paths}
     if manifest.transaction_file:
         yield uri, transaction_path(manifest.transaction_file), "transaction file"

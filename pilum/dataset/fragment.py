@@ -1,4 +1,4 @@
-"""Fragments: reading one of them, and writing new ones without committing them."""
+"""Fragments: reading one fragment, and writing new fragments without committing them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ADDRESS_SHIFT = 32
 
 
 class LanceFragment(FragmentColumns, FragmentFiles):
-    """One fragment of a version of a table; made by `LanceDataset.get_fragments`."""
+    """One fragment of a version of a table; returned by `LanceDataset.get_fragments`."""
 
     def __init__(self, dataset: DatasetBase, fragment_id: int) -> None:
         self._dataset = dataset
@@ -57,17 +57,17 @@ class LanceFragment(FragmentColumns, FragmentFiles):
 
     @property
     def fragment_id(self) -> int:
-        """Unique in the table."""
+        """The id of the fragment, unique in the table."""
         return self._fragment.id
 
     @property
     def metadata(self) -> FragmentMetadata:
-        """What the manifest says about it."""
+        """The entry of the fragment in the manifest."""
         return FragmentMetadata.from_table(self._fragment)
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, which are those of the table."""
+        """The schema of the table."""
         return given_schema(self._snapshot.schema.arrow)
 
     @property
@@ -77,21 +77,21 @@ class LanceFragment(FragmentColumns, FragmentFiles):
 
     @property
     def physical_rows(self) -> int:
-        """Number of rows, deleted ones included."""
+        """The number of rows, including deleted ones."""
         return self._fragment.physical_rows
 
     @property
     def num_deletions(self) -> int:
-        """Number of deleted rows."""
+        """The number of deleted rows."""
         return self._fragment.num_deleted_rows
 
     def deletion_file(self) -> str | None:
-        """Path of the file that lists its deleted rows, below the root of the table."""
+        """The path of the deletion file, below the root of the table; None if no row is deleted."""
         file = self._fragment.deletion_file
         return file.path(self._fragment.id) if file else None
 
     def data_files(self) -> list[DataFile]:
-        """Its files."""
+        """The data files of the fragment."""
         return self.metadata.files
 
     def scanner(
@@ -182,16 +182,16 @@ class LanceFragment(FragmentColumns, FragmentFiles):
     def open_session(
         self, columns: Columns | None = None, with_row_address: bool | None = None
     ) -> FragmentSession:
-        """Prepare many takes of the same columns.
+        """Open a session for repeated takes of the same columns.
 
         Args:
             columns: As in `LanceDataset.scanner`.
-            with_row_address: Adds the column `_rowaddr`.
+            with_row_address: Whether to add the column `_rowaddr`.
         """
         return FragmentSession(self, columns, bool(with_row_address))
 
     def take(self, indices: Any, columns: Columns | None = None) -> pa.Table:
-        """Read rows by position among those of the fragment that are not deleted.
+        """Read rows of the fragment by position; deleted rows are not counted.
 
         Args:
             indices: Positions, in any order; repeated positions are allowed.
@@ -221,14 +221,17 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         )
 
     def delete(self, predicate: Filter) -> FragmentMetadata | None:
-        """Write a new deletion file. The table stays as it is before `LanceOperation.Delete`.
+        """Write a new deletion file.
+
+        The table does not change until `LanceOperation.Delete` is committed.
 
         Args:
-            predicate: SQL, or an expression of pyarrow.compute. Rows for which it is true are
+            predicate: SQL, or a `pyarrow.compute` expression. Rows for which it is true are
                 deleted.
 
         Returns:
-            The fragment with that file; as it was if no row matches, None if no row is left.
+            The fragment with the new file; the unchanged fragment if no row matches; None if no row
+            is left.
 
         Raises:
             FilterError: If the predicate cannot be parsed, bound or evaluated.
@@ -238,10 +241,10 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         return self._without(found.get(FragmentId(self.fragment_id)))
 
     def delete_rows(self, offsets: Iterable[int]) -> FragmentMetadata | None:
-        """Write a new deletion file, as `delete` does, for rows that are known already.
+        """Write a new deletion file for rows given by offset; see `delete`.
 
         Args:
-            offsets: Physical rows of the fragment; they may be deleted already.
+            offsets: Physical row offsets in the fragment; rows may already be deleted.
 
         Raises:
             InvalidInputError: If an offset is negative or beyond the last row.
@@ -336,15 +339,16 @@ def write_fragments(
     external_blob_mode: Literal["reference", "ingest"] = "reference",
     allow_external_blob_outside_bases: bool = False,
 ) -> list[FragmentMetadata] | Transaction:
-    """Write data files without committing them; no reader sees them before `LanceDataset.commit`.
+    """Write data files without committing them; they are not visible until `LanceDataset.commit`.
 
     Args:
         data: As in `pilum.write_dataset`.
         dataset_uri: Location of the table, which need not exist yet.
         schema: Schema that the data is cast to.
-        return_transaction: Whether to return all that the commit needs instead of the fragments.
-        mode: "append" fits the data to the table; "create" and "overwrite" number the columns from
-            0.
+        return_transaction: Whether to return a transaction for `LanceDataset.commit` instead of the
+            fragments.
+        mode: "append" fits the data to the table; "create" and "overwrite" assign new field ids to
+            the columns.
         max_rows_per_file: Maximum number of rows in a file.
         max_rows_per_group: Rows per row group in files of version 0.1.
         max_bytes_per_file: A file that has reached this size receives no further batches.
@@ -355,10 +359,10 @@ def write_fragments(
         encoding_options: Encoding preferences.
         data_storage_version: File version; None for that of the table.
         storage_options: Options of the object store.
-        enable_stable_row_ids: Changes nothing here: rows get their ids when fragments are
-            committed, by what the table has.
+        enable_stable_row_ids: Has no effect: rows get their ids when the fragments are committed,
+            depending on the table.
         target_bases: As in `pilum.write_dataset`; the same holds for the next arguments.
-        target_all_bases: Whether files go to the table's own folder and to all base paths.
+        target_all_bases: Whether to write files to the table's own folder and to all base paths.
         initial_bases: Base paths of a table that does not exist yet.
         external_blob_mode: Whether blobs given by URI stay references or are read and stored.
         allow_external_blob_outside_bases: Whether references may point outside the table.

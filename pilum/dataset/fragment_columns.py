@@ -1,4 +1,4 @@
-"""Columns of one fragment: new ones and new values, written on many machines, committed by one.
+"""Columns of one fragment: new columns and new values, written on many machines and committed once.
 
 grown = [fragment.merge_columns(function) for fragment in dataset.get_fragments()]
 operation = LanceOperation.Merge([metadata for metadata, _ in grown], grown[0][1])
@@ -31,7 +31,7 @@ __all__ = ["FragmentColumns"]
 
 
 class FragmentColumns:
-    """The part of `LanceFragment` for its columns."""
+    """Methods of `LanceFragment` for its columns."""
 
     _snapshot: Snapshot
     _fragment: Fragment
@@ -43,28 +43,30 @@ class FragmentColumns:
         batch_size: int | None = None,
         reader_schema: pa.Schema | None = None,
     ) -> tuple[FragmentMetadata, Schema]:
-        """Write new columns. The table stays as it is before `LanceOperation.Merge`.
+        """Write new columns for this fragment.
+
+        The table does not change until `LanceOperation.Merge` is committed.
 
         Args:
-            value_func: What the columns are, as in `LanceDataset.add_columns`, but not without
-                values: expressions, a function, or values for the rows of the fragment. Whoever
-                commits deletes the checkpoint file of a function.
-            columns: The columns that a function gets; None for all columns.
-            batch_size: Rows per batch, where expressions or functions are evaluated.
+            value_func: The new columns, as in `LanceDataset.add_columns`, but always with values:
+                expressions, a function, or values for the rows of the fragment. The committing
+                process deletes the checkpoint file of a function.
+            columns: The columns that are passed to a function; None for all columns.
+            batch_size: Rows per batch when expressions or functions are evaluated.
             reader_schema: Schema that values are cast to.
 
         Returns:
-            The fragment with one more file, and all columns of the table to come.
+            The fragment with one more file, and the schema of the table after the commit.
 
         Raises:
             SchemaMismatchError: If the table already has a column of that name, or values do not
                 fit.
             FilterError: If an expression cannot be parsed, bound or evaluated.
             UnsupportedTypeError: If the file version of the table cannot store a type.
-            UnsupportedVersionError: For tables of version 0.1, and for values of members in tables
-                of version 2.0.
-            InvalidInputError: If there are not as many values as rows, or if another argument is
-                invalid.
+            UnsupportedVersionError: If the table has version 0.1, or struct members are added to a
+                table of version 2.0.
+            InvalidInputError: If the number of values differs from the number of rows, or if
+                another argument is invalid.
         """
         if batch_size is not None:
             require_count("batch_size", batch_size, 1)
@@ -82,26 +84,27 @@ class FragmentColumns:
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
     ) -> tuple[FragmentMetadata, Schema]:
-        """Write new columns with the values that rows of other data have for the same keys.
+        """Write new columns by joining data on a key column (a left join).
 
-        The table stays as it is before `LanceOperation.Merge`; see `LanceDataset.merge`.
+        The table does not change until `LanceOperation.Merge` is committed; see
+        `LanceDataset.merge`.
 
         Args:
-            data_obj: The keys and the new columns; anything that `write_dataset` takes.
+            data_obj: The key column and the new columns; anything that `write_dataset` accepts.
             left_on: Key column of the table, or `_rowid` or `_rowaddr`.
             right_on: Key column of the data; None if it has the same name.
             schema: Schema that the data is cast to.
 
         Returns:
-            The fragment with one more file, and all columns of the table to come.
+            The fragment with one more file, and the schema of the table after the commit.
 
         Raises:
             SchemaMismatchError: If the table already has a column of that name, or the data does
                 not fit.
             ColumnNotFoundError: If the table does not have the key column.
             UnsupportedTypeError: If the file version of the table cannot store a type.
-            UnsupportedVersionError: For tables of version 0.1.
-            InvalidInputError: For keys that cannot be compared.
+            UnsupportedVersionError: If the table has version 0.1.
+            InvalidInputError: If the keys cannot be compared.
         """
         with Spool(to_reader(data_obj, schema)) as spool:
             join = self._join(spool, left_on, right_on)
@@ -138,28 +141,29 @@ class FragmentColumns:
         *,
         with_offsets: bool = False,
     ) -> tuple[FragmentMetadata, list[int]] | tuple[FragmentMetadata, list[int], bytes]:
-        """Write columns anew, with other values in the rows for which the data has the keys.
+        """Rewrite columns with new values for the rows whose keys occur in the data.
 
-        Rows stay where they are, and other columns as they are. The table stays as it is before
-        `LanceOperation.Update` with `update_mode="rewrite_columns"`.
+        Rows are not moved, and other columns do not change. The table does not change until
+        `LanceOperation.Update` with `update_mode="rewrite_columns"` is committed.
 
         Args:
-            data_obj: The keys, and columns of the table; of rows with one key the last counts.
+            data_obj: The key column, and columns of the table. If several rows have the same key,
+                the last one is used.
             left_on: Key column of the table, or `_rowid` or `_rowaddr`.
             right_on: Key column of the data; None if it has the same name.
             schema: Schema that the data is cast to.
-            with_offsets: Whether to return the rows that changed too.
+            with_offsets: Whether to also return the rows that changed.
 
         Returns:
             The fragment with another file for these columns, and the ids of their fields; with
-            `with_offsets` also the physical rows with other values, as a Roaring bitmap.
+            `with_offsets` also the physical offsets of changed rows, as a Roaring bitmap.
 
         Raises:
             ColumnNotFoundError: If the table does not have a column of the data.
             SchemaMismatchError: If the data does not fit.
-            UnsupportedTypeError: For columns of blobs.
-            UnsupportedVersionError: For tables of version 0.1.
-            InvalidInputError: For keys that cannot be compared.
+            UnsupportedTypeError: If a column holds blobs.
+            UnsupportedVersionError: If the table has version 0.1.
+            InvalidInputError: If the keys cannot be compared.
         """
         with Spool(to_reader(data_obj, schema)) as spool:
             updated = updated_columns(self._join(spool, left_on, right_on), self._fragment)

@@ -1,4 +1,4 @@
-"""The files of a fragment: written or adopted as one, checked, and opened for many takes."""
+"""The files of a fragment: writing, adopting, checking, and opening them for repeated takes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_LIMIT = 1 << 62
 
 
 class FragmentSession:
-    """Takes rows of a fragment again and again; made by `LanceFragment.open_session`."""
+    """A session for repeated takes from a fragment; created by `LanceFragment.open_session`."""
 
     def __init__(
         self, fragment: LanceFragment, columns: Columns | None, with_row_address: bool
@@ -48,7 +48,7 @@ class FragmentSession:
 
 
 class FragmentFiles:
-    """The part of `LanceFragment` for its files."""
+    """Methods of `LanceFragment` for its files."""
 
     _snapshot: Snapshot
     _fragment: Fragment
@@ -65,16 +65,16 @@ class FragmentFiles:
         data_storage_version: str | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> FragmentMetadata:
-        """Write rows as one fragment, whatever their number; no reader sees it before a commit.
+        """Write rows as one fragment of any size, without committing it.
 
         Args:
             dataset_uri: Location of the table, which need not exist yet.
             data: As in `pilum.write_dataset`.
-            fragment_id: Its number; commits number new fragments anew.
+            fragment_id: Id of the fragment; a commit assigns a new id.
             schema: Schema that the data is cast to.
             max_rows_per_group: Rows per row group in files of version 0.1; None for 1,024.
-            mode: "append" fits the data to the table; "create" and "overwrite" number the columns
-                from 0.
+            mode: "append" fits the data to the table; "create" and "overwrite" assign new field ids
+                to the columns.
             data_storage_version: File version; None for that of the table.
             storage_options: Options of the object store.
 
@@ -95,19 +95,19 @@ class FragmentFiles:
 
     @staticmethod
     def create_from_file(filename: str, dataset: DatasetBase, fragment_id: int) -> FragmentMetadata:
-        """A fragment of a data file that was written by hand into the folder `data/` of the table.
+        """Create a fragment from an existing data file in the folder `data/` of the table.
 
         Args:
             filename: Path of the file below that folder.
-            dataset: The table. Each column of the file must have the name and the type of one of
-                its columns; those that the file lacks are null.
-            fragment_id: Its number; commits number new fragments anew.
+            dataset: The table. Each column of the file must match a column of the table by name and
+                type; columns that the file lacks are null.
+            fragment_id: Id of the fragment; a commit assigns a new id.
 
         Raises:
             SchemaMismatchError: If a column does not fit.
-            UnsupportedVersionError: If the file has version 0.1.
+            UnsupportedVersionError: If the file version is 0.1.
             NotFoundError: If the file does not exist.
-            CorruptFileError: If it is damaged.
+            CorruptFileError: If the file is damaged.
         """
         number = require_count("fragment_id", fragment_id)
         file, num_rows = adopted_file(dataset.snapshot, filename)
@@ -115,7 +115,7 @@ class FragmentFiles:
         return FragmentMetadata.from_table(made)
 
     def validate(self) -> None:
-        """Check the files of the fragment: there, of the recorded sizes and numbers of rows.
+        """Check that the files of the fragment exist with the recorded sizes and numbers of rows.
 
         Raises:
             CorruptFileError: If a file is missing or damaged. The message lists all of them.

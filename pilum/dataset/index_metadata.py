@@ -1,4 +1,4 @@
-"""Segments of indices as users exchange them in transactions."""
+"""Public forms of index segments, for use in transactions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class IndexFile:
     """One file of a segment.
 
     Attributes:
-        path: Below the folder of the segment.
-        size_bytes: Its size.
+        path: Path below the folder of the segment.
+        size_bytes: Size of the file.
     """
 
     path: str
@@ -35,15 +35,15 @@ class Index:
 
     Attributes:
         uuid: Name of its folder below `_indices/`.
-        name: Of the index.
+        name: Name of the index.
         fields: Ids of the indexed fields.
         dataset_version: The version whose rows it indexes.
         fragment_ids: Fragments that it covers, which may include fragments that no longer exist.
         index_version: Version of the index format.
         created_at: When it was created; None in old tables.
-        base_id: The base path that its folder is below; None for the table's own folder.
+        base_id: Base path that contains its folder; None for the table's own folder.
         files: Its files; None if they were not recorded.
-        index_details: Kind and bytes of its details; None if there are none.
+        index_details: Type URL and bytes of its details; None if there are none.
         covering_fields: Ids of fields whose values it stores but does not search.
     """
 

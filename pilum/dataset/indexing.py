@@ -1,4 +1,4 @@
-"""Indices: which there are, and dropping them. Making and using them is not there yet."""
+"""Indices: listing and dropping them. Creating and using indices is not supported yet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["IndexDescription", "IndexInformation", "IndexSegmentDescription", "I
 class IndexInformation(TypedDict):
     """One segment of an index.
 
-    `fragment_ids` is None if nobody knows; it may have ids of fragments that are gone.
+    `fragment_ids` is None if unknown; it may contain ids of fragments that no longer exist.
     """
 
     name: str
@@ -45,11 +45,11 @@ class IndexSegmentDescription:
         uuid: Name of its folder below `_indices/`.
         dataset_version_at_last_update: The version whose rows it indexes.
         fragment_ids: Fragments that it covers, which may include fragments that no longer exist;
-            None if nobody knows.
+            None if unknown.
         index_version: Version of the index format.
         created_at: When it was created; None in old tables.
-        size_bytes: Of its files; None in old tables.
-        base_id: Where its files are, None for the folder of the table.
+        size_bytes: Total size of its files; None in old tables.
+        base_id: Base path that contains its files; None for the table's own folder.
         covering_fields: Ids of fields whose values it stores but does not search.
     """
 
@@ -70,12 +70,12 @@ class IndexDescription:
     Attributes:
         name: Unique in the table.
         index_type: "BTree", "Bitmap", "Vector", …; "Unknown" in old tables.
-        type_url: The same as the manifest says it.
-        num_rows_indexed: Rows in fragments that it covers, without deleted ones.
+        type_url: Type URL of the index details in the manifest.
+        num_rows_indexed: Number of rows in the fragments that it covers, without deleted rows.
         fields: Ids of the indexed fields.
-        field_names: Their paths.
-        segments: Its parts.
-        total_size_bytes: Of all files; None if they are not recorded.
+        field_names: Paths of the indexed fields.
+        segments: The segments of the index.
+        total_size_bytes: Total size of all files; None if sizes are not recorded.
     """
 
     name: str
@@ -89,15 +89,15 @@ class IndexDescription:
 
 
 class Indexing(DatasetBase):
-    """The part of `LanceDataset` for indices."""
+    """Methods of `LanceDataset` for indices."""
 
     @property
     def has_index(self) -> bool:
-        """Return whether there is an index."""
+        """Whether the table has an index."""
         return bool(self._snapshot.manifest.index_section)
 
     def list_indices(self) -> list[IndexInformation]:
-        """All segments of all indices, from the manifest alone.
+        """Return all segments of all indices, from the manifest alone.
 
         Raises:
             CorruptFileError: If an entry is damaged.
@@ -105,7 +105,7 @@ class Indexing(DatasetBase):
         return [_information(self._snapshot, one) for one in _segments(self._snapshot)]
 
     def describe_indices(self) -> list[IndexDescription]:
-        """All indices by name, from the manifest alone.
+        """Describe all indices by name, from the manifest alone.
 
         Raises:
             CorruptFileError: If an entry is damaged.
@@ -116,12 +116,12 @@ class Indexing(DatasetBase):
         return [_description(self._snapshot, segments) for segments in by_name.values()]
 
     def drop_index(self, name: str) -> None:
-        """Drop all segments of an index and moves this dataset to the new version.
+        """Drop all segments of an index and move this dataset to the new version.
 
-        Their files stay as long as an older version needs them.
+        The index files remain as long as an older version needs them.
 
         Raises:
-            IndexNotFoundError: If there is no such index.
+            IndexNotFoundError: If the index does not exist.
             CommitConflictError: If a concurrent commit changed the index.
             CorruptFileError: If an entry is damaged.
         """
@@ -135,20 +135,20 @@ class Indexing(DatasetBase):
         self._snapshot = replace(publish(snapshot.store, transaction), session=snapshot.session)
 
     def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
-        """Where rows are now that had some addresses before compactions.
+        """Map row addresses from before compactions to addresses in this version.
 
-        Only moves that a compaction wrote down for the sake of indices are known.
+        Only moves that a compaction recorded for indices are known.
 
         Args:
-            addrs: uint64: values of `_rowaddr` in an older version.
+            addrs: Values of `_rowaddr` in an older version, as uint64.
 
         Returns:
-            uint64: addresses in this version, null for rows that are gone; addresses that never
-            moved stay. None if no move was written down.
+            Addresses in this version as uint64, null for rows that no longer exist. Addresses of
+            rows that never moved are unchanged. None if no move was recorded.
 
         Raises:
-            InvalidInputError: For anything but such an array.
-            CorruptFileError: If what was written down is damaged.
+            InvalidInputError: If `addrs` is not a uint64 array.
+            CorruptFileError: If the recorded moves are damaged.
         """
         if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64():
             raise InvalidInputError(f"addrs: expected an array of uint64, found {addrs!r:.80}")
@@ -162,10 +162,10 @@ class Indexing(DatasetBase):
         return pa.array(found, mask=gone | addrs.is_null().to_numpy(zero_copy_only=False))
 
     def create_index(self, *_: Any, **__: Any) -> NoReturn:
-        """Indices cannot be made yet, and their contents are not looked at.
+        """Raise UnsupportedFeatureError: creating and reading indices is not supported yet.
 
         Raises:
-            UnsupportedFeatureError: Always, as by the methods below.
+            UnsupportedFeatureError: Always, as do the methods below.
         """
         raise UnsupportedFeatureError(
             "indices cannot be made yet, nor searched or read; those that exist are kept"
@@ -182,10 +182,10 @@ class Indexing(DatasetBase):
     centroids = create_index
 
     def initialize_mem_wal(self, *_: Any, **__: Any) -> NoReturn:
-        """Rows cannot be written by way of a log in memory.
+        """Raise UnsupportedFeatureError: the MemWAL is not supported.
 
         Raises:
-            UnsupportedFeatureError: Always, as by the methods below.
+            UnsupportedFeatureError: Always, as do the methods below.
         """
         raise UnsupportedFeatureError("a log in memory (MemWAL) is not supported; use insert")
 
@@ -193,7 +193,7 @@ class Indexing(DatasetBase):
     mem_wal_index_details = initialize_mem_wal
 
     def sql(self, sql: str) -> NoReturn:
-        """There is no engine for whole queries here.
+        """Raise UnsupportedFeatureError: SQL queries are not supported.
 
         Raises:
             UnsupportedFeatureError: Always.
@@ -252,6 +252,6 @@ def _segment(segment: IndexSegment) -> IndexSegmentDescription:
 
 
 def _paths(snapshot: Snapshot, field_ids: Iterable[int]) -> list[str]:
-    """Paths of fields; those that the schema does not have are left out."""
+    """Return the paths of fields, without those that the schema lacks."""
     paths = (snapshot.schema.path(FieldId(number)) for number in field_ids)
     return [path for path in paths if path is not None]

@@ -1,6 +1,6 @@
-"""Everything that can be written, as one stream of batches.
+"""Conversion of all accepted inputs to one stream of record batches.
 
-Whatever can be streamed is: only Python lists and dicts, and data frames, are converted at once.
+Inputs are streamed where possible: only Python lists, dicts and data frames are converted at once.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _KINDS = (
     "__arrow_c_stream__"
 )
 _ROWS_OF_DICTS = 8192
-"""Rows of an iterable of dicts that become one batch."""
+"""Number of rows of an iterable of dicts per batch."""
 
 _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 
 
 def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """Open data as a stream.
+    """Open data as a stream of record batches.
 
     Args:
         data: A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas
-            DataFrame; a list of dicts; a dict of columns, of which matrices of numpy become
-            vectors; an iterable of record batches, of data frames or of dicts, each a row; a
-            LanceDataset, a LanceScanner or anything else with `__arrow_c_stream__`.
+            DataFrame; a list of dicts; a dict of columns, where numpy matrices become vectors; an
+            iterable of record batches, of data frames or of dicts (one per row); a LanceDataset, a
+            LanceScanner or anything else with `__arrow_c_stream__`.
         schema: Schema that the data is cast to. Required for an iterable that may be empty.
 
     Raises:
-        InvalidInputError: If the data is nothing of that kind.
-        SchemaMismatchError: If it cannot be brought to the schema.
+        InvalidInputError: If the data has an unsupported type.
+        SchemaMismatchError: If it cannot be cast to the schema.
     """
     if schema is not None and not isinstance(schema, pa.Schema):
         raise InvalidInputError(f"schema: expected a pyarrow.Schema, found {schema!r}")
@@ -55,7 +55,7 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
 
 
 def batch_of(data: Any) -> pa.RecordBatch | None:
-    """Return a data frame, a table or a batch as one batch; None if it is nothing of that kind."""
+    """Return a data frame, table or batch as one batch; None for any other input."""
     if isinstance(data, pa.RecordBatch):
         return data
     if _is_pandas(data):
@@ -72,15 +72,15 @@ def batch_of(data: Any) -> pa.RecordBatch | None:
 
 
 def in_form_of(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
-    """Return a batch with the types of a schema, if its own are other Arrow forms of these.
+    """Return a batch with the types of a schema, if its own types are other Arrow forms of them.
 
     Args:
-        batch: With the columns of the schema, in their order.
-        schema: What it becomes.
-        what: What the batch is, for the message.
+        batch: A batch with the columns of the schema, in their order.
+        schema: The target schema.
+        what: Name of the batch for the error message.
 
     Raises:
-        SchemaMismatchError: If it has other columns, or values that have no place in the types.
+        SchemaMismatchError: If the batch has other columns, or values that do not fit the types.
     """
     if batch.schema.equals(schema):
         return batch
@@ -131,7 +131,7 @@ def _is_pyarrow_dataset(data: Any) -> bool:
 
 
 def _brought(reader: pa.RecordBatchReader, schema: pa.Schema) -> pa.RecordBatchReader:
-    """Return a stream with the types of a schema; whether these can be cast is seen at once."""
+    """Return a stream cast to a schema; check at once whether the types can be cast."""
     reader.schema.empty_table().cast(schema)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -154,7 +154,7 @@ def _require_names(found: pa.Schema, wanted: pa.Schema) -> None:
 
 
 def _without_views(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return a stream without views of texts, which Arrow neither takes nor joins."""
+    """Return a stream without string views, which Arrow can neither take nor join."""
     schema = reader.schema
     plain = pa.schema(
         [field.with_type(without_views(field.type)) for field in schema], schema.metadata
@@ -180,7 +180,7 @@ def _from_columns(data: Mapping[Any, Any], schema: pa.Schema | None) -> pa.Table
 
 
 def _vectors(name: Any, values: Any) -> Any:
-    """Return a matrix as vectors, and anything else as it is."""
+    """Return a matrix as vectors, and any other value unchanged."""
     if not isinstance(values, np.ndarray) or values.ndim < 2:
         return values
     if 0 in values.shape[1:]:
@@ -201,7 +201,7 @@ def _from_rows(rows: list[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Ta
 
 
 def _from_batches(items: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
-    """Stream an iterable; without a schema the first batch tells it."""
+    """Stream an iterable; without a schema, take the schema of the first batch."""
     batches = _batches_of(items, schema)
     if schema is None:
         first = next(batches, None)

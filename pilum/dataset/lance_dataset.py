@@ -1,4 +1,4 @@
-"""The front door: opening and writing tables."""
+"""`LanceDataset`, and the functions that open and write tables."""
 
 from __future__ import annotations
 
@@ -81,9 +81,10 @@ class LanceDataset(
 ):
     """One version of a table.
 
-    What it gives never changes, whatever others write meanwhile; `checkout_latest`, `insert`,
-    `delete`, `update`, `merge_insert` and the calls that change columns move it on. It pickles as
-    its location and version, and exports itself to other libraries as an Arrow stream.
+    A dataset is a snapshot: concurrent writes do not change what it returns. `checkout_latest`,
+    `insert`, `delete`, `update`, `merge_insert` and the methods that change columns move it to a
+    newer version. It is pickled as its location and version, and can be exported to other libraries
+    as an Arrow stream.
     """
 
 
@@ -107,27 +108,28 @@ def dataset(
 
     Args:
         uri: A local path or a `file://` URI.
-        version: Its number, the name of a tag or `(branch, number)`, where None means the main
-            branch or the newest version; None for the latest.
-        asof: Instead of a version: the newest one at that moment. Local time unless it has a zone;
-            a date means its first moment.
+        version: Number of the version, name of a tag, or `(branch, number)`, where None means the
+            main branch or the newest version; None for the latest.
+        asof: Open the newest version at this point in time, instead of `version`. Local time unless
+            it has a zone; a date means its start.
         storage_options: Options of the object store.
-        metadata_cache_size_bytes: Uses caches of its own; see `pilum.Session`.
-        index_cache_size_bytes: The same.
-        session: Session whose caches are used; None for the caches of the process.
-        commit_lock: As in `write_dataset`, for what this dataset commits.
-        commit_handler: The same.
-        default_scan_options: Arguments of `scanner` for all scans that do not give them.
-        block_size: A hint that changes nothing, as the next ones.
-        index_cache_size: A hint.
-        read_params: Hints.
+        metadata_cache_size_bytes: Size of the metadata cache; the dataset then has its own caches.
+            See `pilum.Session`.
+        index_cache_size_bytes: Size of the index cache; the dataset then has its own caches.
+        session: Session whose caches the dataset uses; None for the caches of the process.
+        commit_lock: As in `write_dataset`, for commits of this dataset.
+        commit_handler: As in `write_dataset`, for commits of this dataset.
+        default_scan_options: Default arguments of `scanner` for all scans.
+        block_size: Accepted for compatibility; has no effect.
+        index_cache_size: Accepted for compatibility; has no effect.
+        read_params: Accepted for compatibility; has no effect.
 
     Raises:
         DatasetNotFoundError: If no table exists there.
-        VersionNotFoundError: If it has no such version, or is younger than `asof`.
+        VersionNotFoundError: If the version does not exist, or the table is newer than `asof`.
         TagNotFoundError: If the tag does not exist.
         BranchNotFoundError: If the branch does not exist.
-        UnsupportedFormatError: If the location or the table needs what is not there yet.
+        UnsupportedFormatError: If the location or the table needs a feature that is not supported.
         InvalidInputError: If an argument is invalid.
     """
     del block_size, index_cache_size, read_params
@@ -220,14 +222,14 @@ def write_dataset(
     Args:
         data_obj: A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas
             DataFrame; a list of dicts; a dict of columns; an iterable of record batches; a
-            LanceDataset, a LanceScanner or anything else with `__arrow_c_stream__`. What can be
-            streamed is never in memory as a whole.
+            LanceDataset, a LanceScanner or anything else with `__arrow_c_stream__`. Streams are
+            never held in memory as a whole.
         uri: A local path or a `file://` URI.
         schema: Schema that the data is cast to. Required for an iterable that may be empty.
-        mode: "create" demands that there is no table; "append" adds rows, "overwrite" replaces
-            schema and rows, and both create the table if there is none.
-        schema_mode: "merge" adds columns and members of structs that the table lacks to it, in the
-            same commit as the rows: they are null for all rows that are there. None refuses them.
+        mode: "create" requires that no table exists. "append" adds rows, and "overwrite" replaces
+            schema and rows; both create the table if none exists.
+        schema_mode: "merge" adds columns and struct members that the table lacks, in the same
+            commit as the rows; they are null for all existing rows. None rejects such columns.
         max_rows_per_file: Maximum number of rows in a file.
         max_rows_per_group: Rows per row group in files of version 0.1; later versions have no
             groups.
@@ -240,41 +242,43 @@ def write_dataset(
         encoding_options: Encoding preferences; metadata of a field take precedence.
         storage_options: Options of the object store.
         data_storage_version: File version of a new or overwritten table, such as "2.1".
-        enable_v2_manifest_paths: Whether manifests of a new table have the newer names, with which
-            it opens as fast as ever however many versions it has.
-        enable_stable_row_ids: Whether rows of a new table keep their ids when they move; a table
-            that exists stays as it was made.
-        auto_cleanup_options: Old versions of a new table are removed after every `interval`
-            versions, if they are older than `older_than_seconds`; by every writer.
-        commit_message: A message that is recorded in the history.
-        transaction_properties: More notes.
-        initial_bases: Other folders that data files of a new table may lie in.
-        target_bases: Names or paths of such folders: data files go there, in turn.
-        target_all_bases: Whether they go, in turn, to the table's own folder and to all others.
+        enable_v2_manifest_paths: Whether manifests of a new table use the V2 naming scheme, with
+            which opening the table takes constant time regardless of the number of versions.
+        enable_stable_row_ids: Whether rows of a new table keep their ids when they move; it does
+            not affect existing tables.
+        auto_cleanup_options: Cleanup settings of a new table: every `interval` versions, the writer
+            removes versions older than `older_than_seconds`.
+        commit_message: A message that is recorded in the history of versions.
+        transaction_properties: Further properties that are recorded in the history.
+        initial_bases: Base paths of a new table: other folders that may contain data files.
+        target_bases: Names or paths of base paths that data files are written to, in turn.
+        target_all_bases: Whether data files are written, in turn, to the table's own folder and to
+            all base paths.
         external_blob_mode: Whether blobs given by URI stay references or are read and stored.
         allow_external_blob_outside_bases: Whether references may point outside the table.
-        blob_pack_file_size_threshold: A file in which blobs are packed is closed at this size;
-            1 GiB if None.
-        commit_lock: Called with the number of the version to be committed, gives a context manager
-            in which nobody else writes it; for stores that cannot create a file conditionally.
-            What it raises on entering is a `CommitError`, and nothing is committed.
-        commit_handler: Another way to decide about versions: a `pilum.commit.CommitHandler`, such
-            as `pilum.commit.ExternalManifests`.
-        idempotency_key: Names the job that this write is: if the table has it already, nothing is
-            read or written. A text is remembered for 100 such jobs; of a pair `(app_id, number)`
-            the highest number is remembered, for streams that number their batches.
-        use_legacy_format: The same as `data_storage_version="0.1"` if True.
-        session: Whose caches the dataset uses; None for those of the process.
+        blob_pack_file_size_threshold: Size at which a packed blob file is closed; 1 GiB if None.
+        commit_lock: Function that takes the number of the version to be committed and returns a
+            context manager that keeps other writers out; for stores without conditional put. An
+            error that it raises on entering is reported as a `CommitError`, and nothing is
+            committed.
+        commit_handler: Handler that commits and resolves versions: a `pilum.commit.CommitHandler`,
+            such as `pilum.commit.ExternalManifests`.
+        idempotency_key: Identifies this job, so that the write is idempotent: if the table already
+            contains the job, nothing is read or written. A string key is remembered for 100 such
+            jobs. For a pair `(app_id, number)` the highest number is remembered, for streams that
+            number their batches.
+        use_legacy_format: True is the same as `data_storage_version="0.1"`.
+        session: Session whose caches the dataset uses; None for the caches of the process.
 
     Returns:
-        The dataset at the new version, or at that which took the job in.
+        The dataset at the new version, or at the version that already contains the job.
 
     Raises:
-        DatasetAlreadyExistsError: If mode is "create" and there is a table.
+        DatasetAlreadyExistsError: If `mode` is "create" and a table exists.
         SchemaMismatchError: If the data does not fit the table or `schema`.
-        UnsupportedTypeError: If a new table cannot hold a type of the data.
-        UnsupportedFormatError: If the location or the table needs what is not there yet.
-        CommitError: If others wrote at the same time and this write cannot stand beside.
+        UnsupportedTypeError: If the file version of a new table cannot store a type of the data.
+        UnsupportedFormatError: If the location or the table needs a feature that is not supported.
+        CommitError: If a concurrent commit conflicts with this write.
         InvalidInputError: If any other argument is invalid.
     """
     if use_legacy_format and data_storage_version is not None:

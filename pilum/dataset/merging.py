@@ -223,7 +223,7 @@ class MergeInsertBuilder(MergeClauses):
 
 
 class Merging(DatasetBase):
-    """The part of `LanceDataset` for merging rows by keys."""
+    """Methods of `LanceDataset` for merging rows by keys."""
 
     def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
         """Begin a merge: rows of a source meet the rows of the table that have the same keys.

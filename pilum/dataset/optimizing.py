@@ -163,7 +163,7 @@ def auto_cleanup_settings(options: Any) -> dict[str, str]:
 
 
 class Optimizing(DatasetBase):
-    """The part of `LanceDataset` for upkeep."""
+    """Methods of `LanceDataset` for upkeep."""
 
     @property
     def optimize(self) -> DatasetOptimizer:

@@ -16,7 +16,7 @@ __all__ = ["Placing"]
 
 
 class Placing(DatasetBase):
-    """The part of `LanceDataset` for base paths."""
+    """Methods of `LanceDataset` for base paths."""
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
         """The other folders that may hold data files of the pinned version, by their ids."""
@@ -28,7 +28,7 @@ class Placing(DatasetBase):
         new_bases: Iterable[DatasetBasePath],
         transaction_properties: Mapping[str, str] | None = None,
     ) -> Self:
-        """Make further folders known to the table, and moves this dataset to the new version.
+        """Make further folders known to the table, and move this dataset to the new version.
 
         Data goes there when it is written with `target_bases`.
 

@@ -32,7 +32,7 @@ __all__ = ["Reading"]
 
 
 class Reading(DatasetBase):
-    """The part of `LanceDataset` for reading."""
+    """Methods of `LanceDataset` for reading."""
 
     def scanner(
         self,

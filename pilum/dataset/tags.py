@@ -123,7 +123,7 @@ class Tags:
 
 
 class Tagging(DatasetBase):
-    """The part of `LanceDataset` for tags."""
+    """Methods of `LanceDataset` for tags."""
 
     @property
     def tags(self) -> Tags:

@@ -16,7 +16,7 @@ __all__ = ["TransactionHistory"]
 
 
 class TransactionHistory(DatasetBase):
-    """The part of `LanceDataset` for transactions."""
+    """Methods of `LanceDataset` for transactions."""
 
     def read_transaction(self, version: int) -> Transaction | None:
         """The transaction that made a version of this branch.

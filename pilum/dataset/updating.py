@@ -38,7 +38,7 @@ class UpdateResult(TypedDict):
 
 
 class Updating(DatasetBase):
-    """The part of `LanceDataset` for changing values."""
+    """Methods of `LanceDataset` for changing values."""
 
     def update(
         self,
@@ -50,7 +50,7 @@ class Updating(DatasetBase):
         *,
         idempotency_key: JobKey | None = None,
     ) -> UpdateResult:
-        """Change values and moves this dataset to the new version.
+        """Change values and move this dataset to the new version.
 
         Rows do not change in place: they are written anew behind all others, and marked as deleted
         where they were. An update that finds nothing makes a version too.

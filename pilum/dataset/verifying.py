@@ -79,7 +79,7 @@ class VerifyReport:
 
 
 class Verifying(DatasetBase):
-    """The part of `LanceDataset` for looking for damage."""
+    """Methods of `LanceDataset` for looking for damage."""
 
     def verify(self, *, deep: bool = False) -> VerifyReport:
         """Check the structure of the table; nothing is changed, and damage raises no error.

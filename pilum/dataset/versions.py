@@ -41,7 +41,7 @@ class VersionRef(TypedDict):
 
 
 class Versions(DatasetBase):
-    """The part of `LanceDataset` for versions."""
+    """Methods of `LanceDataset` for versions."""
 
     @property
     def version(self) -> int:

@@ -55,7 +55,7 @@ class BulkCommitResult(TypedDict, Generic[D]):
 
 
 class Writing(DatasetBase):
-    """The part of `LanceDataset` for writing."""
+    """Methods of `LanceDataset` for writing."""
 
     def insert(
         self,
@@ -76,7 +76,7 @@ class Writing(DatasetBase):
         target_all_bases: bool | None = None,
         idempotency_key: JobKey | None = None,
     ) -> None:
-        """Write rows to the table and moves this dataset to the new version.
+        """Write rows to the table and move this dataset to the new version.
 
         The arguments are those of `pilum.write_dataset`. If the table has the job of
         `idempotency_key` already, this dataset moves to the version that took it in, unless it

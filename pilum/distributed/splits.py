@@ -94,7 +94,7 @@ def _matching(
 
 
 def _knows(snapshot: Snapshot, filter: BoundFilter) -> bool:
-    """Return whether something is known about a column of the filter; files since 2.0 say nothing."""
+    """Return whether statistics or row metadata exist for a filter column; files since 2.0 have none."""
     is_legacy = snapshot.manifest.data_version is FileVersion.LEGACY
     return is_legacy or not set(filter.columns).issubset(snapshot.described.names)
 
