@@ -69,7 +69,7 @@ class ColumnValues:
     where: str | None = None
 
     def facts(self) -> dict[str, object]:
-        """Return the known facts about the values as JSON values, without the code of a function."""
+        """Return the known facts about the values in JSON form, without the code of a function."""
         return {
             "texts": self.texts and dict(self.texts),
             "schema": self.schema and str(self.schema),

@@ -114,7 +114,7 @@ class Evolving(DatasetBase):
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
     ) -> None:
-        """Add columns behind the others and move this dataset to the new version.
+        """Add columns after the existing ones and move this dataset to the new version.
 
         Existing files do not change. Values are written to one new file for each fragment, batch by
         batch. A column without values needs no file. After a failure, no file is left.

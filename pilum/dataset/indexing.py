@@ -93,7 +93,7 @@ class Indexing(DatasetBase):
 
     @property
     def has_index(self) -> bool:
-        """Whether the table has an index."""
+        """Return whether the table has an index."""
         return bool(self._snapshot.manifest.index_section)
 
     def list_indices(self) -> list[IndexInformation]:

@@ -1,4 +1,4 @@
-"""The operations that can be committed by hand, as users write them."""
+"""The operations that `LanceDataset.commit` accepts."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["LanceOperation"]
 
 
 class LanceOperation:
-    """What can be committed."""
+    """The namespace of operations that can be committed."""
 
     @dataclass
     class BaseOperation:
-        """Base of the operations."""
+        """Base class of the operations."""
 
     class DataOverlay(BaseOperation):
-        """Values that lie over those of data files are not supported.
+        """An overlay over values of data files; not supported.
 
         Raises:
-            UnsupportedFeatureError: Always, as by the next ones.
+            UnsupportedFeatureError: Always; the same holds for the next operations.
         """
 
         def __init__(self, *_: Any, **__: Any) -> None:
@@ -42,24 +42,24 @@ class LanceOperation:
 
     @dataclass
     class Append(BaseOperation):
-        """Adds rows.
+        """An operation that adds rows.
 
         Attributes:
-            fragments: What `write_fragments` gave in mode "append".
+            fragments: Fragments that `write_fragments` returned in mode "append".
         """
 
         fragments: Iterable[FragmentMetadata]
 
     @dataclass
     class Overwrite(BaseOperation):
-        """Replaces schema and rows, or makes a new table.
+        """An operation that replaces schema and rows, or creates a table.
 
         Attributes:
-            new_schema: The columns. A `pyarrow.Schema` is numbered as `write_fragments` does it in
-                mode "create" and "overwrite".
-            fragments: What `write_fragments` gave in one of these modes.
-            initial_bases: Base paths of a new table; ids that are missing or 0 are given in order,
-                from 1. A table that exists takes none.
+            new_schema: The new schema. A `pyarrow.Schema` gets field ids as in `write_fragments`
+                with mode "create" or "overwrite".
+            fragments: Fragments that `write_fragments` returned in one of these modes.
+            initial_bases: Base paths of a new table; missing ids and 0 are assigned in order, from
+                1. Not allowed for an existing table.
         """
 
         new_schema: pa.Schema | Schema
@@ -68,12 +68,12 @@ class LanceOperation:
 
     @dataclass
     class Delete(BaseOperation):
-        """Marks rows as deleted, and drops fragments without any others.
+        """An operation that marks rows as deleted and drops fragments that have no rows left.
 
         Attributes:
-            updated_fragments: What `LanceFragment.delete` gave.
-            deleted_fragment_ids: Of fragments for which it gave None.
-            predicate: What chose the rows, for readers of the history.
+            updated_fragments: Fragments that `LanceFragment.delete` returned.
+            deleted_fragment_ids: Ids of fragments for which it returned None.
+            predicate: The predicate that selected the rows; it is recorded in the history.
         """
 
         updated_fragments: Iterable[FragmentMetadata]
@@ -82,16 +82,16 @@ class LanceOperation:
 
     @dataclass
     class Update(BaseOperation):
-        """Changes rows, and may add and remove some.
+        """An operation that changes rows, and may add and remove some.
 
         Attributes:
-            removed_fragment_ids: Of fragments of which no row is left.
-            updated_fragments: Fragments as they are afterwards: with other deletion files, or, with
+            removed_fragment_ids: Ids of fragments that have no rows left.
+            updated_fragments: The fragments after the update: with other deletion files, or, with
                 `update_mode` "rewrite_columns", with other data files.
-            new_fragments: The rows that were written.
-            fields_modified: Ids of fields with other values in `updated_fragments`.
-            fields_for_preserving_frag_bitmap: Ids of fields with other values in `new_fragments`.
-            update_mode: "rewrite_rows" or "rewrite_columns"; the first if empty.
+            new_fragments: Fragments with the written rows.
+            fields_modified: Ids of fields with new values in `updated_fragments`.
+            fields_for_preserving_frag_bitmap: Ids of fields with new values in `new_fragments`.
+            update_mode: "rewrite_rows" or "rewrite_columns"; empty means "rewrite_rows".
             updated_fragment_offsets: With "rewrite_columns" and stable row ids: the physical rows
                 of each fragment that changed, as Roaring bitmaps.
         """
@@ -106,11 +106,11 @@ class LanceOperation:
 
     @dataclass
     class UpdateMap:
-        """A change of a map of texts.
+        """An update of a map of strings.
 
         Attributes:
-            updates: What keys are set to; None removes a key.
-            replace: Whether all other keys are removed.
+            updates: New values by key; None removes a key.
+            replace: Whether to remove all other keys.
         """
 
         updates: dict[str, str | None]
@@ -118,13 +118,13 @@ class LanceOperation:
 
     @dataclass
     class UpdateConfig(BaseOperation):
-        """Changes config and metadata; None leaves one as it is.
+        """An operation that changes config and metadata; None leaves a map unchanged.
 
         Attributes:
-            config_updates: Of the settings of the table.
-            table_metadata_updates: Of the notes about it.
-            schema_metadata_updates: Of the metadata of its schema.
-            field_metadata_updates: Of the metadata of fields, by their ids.
+            config_updates: Updates of the config of the table.
+            table_metadata_updates: Updates of the metadata of the table.
+            schema_metadata_updates: Updates of the metadata of the schema.
+            field_metadata_updates: Updates of the metadata of fields, by field id.
         """
 
         config_updates: LanceOperation.UpdateMap | None = None
@@ -134,23 +134,23 @@ class LanceOperation:
 
     @dataclass
     class Restore(BaseOperation):
-        """Makes an old version the newest again.
+        """An operation that restores an old version as the newest one.
 
         Attributes:
-            version: Its number.
+            version: Number of the version to restore.
         """
 
         version: int
 
     @dataclass
     class Merge(BaseOperation):
-        """Adds columns: every fragment may have got one more file.
+        """An operation that adds columns; each fragment may have one more file.
 
         Attributes:
             fragments: All fragments of the table, with their new files.
-            schema: All columns, the old ones with the ids that they have. A `pyarrow.Schema` is
-                numbered from 0.
-            preserves_nullability: Whether rows that lack the new columns are fine.
+            schema: All columns; existing ones keep their field ids. A `pyarrow.Schema` gets field
+                ids from 0.
+            preserves_nullability: Whether rows without values in the new columns are allowed.
         """
 
         fragments: Iterable[FragmentMetadata]
@@ -159,11 +159,11 @@ class LanceOperation:
 
     @dataclass
     class Project(BaseOperation):
-        """Drops columns, or gives them another name or nullability.
+        """An operation that drops columns, or changes their names or nullability.
 
         Attributes:
-            schema: The columns that are left, with the ids that they have.
-            preserves_nullability: Whether no column asks for values that could be null before.
+            schema: The remaining columns, with their existing field ids.
+            preserves_nullability: Whether no column that could be null before becomes non-nullable.
         """
 
         schema: Schema
@@ -171,11 +171,11 @@ class LanceOperation:
 
     @dataclass
     class RewriteGroup:
-        """Fragments, and those that have the same rows in the same order.
+        """A group of fragments, and the fragments that replace them with the same rows in the same order.
 
         Attributes:
-            old_fragments: As they are in the table.
-            new_fragments: What takes their place.
+            old_fragments: The fragments as they are in the table.
+            new_fragments: The fragments that replace them.
         """
 
         old_fragments: Iterable[FragmentMetadata]
@@ -183,13 +183,13 @@ class LanceOperation:
 
     @dataclass
     class RewrittenIndex:
-        """An index that was made anew for rows that have moved.
+        """An index that was rewritten for rows that have moved.
 
         Attributes:
-            old_id: Its uuid before.
-            new_id: Its uuid now.
-            new_details_type_url: Kind of its details.
-            new_details_value: Its details.
+            old_id: The old uuid of the index.
+            new_id: The new uuid of the index.
+            new_details_type_url: Type URL of its details.
+            new_details_value: The bytes of its details.
             new_index_version: Version of the index format.
         """
 
@@ -201,11 +201,11 @@ class LanceOperation:
 
     @dataclass
     class Rewrite(BaseOperation):
-        """Puts fragments in the place of others that have the same rows.
+        """An operation that replaces fragments by others with the same rows.
 
         Attributes:
-            groups: Which take the place of which.
-            rewritten_indices: None may be given: the commit looks after the indices.
+            groups: The old fragments and their replacements.
+            rewritten_indices: Must be empty: the commit updates the indices.
         """
 
         groups: Iterable[LanceOperation.RewriteGroup]
@@ -213,11 +213,11 @@ class LanceOperation:
 
     @dataclass
     class CreateIndex(BaseOperation):
-        """Adds and removes segments of indices.
+        """An operation that adds and removes index segments.
 
         Attributes:
-            new_indices: Segments whose files are there.
-            removed_indices: Segments that go.
+            new_indices: Segments to add; their files must exist.
+            removed_indices: Segments to remove.
         """
 
         new_indices: list[Index]
@@ -225,11 +225,11 @@ class LanceOperation:
 
     @dataclass
     class DataReplacementGroup:
-        """A new file of a fragment.
+        """A new data file for a fragment.
 
         Attributes:
-            fragment_id: Of the fragment.
-            new_file: With as many rows as the fragment has, deleted ones included.
+            fragment_id: Id of the fragment.
+            new_file: The file, with as many rows as the fragment, including deleted ones.
         """
 
         fragment_id: int
@@ -237,7 +237,7 @@ class LanceOperation:
 
     @dataclass
     class DataReplacement(BaseOperation):
-        """Gives columns of fragments other values, by files that are there.
+        """An operation that gives columns of fragments new values, from existing files.
 
         Attributes:
             replacements: One file for each fragment, all with the same fields.
@@ -247,14 +247,14 @@ class LanceOperation:
 
     @dataclass
     class Clone(BaseOperation):
-        """How a clone or branch began; `shallow_clone`, `deep_clone` and `create_branch` make it.
+        """The start of a clone or branch; created by `shallow_clone`, `deep_clone` and `create_branch`.
 
         Attributes:
-            is_shallow: Whether the files stayed where they were.
-            ref_name: Branch of the version that was cloned, None for the main branch.
-            ref_version: Its number.
-            ref_path: Root of the line that it is on.
-            branch_name: The branch that began, None for a table of its own.
+            is_shallow: Whether the clone refers to the files of the source.
+            ref_name: Branch of the cloned version; None for the main branch.
+            ref_version: Number of the version to restore.
+            ref_path: Root of the branch of the cloned version.
+            branch_name: The new branch; None for a separate table.
         """
 
         is_shallow: bool

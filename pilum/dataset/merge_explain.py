@@ -1,4 +1,4 @@
-"""Merges in words: what becomes of rows, and the steps, the last one first.
+"""Merge plans as text: what happens to the rows, and the steps, the last one first.
 
 MergeInsert: on=[a], when_matched=UpdateAll, when_not_matched=InsertAll, …
   Write: rows in the form of the table, and marks on those that moved or go
@@ -27,13 +27,13 @@ _MATCHED = {
 
 
 def explained_merge(snapshot: Snapshot, plan: MergePlan, source: pa.Schema, verbose: bool) -> str:
-    """The steps of a merge.
+    """Return the steps of a merge as text.
 
     Args:
-        snapshot: The version.
-        plan: What is asked for.
-        source: Columns of the source.
-        verbose: Whether data files of the table are listed.
+        snapshot: The version of the table.
+        plan: The merge.
+        source: Schema of the source.
+        verbose: Whether to list the data files of the table.
     """
     keys = ", ".join(plan.on)
     manifest = snapshot.manifest

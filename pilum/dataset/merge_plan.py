@@ -1,4 +1,4 @@
-"""What a merge is asked to do: clauses in words, bound when they meet a version of the table."""
+"""The clauses of a merge as text, which are bound to a version of the table before execution."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _META = [pa.field("_rowid", pa.uint64()), pa.field("_rowaddr", pa.uint64())]
 
 @dataclass(frozen=True)
 class MergePlan:
-    """What was asked for, before it meets a version of the table."""
+    """The requested merge, before it is bound to a version of the table."""
 
     on: tuple[str, ...]
     matched: Matched = Matched.LEFT
@@ -48,12 +48,12 @@ class MergePlan:
 
     @property
     def does_something(self) -> bool:
-        """Return whether there is anything to be done."""
+        """Return whether any action is configured."""
         changes = self.matched is not Matched.LEFT or self.deletes is not None
         return changes or self.inserts or self.deletes_others
 
     def bound(self, snapshot: Snapshot, source: pa.Schema) -> Clauses:
-        """Bind texts to the columns of both sides.
+        """Bind the clauses to the columns of both sides.
 
         Raises:
             InvalidInputError: As `MergeInsertBuilder.execute`.
@@ -94,7 +94,7 @@ class MergePlan:
         return clauses
 
     def _source_fields(self, snapshot: Snapshot, source: pa.Schema) -> list[pa.Field]:
-        """Columns of the source: as the table has them, if they become columns of it."""
+        """Return the fields of the source, with the types of the table where they are written to it."""
         known = snapshot.described.arrow
         blobs = {field.name for field in snapshot.schema.fields if has_blobs(field)}
         becomes = self.inserts or (self.matched is Matched.UPDATED and self.values is None)
@@ -107,10 +107,11 @@ class MergePlan:
 
 
 class MergeClauses:
-    """A merge to be configured.
+    """The clauses of a merge, as builder methods.
 
-    What matches, what does not, and what only the table has is left as it is unless a method says
-    otherwise. Of those about the same rows, the last one counts.
+    Rows that match, source rows that do not match, and rows that exist only in the table are left
+    unchanged unless a method says otherwise. Among methods for the same rows, the last call
+    applies.
     """
 
     def __init__(self, schema: Schema, on: str | Iterable[str] | None = None) -> None:
@@ -119,11 +120,11 @@ class MergeClauses:
         self._idempotency_key: JobKey | None = None
 
     def when_matched_update_all(self, condition: str | None = None) -> Self:
-        """Update rows that match with all columns that the source has.
+        """Update matching rows with all columns of the source.
 
         Args:
             condition: SQL about `source.x` and `target.x`; only pairs for which it is true are
-                updated. The others still count as matched.
+                updated. Other pairs still count as matched.
         """
         return self._matched(Matched.UPDATED, condition=_text("condition", condition), values=None)
 
@@ -132,13 +133,13 @@ class MergeClauses:
         set: Mapping[str, str],
         condition: str | None = None,
     ) -> Self:
-        """Update some columns of rows that match; the reference has nothing like it.
+        """Update some columns of matching rows; an extension that the reference does not have.
 
         Args:
-            set: Columns of the table, and for each the SQL that computes its values from
-                `source.x` and `target.x`, such as "target.count + source.count". All see the
-                values before the merge, and are cast to the type of the column. The source may
-                have columns that the table does not have, unless rows are inserted too.
+            set: SQL expressions by column of the table. They compute the new values from `source.x`
+                and `target.x`, such as "target.count + source.count". All expressions see the
+                values before the merge, and results are cast to the type of the column. The source
+                may have columns that the table lacks, unless rows are also inserted.
             condition: As for `when_matched_update_all`.
         """
         if not isinstance(set, Mapping) or not set:
@@ -147,27 +148,27 @@ class MergeClauses:
         return self._matched(Matched.UPDATED, condition=condition, values=dict(set))
 
     def when_matched_delete(self, condition: str | None = None) -> Self:
-        """Delete rows of the table that match; only the keys of the source are looked at.
+        """Delete matching rows of the table; only the keys of the source are used.
 
         Args:
-            condition: SQL about `source.x` and `target.x`, an extension of ours: only pairs for
-                which it is true are deleted. What is said of the others, such as an update, holds
-                on for those.
+            condition: SQL about `source.x` and `target.x`, an extension that the reference does not
+                have: only pairs for which it is true are deleted. Other clauses, such as an update,
+                still apply to the other pairs.
         """
         if condition is not None:
             return self._with(deletes=_text("condition", condition))
         return self._matched(Matched.DELETED, condition=None, values=None, deletes=None)
 
     def when_matched_fail(self) -> Self:
-        """Refuse the whole merge if a row matches."""
+        """Fail the whole merge if any row matches."""
         return self._matched(Matched.REFUSED, condition=None, values=None)
 
     def when_not_matched_insert_all(self, condition: str | None = None) -> Self:
-        """Insert rows of the source that match nothing; columns that it lacks are null.
+        """Insert source rows that match nothing; columns that the source lacks are null.
 
         Args:
-            condition: SQL about `source.x`, an extension of ours: only rows for which it is true
-                are inserted.
+            condition: SQL about `source.x`, an extension that the reference does not have: only
+                rows for which it is true are inserted.
         """
         return self._with(inserts=True, inserts_where=_text("condition", condition))
 
@@ -180,11 +181,11 @@ class MergeClauses:
         return self._with(deletes_others=True, others=expr)
 
     def source_columns(self, names: Iterable[str]) -> Self:
-        """Report which columns of the source go into the table; an extension of ours.
+        """Select the source columns that are written; an extension that the reference does not have.
 
         Args:
-            names: The keys among them. Others, such as one that says what to do with a row, are
-                there for conditions only. All columns go into the table unless this is called.
+            names: The columns to write, including the keys. Other columns, such as an action flag,
+                are available to conditions only. By default all columns are written.
         """
         columns = tuple(names)
         if missing := [key for key in self._plan.on if key not in columns]:
@@ -192,17 +193,17 @@ class MergeClauses:
         return self._with(columns=columns)
 
     def conflict_retries(self, max_retries: int) -> Self:
-        """How often to merge anew because others changed the same rows; 10 at first."""
+        """Set the number of retries when a concurrent commit changed the same rows; 10 by default."""
         self._retries = replace(self._retries, conflict_retries=max_retries)
         return self
 
     def retry_timeout(self, timeout: timedelta) -> Self:
-        """When to begin no such try any more, after the call; 30 seconds at first."""
+        """Set the time after the call from which no retry starts; 30 seconds by default."""
         self._retries = replace(self._retries, retry_timeout=timeout)
         return self
 
     def idempotency_key(self, key: JobKey) -> Self:
-        """Name the job that this merge is: if the table has it already, nothing happens.
+        """Identify this job; if the table already contains it, the merge does nothing.
 
         Args:
             key: As in `pilum.write_dataset`.

@@ -1,4 +1,4 @@
-"""Merging rows by keys: update those that are there, insert the others, delete what is gone."""
+"""Merging rows by keys: updates existing rows, inserts new rows, deletes rows absent in the source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _META = [pa.field("_rowid", pa.uint64()), pa.field("_rowaddr", pa.uint64())]
 
 
 class MergeResult(TypedDict):
-    """What a merge did."""
+    """The result of a merge."""
 
     num_inserted_rows: int
     num_updated_rows: int
@@ -43,10 +43,11 @@ class MergeResult(TypedDict):
 
 
 class MergeInsertBuilder(MergeClauses):
-    """A merge to be configured; made by `LanceDataset.merge_insert`.
+    """A builder that configures and runs a merge; created by `LanceDataset.merge_insert`.
 
-    What matches, what does not, and what only the table has is left as it is unless a method says
-    otherwise. Of those about the same rows, the last one counts.
+    Rows that match, source rows that do not match, and rows that exist only in the table are left
+    unchanged unless a method says otherwise. Among methods for the same rows, the last call
+    applies.
     """
 
     def __init__(self, dataset: DatasetBase, on: str | Iterable[str] | None = None) -> None:
@@ -54,23 +55,23 @@ class MergeInsertBuilder(MergeClauses):
         self._dataset = dataset
 
     def use_index(self, use_index: bool) -> MergeInsertBuilder:
-        """Return whether an index on the key may be used: nothing depends on it, as none is read."""
+        """Set whether an index on the key may be used; has no effect, because no index is read."""
         if not isinstance(use_index, bool):
             raise InvalidInputError(f"use_index: expected a bool, found {use_index!r}")
         return self
 
     def data_storage_version(self, version: str) -> MergeInsertBuilder:
-        """The file version of what is written: that of the table."""
+        """Set the file version of written files, which must be that of the table."""
         require_version(self._dataset.snapshot, version)
         return self
 
     def write_mode(
         self, mode: Literal["auto", "rewrite_rows", "rewrite_columns"]
     ) -> MergeInsertBuilder:
-        """How rows are written: always whole ("rewrite_rows").
+        """Set how rows are written, which is always as whole rows ("rewrite_rows").
 
         Raises:
-            UnsupportedFeatureError: For "rewrite_columns".
+            UnsupportedFeatureError: If the mode is "rewrite_columns".
         """
         if mode == "rewrite_columns":
             raise UnsupportedFeatureError("write_mode='rewrite_columns': rows are written whole")
@@ -79,14 +80,14 @@ class MergeInsertBuilder(MergeClauses):
         return self
 
     def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
-        """Merge rows and moves the dataset to the new version.
+        """Merge rows and move the dataset to the new version.
 
-        A null is no key: such rows match nothing. Floats match if their bits are equal: a NaN
-        matches a NaN of the same sign and payload, and -0.0 does not match 0.0. The data is read
-        once; if it is large, it is kept in a temporary file meanwhile.
+        A null key matches nothing. Floats match if their bits are equal: a NaN matches a NaN of the
+        same sign and payload, and -0.0 does not match 0.0. The data is read once; large data is
+        spilled to a temporary file during the merge.
 
         Args:
-            data_obj: The source; see `pilum.write_dataset`.
+            data_obj: The source rows; see `pilum.write_dataset`.
             schema: Schema that the data is cast to. Required for an iterable that may be empty.
 
         Returns:
@@ -94,13 +95,13 @@ class MergeInsertBuilder(MergeClauses):
 
         Raises:
             SchemaMismatchError: If the source does not fit the table.
-            ColumnNotFoundError: If a condition or expression names what neither side has.
-            FilterError: If one does not parse or bind, or fails on a value.
+            ColumnNotFoundError: If a condition or expression names a column that neither side has.
+            FilterError: If a condition or expression cannot be parsed, bound or evaluated.
             CommitConflictError: If a concurrent commit conflicts with the merge.
             CommitContentionError: If every attempt conflicted with a concurrent commit.
-            UnsupportedFeatureError: If the source has columns with blobs inside of them.
-            InvalidInputError: If several rows of the source match one row that they are to change,
-                a match is refused, nothing is to be done, or if another argument is invalid.
+            UnsupportedFeatureError: If the source has nested columns that contain blobs.
+            InvalidInputError: If several source rows match one row that they would change, a match
+                is refused, no action is configured, or if another argument is invalid.
         """
 
         def change(properties: Mapping[str, str]) -> tuple[Snapshot, MergeCounts]:
@@ -117,13 +118,13 @@ class MergeInsertBuilder(MergeClauses):
     def execute_uncommitted(
         self, data_obj: Any, *, schema: pa.Schema | None = None
     ) -> tuple[Transaction, MergeResult]:
-        """Write the files of a merge, for `LanceDataset.commit`; see `execute`.
+        """Write the files of a merge without committing them; see `execute`.
 
-        Such a commit does not know its rows any more: it conflicts with whatever changed rows of
-        the same fragments.
+        `LanceDataset.commit` publishes the result. Such a commit no longer records which rows it
+        changed, so it conflicts with any concurrent change of rows in the same fragments.
 
         Returns:
-            What to commit, and what it does.
+            The transaction to commit, and the result of the merge.
         """
         with self._opened(data_obj, schema) as spool:
             found, counts = self._merge(self._dataset.snapshot, spool)
@@ -133,14 +134,14 @@ class MergeInsertBuilder(MergeClauses):
     execute_uncommitted_batches = execute_uncommitted
 
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
-        """What `execute` would do, a line for each step, the last one first.
+        """Describe what `execute` would do: one line per step, the last step first.
 
         Args:
-            schema: Of the source; None for that of the table.
-            verbose: Whether the data files of the table are listed, too.
+            schema: Schema of the source; None for that of the table.
+            verbose: Whether to also list the data files of the table.
 
         Raises:
-            As `execute` does for sources that do not fit.
+            As `execute` for sources that do not fit.
         """
         snapshot = self._dataset.snapshot
         source = snapshot.schema.arrow if schema is None else schema
@@ -149,14 +150,14 @@ class MergeInsertBuilder(MergeClauses):
         return explained_merge(snapshot, self._plan, source, verbose)
 
     def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
-        """Merge without a commit, removes what was written, and tells what it took.
+        """Run the merge without a commit, remove the written files, and report its costs.
 
         Args:
-            data_obj: The source.
+            data_obj: The source rows.
             schema: Schema that the data is cast to.
 
         Returns:
-            A line with counts, time and files, above the steps of `explain_plan`.
+            A line with counts, time and files, followed by the steps of `explain_plan`.
         """
         snapshot = self._dataset.snapshot
         start = time.perf_counter()
@@ -177,7 +178,7 @@ class MergeInsertBuilder(MergeClauses):
     analyze_plan_batches = analyze_plan
 
     def target_bases(self, bases: Iterable[str]) -> NoReturn:
-        """Merge write to the table's own folder.
+        """Raise UnsupportedFeatureError: merges write to the table's own folder.
 
         Raises:
             UnsupportedFeatureError: Always.
@@ -188,7 +189,7 @@ class MergeInsertBuilder(MergeClauses):
         )
 
     def target_all_bases(self, include_primary: bool = True) -> NoReturn:
-        """Merge write to the table's own folder.
+        """Raise UnsupportedFeatureError: merges write to the table's own folder.
 
         Raises:
             UnsupportedFeatureError: Always.
@@ -196,7 +197,7 @@ class MergeInsertBuilder(MergeClauses):
         self.target_bases(["all", *(["primary"] if include_primary else [])])
 
     def mark_sstables_as_compacted(self, sstables: Any) -> NoReturn:
-        """There is no log in memory here.
+        """Raise UnsupportedFeatureError: the MemWAL is not supported.
 
         Raises:
             UnsupportedFeatureError: Always.
@@ -226,23 +227,23 @@ class Merging(DatasetBase):
     """Methods of `LanceDataset` for merging rows by keys."""
 
     def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
-        """Begin a merge: rows of a source meet the rows of the table that have the same keys.
+        """Start a merge, which joins source rows with the rows of the table that have the same keys.
 
         Args:
-            on: The key column, or several; None for the primary key of the table.
+            on: The key column or columns; None for the primary key of the table.
 
         Returns:
-            A builder. Say what becomes of the rows, then call `execute`.
+            A builder. Configure what happens to the rows, then call `execute`.
 
         Raises:
             ColumnNotFoundError: If a column does not exist.
-            InvalidInputError: If there is no key.
+            InvalidInputError: If no key is given and the table has no primary key.
         """
         return MergeInsertBuilder(self, on)
 
 
 def merge_result(counts: MergeCounts) -> MergeResult:
-    """The counts as users see them."""
+    """Convert counts to the public result."""
     return MergeResult(
         num_inserted_rows=counts.inserted,
         num_updated_rows=counts.updated,

@@ -1,4 +1,4 @@
-"""Fragments and data files as users see and exchange them: plain values with a JSON form."""
+"""Public forms of fragments and data files: plain values with a JSON form."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class DataFile:
     """One data file of a fragment.
 
     Attributes:
-        path: Below the folder `data/` of the table.
-        fields: Ids of the fields that it holds.
-        column_indices: Column of the file for each of `fields`.
-        file_major_version: File version.
-        file_minor_version: File version.
-        file_size_bytes: Size of the file, None if it was not recorded.
+        path: Path below the folder `data/` of the table.
+        fields: Ids of the fields that it contains.
+        column_indices: Column index in the file for each of `fields`.
+        file_major_version: Major file version.
+        file_minor_version: Minor file version.
+        file_size_bytes: Size of the file; None if it was not recorded.
         base_id: Base path that contains it; None for the table's own folder.
     """
 
@@ -40,24 +40,24 @@ class DataFile:
     base_id: int | None = None
 
     def field_ids(self) -> list[int]:
-        """The same as `fields`."""
+        """The ids of the fields, as in `fields`."""
         return self.fields
 
     @classmethod
     def create(cls, dataset: DatasetBase, path: str, *, base_id: int | None = None) -> DataFile:
-        """Describe a file that was written by hand, for operations such as `DataReplacement`.
+        """Describe an existing data file, for operations such as `DataReplacement`.
 
         Args:
-            dataset: The table. Each column of the file must have the name and the type of one of
-                its columns.
-            path: Below the folder `data/` of the table.
+            dataset: The table. Each column of the file must match a column of the table by name and
+                type.
+            path: Path below the folder `data/` of the table.
             base_id: Base path that contains it; None for the table's own folder.
 
         Raises:
             SchemaMismatchError: If a column does not fit.
-            UnsupportedVersionError: If the file has version 0.1.
+            UnsupportedVersionError: If the file version is 0.1.
             NotFoundError: If the file does not exist.
-            CorruptFileError: If it is damaged.
+            CorruptFileError: If the file is damaged.
         """
         from pilum.table.write.adopted import adopted_file
 
@@ -82,10 +82,10 @@ class DeletionFile:
     """The file that lists the deleted rows of a fragment.
 
     Attributes:
-        read_version: The version that the writer had read.
-        id: Random; part of the name.
+        read_version: The version that the writer read.
+        id: Random id, which is part of the file name.
         file_type: "array" or "bitmap".
-        num_deleted_rows: How many rows it lists; 0 if it was not recorded.
+        num_deleted_rows: Number of listed rows; 0 if it was not recorded.
         base_id: Base path that contains it; None for the table's own folder.
     """
 
@@ -96,24 +96,24 @@ class DeletionFile:
     base_id: int | None = None
 
     def path(self, fragment_id: int, base_uri: str | None = None) -> str:
-        """Where it is: below the root of the table, or below `base_uri`."""
+        """Return the path of the file, below the root of the table or below `base_uri`."""
         path = self.to_table().path(fragment_id)
         return f"{base_uri.rstrip('/')}/{path}" if base_uri else path
 
     def asdict(self) -> dict[str, Any]:
-        """A plain dictionary."""
+        """Return a plain dictionary."""
         return dict(vars(self))
 
     def json(self) -> str:
-        """The same as JSON."""
+        """Return the JSON form."""
         return json.dumps(self.asdict())
 
     @staticmethod
     def from_json(json: str) -> DeletionFile:
-        """Read what `json` wrote.
+        """Read the JSON form that `json` returns.
 
         Raises:
-            InvalidInputError: If it is not JSON, or not that of a deletion file.
+            InvalidInputError: If the text is not JSON, or does not describe a deletion file.
         """
         return DeletionFile.from_table(table_files.DeletionFile.from_json(_values(json)))
 
@@ -133,17 +133,19 @@ class DeletionFile:
 
 @dataclass
 class FragmentMetadata:
-    """One fragment: some rows of a table.
+    """The metadata of a fragment, which holds some rows of a table.
 
     Attributes:
-        id: Unique in the table; 0 in a fragment that is not committed yet.
-        files: Each holds some columns of all the rows.
-        physical_rows: Number of rows, deleted ones included.
-        deletion_file: Lists the deleted rows, None if there are none.
-        row_id_meta: Their ids, in a table with stable row ids. In a new fragment those of its first
-            rows, which were elsewhere before; the commit gives ids to the rows behind.
-        created_at_version_meta: When the rows were created; the commit finds it out.
-        last_updated_at_version_meta: When the rows were changed last; the commit finds it out.
+        id: Id, unique in the table; 0 for a fragment that is not committed yet.
+        files: Data files; each contains some columns of all rows.
+        physical_rows: Number of rows, including deleted ones.
+        deletion_file: File that lists the deleted rows; None if no row is deleted.
+        row_id_meta: Row ids, in a table with stable row ids. A new fragment lists the ids of its
+            first rows, which existed elsewhere before; the commit assigns ids to the rows after
+            them.
+        created_at_version_meta: Versions in which the rows were created; determined by the commit.
+        last_updated_at_version_meta: Versions in which the rows last changed; determined by the
+            commit.
     """
 
     id: int
@@ -156,29 +158,29 @@ class FragmentMetadata:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows that are not deleted."""
+        """The number of rows that are not deleted."""
         return self.physical_rows - self.num_deletions
 
     @property
     def num_deletions(self) -> int:
-        """Number of deleted rows."""
+        """The number of deleted rows."""
         return self.deletion_file.num_deleted_rows if self.deletion_file else 0
 
     def data_files(self) -> list[DataFile]:
-        """The same as `files`."""
+        """The data files, as in `files`."""
         return self.files
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary that `json.dumps` takes."""
+        """Return a plain dictionary that `json.dumps` accepts."""
         return self.to_table().to_json()
 
     @staticmethod
     def from_json(json_data: str) -> FragmentMetadata:
-        """Read what `json.dumps(fragment.to_json())` wrote.
+        """Read the JSON form that `json.dumps(fragment.to_json())` returns.
 
         Raises:
-            InvalidInputError: If it is not JSON, or not that of a fragment.
-            UnsupportedFeatureError: If it has overlays.
+            InvalidInputError: If the text is not JSON, or does not describe a fragment.
+            UnsupportedFeatureError: If the fragment has overlays.
         """
         return FragmentMetadata.from_table(table.Fragment.from_json(_values(json_data)))
 

@@ -1,4 +1,4 @@
-"""Changes that are made once, however often they are asked for."""
+"""Idempotent changes: a change with a job key is applied only once."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ def once(
     change: Callable[[Mapping[str, str]], tuple[Snapshot, T]],
     nothing: T,
 ) -> T:
-    """Make a change of the table and moves the dataset to it, unless the table has its job.
+    """Apply a change and move the dataset to its version, unless the table contains its job.
 
-    Then the dataset moves to the version that took the job in, but never back.
+    If the table already contains the job, the dataset moves to the version that contains it, but
+    never to an older version.
 
     Args:
-        dataset: Of the table.
-        idempotency_key: Names the job, if it is one.
-        change: Commits, given the properties of the transaction; gives its version and result.
-        nothing: The result of a job that the table has.
+        dataset: The dataset to change.
+        idempotency_key: Key of the job; None if there is no job.
+        change: Function that takes the transaction properties, commits, and returns the new version
+            and the result.
+        nothing: The result if the table already contains the job.
     """
     properties = properties_of(None, None, idempotency_key)
     snapshot = snapshot_of_job(dataset.snapshot.store, idempotency_key)

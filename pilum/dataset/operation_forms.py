@@ -1,4 +1,7 @@
-"""Operations as users write them, and as they are committed: one pair of functions for each."""
+"""Conversion of operations between their public and their committed form.
+
+There is one pair of functions for each operation.
+"""
 
 from __future__ import annotations
 
@@ -36,17 +39,17 @@ __all__ = ["operation_for_users", "operation_to_commit"]
 
 
 def operation_for_users(operation: Operation | ForeignOperation) -> LanceOperation.BaseOperation:
-    """What a transaction did; a bare `BaseOperation` for what users have no class for."""
+    """Convert a committed operation to its public form; a bare `BaseOperation` if there is none."""
     make = _FOR_USERS.get(type(operation))
     return make(operation) if make else LanceOperation.BaseOperation()
 
 
 def operation_to_commit(operation: LanceOperation.BaseOperation) -> Operation:
-    """What is committed.
+    """Convert a public operation to the form that is committed.
 
     Raises:
         InvalidInputError: If the operation is not one of `LanceOperation`, or not well formed.
-        UnsupportedFeatureError: If it asks for what is not there.
+        UnsupportedFeatureError: If the operation needs a feature that is not supported.
     """
     make = _TO_COMMIT.get(type(operation))
     if make is None:

@@ -1,4 +1,4 @@
-"""Committing by hand: fragments that were written elsewhere become a version in one step.
+"""Manual commits: fragments that were written elsewhere become a version in one step.
 
 fragments = write_fragments(data, uri)                  on many machines
 operation = LanceOperation.Append(fragments)            on one
@@ -21,12 +21,12 @@ __all__ = ["LanceOperation", "Transaction"]
 
 @dataclass
 class Transaction:
-    """An operation with what the commit needs to know about it.
+    """An operation with the facts that its commit needs.
 
     Attributes:
-        read_version: The version that it was made for; 0 if there was no table.
-        operation: What to commit.
-        uuid: Unique for ever.
+        read_version: The version that the operation is based on; 0 if there was no table.
+        operation: The operation to commit.
+        uuid: Globally unique id.
         transaction_properties: Properties that are recorded in the history.
     """
 
@@ -37,19 +37,19 @@ class Transaction:
 
     @property
     def fragments(self) -> list[FragmentMetadata]:
-        """What the operation adds."""
+        """The fragments that the operation adds."""
         if isinstance(self.operation, LanceOperation.Update):
             return list(self.operation.new_fragments)
         return list(getattr(self.operation, "fragments", ()))
 
     @classmethod
     def from_table(cls, found: transaction.Transaction | transaction.Committed) -> Transaction:
-        """The form for users of a transaction that is, or is ready to be, committed."""
+        """Convert a transaction, committed or not, to its public form."""
         operation = operation_for_users(found.operation)
         return cls(found.read_version, operation, found.uuid, dict(found.properties))
 
     def to_table(self) -> transaction.Transaction:
-        """What is committed.
+        """Convert to the form that is committed.
 
         Raises:
             InvalidInputError: If the operation is not one of `LanceOperation`.

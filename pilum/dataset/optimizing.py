@@ -1,4 +1,4 @@
-"""Upkeep that makes tables faster: fewer and fuller files."""
+"""Optimization of tables: compaction into fewer and larger files, and automatic cleanup."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["AutoCleanupConfig", "DatasetOptimizer", "Optimizing", "auto_cleanup_
 
 
 class AutoCleanupConfig(TypedDict):
-    """When old versions are removed.
+    """Settings of the automatic cleanup of old versions.
 
     Attributes:
-        interval: After every so many versions.
-        older_than_seconds: If they were committed longer ago.
+        interval: Number of versions between two cleanups.
+        older_than_seconds: Only versions older than this are removed.
     """
 
     interval: int
@@ -33,13 +33,13 @@ class AutoCleanupConfig(TypedDict):
 
 
 class DatasetOptimizer:
-    """Upkeep of a table; see `LanceDataset.optimize`."""
+    """Optimizes a table; see `LanceDataset.optimize`."""
 
     def __init__(self, dataset: DatasetBase) -> None:
         self._dataset = dataset
 
     def optimize_indices(self, **_: Any) -> NoReturn:
-        """Indices cannot be made or changed yet.
+        """Raise UnsupportedFeatureError: indices are not supported yet.
 
         Raises:
             UnsupportedFeatureError: Always.
@@ -67,47 +67,49 @@ class DatasetOptimizer:
         target_bytes_per_fragment: int | None = None,
         memory_limit: int | None = None,
     ) -> CompactionMetrics:
-        """Write small fragments together, without deleted rows and dropped columns.
+        """Compact small fragments into larger ones, without deleted rows and dropped columns.
 
-        The dataset moves to the new version; older ones keep their files. Rows keep their order
-        where they are written together, and new fragments stand behind all others. What is not
-        given is a setting `lance.compaction.*` of the table, or the default. Rows are streamed. If
-        others change some of the fragments meanwhile, the rest is committed. An interrupted
-        compaction leaves nothing behind.
+        The dataset moves to the new version; older versions keep their files. Rows that are
+        compacted together keep their order, and new fragments come after all others. Arguments that
+        are not given are taken from settings `lance.compaction.*` of the table, or have the default
+        value. Rows are streamed. If some of the fragments are changed concurrently, the rest is
+        committed. An interrupted compaction leaves no files.
 
         Args:
-            target_rows_per_fragment: Fragments with fewer rows are small, and new ones have as many
-                or more, but fewer than twice as many; 1,048,576 by default.
+            target_rows_per_fragment: Fragments with fewer rows are small. New fragments have at
+                least this number of rows, but fewer than twice as many; 1,048,576 by default.
             max_rows_per_group: Rows per row group in files of version 0.1; 1,024 by default.
-            max_bytes_per_file: A new file that has this size gets no further rows; 90 GiB by
-                default. It does not change which fragments are small.
-            materialize_deletions: Whether fragments are written anew because of deleted rows
-                alone; they are by default.
-            materialize_deletions_threshold: If more than this share of rows is deleted; 0.1 by
-                default.
-            defer_index_remap: True records where rows went even if no index needs it yet. False
-                demands indices that are written anew, which is not supported where one covers the
-                fragments. By default moves are recorded where an index needs it.
-            num_threads: Tasks at a time; as many as there are processors by default.
-            batch_size: Rows that are read at a time.
-            compaction_mode: Rows are always encoded anew; "force_binary_copy" is refused.
-            binary_copy_read_batch_bytes: Only for binary copies; without effect.
-            max_source_fragments: No more fragments are written anew in this call.
-            max_source_rows: No more rows, deleted ones not counted.
-            max_source_bytes: No more bytes of data files.
-            excluded_fragment_ids: These fragments stay, and none is written together with others
-                from their other side.
+            max_bytes_per_file: A new file that has reached this size receives no further rows; 90
+                GiB by default. It does not affect which fragments are small.
+            materialize_deletions: Whether to rewrite fragments because of deleted rows alone; True
+                by default.
+            materialize_deletions_threshold: Share of deleted rows above which a fragment is
+                rewritten; 0.1 by default.
+            defer_index_remap: True records row moves even if no index needs them yet. False
+                requires indices to be rewritten, which is not supported if an index covers the
+                fragments. By default moves are recorded if an index needs them.
+            num_threads: Number of concurrent tasks; the number of processors by default.
+            batch_size: Number of rows that are read at a time.
+            compaction_mode: Rows are always re-encoded; "force_binary_copy" is rejected.
+            binary_copy_read_batch_bytes: Applies to binary copies only; has no effect.
+            max_source_fragments: Maximum number of fragments that this call rewrites.
+            max_source_rows: Maximum number of rows that this call rewrites, without deleted rows.
+            max_source_bytes: Maximum number of bytes of data files that this call rewrites.
+            excluded_fragment_ids: Fragments to leave unchanged; fragments on both sides of one are
+                not compacted together.
             data_storage_version: File version of the new files; that of the table by default.
             target_bytes_per_fragment: Fragments whose data files have this size are not small,
-                however few their rows are, and new ones get no further rows from there on; 90 GiB
-                by default. Files beside data files, which hold blobs, do not count.
-            memory_limit: Bytes that all tasks at a time may take; 1 GiB by default, and a task
-                takes up to 320 MiB. One task always runs.
+                however few rows they have, and new fragments of this size receive no further rows;
+                90 GiB by default. Separate blob files do not count.
+            memory_limit: Maximum memory of all concurrent tasks, in bytes; 1 GiB by default. A task
+                uses up to 320 MiB, and one task always runs.
 
         Raises:
-            CommitConflictError: If others changed all of the fragments, or overwrote the table.
+            CommitConflictError: If concurrent commits changed all of the fragments, or overwrote
+                the table.
             CommitContentionError: If every attempt lost to a concurrent commit.
-            UnsupportedFeatureError: If the table, or an index, has what cannot be compacted.
+            UnsupportedFeatureError: If the table or an index uses a feature that cannot be
+                compacted.
             CorruptFileError: If a file is damaged.
             InvalidInputError: If an argument or setting is invalid.
         """
@@ -117,22 +119,22 @@ class DatasetOptimizer:
         return Compaction.execute(self._dataset, options)
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig) -> None:
-        """Has every writer remove old versions now and then; one commit of settings.
+        """Enable automatic cleanup of old versions by all writers; commits the settings.
 
-        A cleanup that fails is logged and never fails a commit.
+        A failed cleanup is logged and never fails a commit.
 
         Args:
             auto_cleanup_config: A dict with `interval`, a number of versions, and
                 `older_than_seconds`.
 
         Raises:
-            InvalidInputError: If one is missing or no number.
+            InvalidInputError: If a setting is missing or not a number.
             CommitConflictError: If a concurrent commit changed the same settings.
         """
         self._configure(dict(auto_cleanup_settings(auto_cleanup_config)))
 
     def disable_auto_cleanup(self) -> None:
-        """Remove the settings again.
+        """Disable automatic cleanup by removing its settings.
 
         Raises:
             CommitConflictError: If a concurrent commit changed the same settings.
@@ -148,10 +150,10 @@ class DatasetOptimizer:
 
 
 def auto_cleanup_settings(options: Any) -> dict[str, str]:
-    """The settings that a user asks for.
+    """Return the table settings for the requested automatic cleanup.
 
     Raises:
-        InvalidInputError: If a member is missing or no number.
+        InvalidInputError: If a member is missing or not a number.
     """
     names = list(AutoCleanupConfig.__annotations__)
     if not isinstance(options, Mapping) or set(options) != set(names):
@@ -163,9 +165,9 @@ def auto_cleanup_settings(options: Any) -> dict[str, str]:
 
 
 class Optimizing(DatasetBase):
-    """Methods of `LanceDataset` for upkeep."""
+    """Methods of `LanceDataset` for optimization."""
 
     @property
     def optimize(self) -> DatasetOptimizer:
-        """Upkeep of the table."""
+        """The optimizer of the table."""
         return DatasetOptimizer(self)

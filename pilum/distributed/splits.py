@@ -1,4 +1,4 @@
-"""The rows of one version, in pieces for many processes: planned by one, read by each."""
+"""Splits: the rows of one version in ranges that are planned once and read by many processes."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _ROW_STEP = 4096
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Some rows of one fragment of one version.
+    """A range of rows of one fragment of one version.
 
     Attributes:
         uri: Location of the table.
         version: The pinned version.
         fragment_id: The fragment.
-        start: First physical row within the fragment.
-        stop: The row after the last.
-        size_bytes: Share of the fragment's files; an estimate, for balancing.
+        start: First physical row of the range within the fragment.
+        stop: Physical row after the last row of the range.
+        size_bytes: Estimated share of the bytes of the fragment's files, for load balancing.
     """
 
     uri: str
@@ -57,18 +57,18 @@ def plan_splits(
     target_bytes: int = DEFAULT_SPLIT_BYTES,
     filter: BoundFilter | None = None,
 ) -> list[Split]:
-    """Cut a version into ranges of rows, in scan order.
+    """Split a version into ranges of rows, in scan order.
 
     Args:
         snapshot: The version.
-        target_bytes: Files larger than this are cut, at multiples of 4,096 rows.
-        filter: Ranges that it cannot match are left out, where that is known without reading
-            rows: by statistics of legacy files, and by row ids, addresses and versions.
+        target_bytes: Larger files are split, at multiples of 4,096 rows.
+        filter: Ranges that it cannot match are pruned where that is known without reading rows:
+            from statistics of legacy files, and from row ids, addresses and versions.
 
     Raises:
         InvalidInputError: If `target_bytes` is not positive.
-        UnsupportedFormatError: If the writer was too old to record numbers of rows, and the data
-            files cannot be asked.
+        UnsupportedFormatError: If the writer was too old to record numbers of rows, and they cannot
+            be read from the data files.
     """
     if target_bytes < 1:
         raise InvalidInputError(f"target_bytes: expected a positive number, found {target_bytes}")
@@ -94,13 +94,13 @@ def _matching(
 
 
 def _knows(snapshot: Snapshot, filter: BoundFilter) -> bool:
-    """Return whether statistics or row metadata exist for a filter column; files since 2.0 have none."""
+    """Return whether anything is known about a filter column; files since 2.0 record nothing."""
     is_legacy = snapshot.manifest.data_version is FileVersion.LEGACY
     return is_legacy or not set(filter.columns).issubset(snapshot.described.names)
 
 
 def split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) -> Iterator[Split]:
-    """Cut one fragment of a version into ranges of rows, as `plan_splits`."""
+    """Split one fragment of a version into ranges of rows, as `plan_splits`."""
     rows = fragment.physical_rows
     # A file of unknown size is not cut, and shares its task with no other.
     size_bytes = sum(file.size_bytes or target_bytes for file in fragment.files)
@@ -114,7 +114,7 @@ def split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) ->
 
 
 class _HasSize(Protocol):
-    """What can be grouped by its share of the files, bytes."""
+    """An item with a size in bytes, which can be grouped."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -126,7 +126,7 @@ _S = TypeVar("_S", bound=_HasSize)
 def group_splits(
     splits: Iterable[_S], target_bytes: int = DEFAULT_SPLIT_BYTES
 ) -> list[tuple[_S, ...]]:
-    """Join neighbouring splits until a group holds about `target_bytes`; keeps the order."""
+    """Group adjacent splits until a group holds about `target_bytes`; keep their order."""
     groups: list[list[_S]] = []
     size_bytes = 0
     for split in splits:
@@ -152,13 +152,13 @@ def read_split(
     """Scan the rows of a split.
 
     Args:
-        split: What to read.
-        columns: Names or dotted paths, in the wanted order; all if None.
+        split: The split to read.
+        columns: Names or dotted paths, in the requested order; all columns if None.
         filter: Keeps the rows for which it is true.
         batch_size: Rows per batch.
-        with_payloads: Whether blobs give their bytes instead of descriptors.
-        window_bytes: Bytes of rows that are read together; see `ScanOptions`.
-        snapshot: The version of the split, where the caller has it open already.
+        with_payloads: Whether to return the bytes of blobs instead of their descriptors.
+        window_bytes: Bytes of rows that are read in one window; see `ScanOptions`.
+        snapshot: The version of the split, if the caller has it open already.
         storage_options: Options of the object store.
 
     Raises:
