@@ -1,4 +1,4 @@
-"""What users say in keywords, as one frozen value: what to scan and what to compute from it.
+"""Scan keywords as one frozen value: what to scan, and what to compute from it.
 
 columns=["a", "s.x"]            scan a and s.x, give them
 columns={"twice": "a * 2"}      scan a, compute, give twice
@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, str]
-"""Names and dotted paths, or new names with the SQL that computes them."""
+"""Column names and dotted paths, or a dict of new names and SQL expressions."""
 
 Filter: TypeAlias = "str | pc.Expression"
-"""SQL, or an expression of pyarrow.compute."""
+"""SQL, or a `pyarrow.compute` expression."""
 
 BlobHandling: TypeAlias = Literal["all_binary", "blobs_descriptions", "all_descriptions"]
-"""What scans give of blobs."""
+"""The form in which scans return blobs."""
 
 _BLOB_HANDLING: dict[str | None, bool] = {
     None: False,
@@ -61,11 +61,11 @@ _ROW_ADDRESS = "_rowaddr"
 
 @dataclass(frozen=True)
 class Projection:
-    """Columns that are computed from those that are read.
+    """A projection that computes columns from those that are read.
 
     Attributes:
-        items: Name and expression of each.
-        kept: Columns that are handed through after them.
+        items: Name and expression of each computed column.
+        kept: Columns that are passed through after them.
     """
 
     items: tuple[tuple[str, BoundProjection], ...]
@@ -73,19 +73,19 @@ class Projection:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What must be read: a struct once, if some want it whole and some a member."""
+        """Return the columns to read; a struct is read once if it is also needed as a whole."""
         wanted = dict.fromkeys(name for _, item in self.items for name in item.columns)
         columns = tuple(name for name in wanted if not _covered(name, wanted))
         return columns or (_ROW_ID,)  # constants alone still need to know how many rows there are
 
     def schema(self, scanned: pa.Schema) -> pa.Schema:
-        """Of what `apply` gives for batches of the schema `scanned`."""
+        """Return the schema of the results of `apply` for batches of the schema `scanned`."""
         computed = [item.field.with_name(name) for name, item in self.items]
         kept = [scanned.field(name) for name in self.kept]
         return pa.schema([*computed, *kept], scanned.metadata)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Compute the columns for one batch."""
+        """Compute the projected columns of one batch."""
         if not self.items and not self.kept:
             return batch.select([])
         computed = [item.evaluate(batch) for _, item in self.items]
@@ -93,19 +93,19 @@ class Projection:
         return pa.RecordBatch.from_arrays([*computed, *kept], schema=self.schema(batch.schema))
 
     def table(self, table: pa.Table) -> pa.Table:
-        """Compute the columns for all rows of a table."""
+        """Compute the projected columns of a table."""
         batches = [self.apply(batch) for batch in table.to_batches()]
         return pa.Table.from_batches(batches, self.schema(table.schema))
 
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """One scan.
+    """The request for one scan.
 
     Attributes:
-        options: What is read.
-        projection: What is computed from it, None to give what is read.
-        shape: How the rows are handed out.
+        options: Options that say what is read.
+        projection: What is computed from it; None to return what is read.
+        shape: Order and batch sizes of the results.
     """
 
     options: ScanOptions
@@ -113,12 +113,12 @@ class ScanRequest:
     shape: ScanShape = _PLAIN
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
-        """Of the batches that the scan gives."""
+        """Return the schema of the batches of the scan."""
         scanned = scan_schema(snapshot, self.options)
         return self.projection.schema(scanned) if self.projection else scanned
 
     def limited(self, num_rows: int) -> ScanRequest:
-        """The same scan, ended after `num_rows` rows at the latest."""
+        """Return the same scan, limited to `num_rows` rows."""
         limit = self.options.limit
         least = num_rows if limit is None else min(num_rows, limit)
         return replace(self, options=replace(self.options, limit=least))
@@ -138,14 +138,15 @@ def request(
     blob_handling: BlobHandling | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> ScanRequest:
-    """Check keywords and binds them to a version.
+    """Check scan keywords and bind them to a version.
 
-    Filters see descriptors of blobs, whatever the scan gives. `more` are those of `ScanArguments`.
+    Filters always see descriptors of blobs, even if the scan returns their bytes. `more` holds the
+    arguments of `ScanArguments`.
 
     Raises:
-        ColumnNotFoundError: If a column is named that does not exist.
+        ColumnNotFoundError: If a named column does not exist.
         FilterError: If the filter or a computed column cannot be parsed or bound.
-        UnsupportedFeatureError: For searches with indices.
+        UnsupportedFeatureError: If an index search is requested.
         InvalidInputError: If any other argument is invalid.
     """
     shape = shape_of(more, with_row_id=bool(with_row_id)) if more else _PLAIN
@@ -178,12 +179,12 @@ def _wants_payloads(blob_handling: str | None) -> bool:
 def project(
     columns: Columns | None, schema: pa.Schema
 ) -> tuple[tuple[str, ...] | None, Projection | None]:
-    """What to read for the wanted columns, and what to compute from it.
+    """Return what to read for the requested columns, and what to compute from it.
 
     Raises:
         ColumnNotFoundError: If an expression names a column that does not exist.
         FilterError: If an expression cannot be parsed or bound.
-        InvalidInputError: If `columns` is neither names nor expressions, or a name comes twice.
+        InvalidInputError: If `columns` is neither names nor expressions, or a name occurs twice.
     """
     if columns is None:
         return None, None
@@ -212,14 +213,15 @@ def _covered(path: str, wanted: Mapping[str, Any]) -> bool:
 
 
 def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
-    """Check positions of rows.
+    """Check row positions.
 
     Args:
         indices: Integers: a list, a numpy array or a pyarrow array.
-        num_rows: How many rows there are.
+        num_rows: Number of rows.
 
     Raises:
-        InvalidInputError: If one is not an integer, is null, negative, or beyond the last row.
+        InvalidInputError: If a position is not an integer, is null, negative, or beyond the last
+            row.
     """
     if isinstance(indices, pa.ChunkedArray):
         indices = indices.combine_chunks()
@@ -237,10 +239,10 @@ def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
 
 
 def row_ids(what: str, values: Any) -> NDArray[np.uint64]:
-    """Check ids or addresses of rows: integers of 64 bits without sign.
+    """Check row ids or row addresses, which are unsigned 64-bit integers.
 
     Raises:
-        InvalidInputError: If one is something else.
+        InvalidInputError: If a value is anything else.
     """
     listed = values if hasattr(values, "__len__") else list(values)
     if (plain := _plain_integers(listed)) is not None:
@@ -258,7 +260,7 @@ def row_ids(what: str, values: Any) -> NDArray[np.uint64]:
 
 
 def _plain_integers(values: Any) -> NDArray[np.generic] | None:
-    """Numbers without sign, if they are clearly that; Arrow would import pandas to look at them."""
+    """Return unsigned integers that need no conversion by Arrow, which would import pandas."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return None
     try:
@@ -270,7 +272,7 @@ def _plain_integers(values: Any) -> NDArray[np.generic] | None:
 
 
 def require_texts(what: str, values: Any) -> dict[str, str]:
-    """Check that an argument is a dict of texts.
+    """Check that an argument is a dict of strings.
 
     Raises:
         InvalidInputError: If it is not.
@@ -283,10 +285,10 @@ def require_texts(what: str, values: Any) -> dict[str, str]:
 
 
 def map_update(what: str, values: Any, replaces: bool) -> MapUpdate:
-    """Check what is to become of a map of texts; None removes a key.
+    """Check the update of a map of strings; None removes a key.
 
     Raises:
-        InvalidInputError: If it is not a dict of texts and None.
+        InvalidInputError: If it is not a dict of strings and None.
     """
     if not isinstance(values, Mapping):
         raise InvalidInputError(f"{what}: expected a dict, found {values!r}")

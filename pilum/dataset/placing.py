@@ -1,4 +1,4 @@
-"""Base paths of a dataset: which other folders may hold its files, and adding some."""
+"""Base paths of a dataset: listing and adding the other folders that may contain its files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Placing(DatasetBase):
     """Methods of `LanceDataset` for base paths."""
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
-        """The other folders that may hold data files of the pinned version, by their ids."""
+        """The base paths that may contain data files of the pinned version, by id."""
         found = self._snapshot.manifest.base_paths
         return {base.id: DatasetBasePath.from_table(base) for base in found}
 
@@ -30,10 +30,10 @@ class Placing(DatasetBase):
     ) -> Self:
         """Make further folders known to the table, and move this dataset to the new version.
 
-        Data goes there when it is written with `target_bases`.
+        Data is written there if a write names them in `target_bases`.
 
         Args:
-            new_bases: The folders; they get ids if they have none.
+            new_bases: The base paths; ids are assigned where missing.
             transaction_properties: Properties that are recorded in the history.
 
         Returns:
@@ -41,7 +41,7 @@ class Placing(DatasetBase):
 
         Raises:
             InvalidInputError: If an id, a name or a path is taken.
-            CommitConflictError: If others took one at the same moment.
+            CommitConflictError: If a concurrent commit took an id, a name or a path.
         """
         operation = UpdateBases(bases_to_commit(new_bases))
         notes = properties_of(None, transaction_properties)

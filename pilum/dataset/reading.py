@@ -1,4 +1,4 @@
-"""Reading a dataset: scans, rows by position, counts."""
+"""Reading a dataset: scans, takes by position or id, samples and counts."""
 
 from __future__ import annotations
 
@@ -49,32 +49,32 @@ class Reading(DatasetBase):
         blob_handling: BlobHandling | None = None,
         **more: Unpack[ScanArguments],
     ) -> LanceScanner:
-        """Describe a scan; nothing is read yet.
+        """Create a scanner; nothing is read yet.
 
         Args:
-            columns: Names and dotted paths in the wanted order, or a dict of new names with the
-                SQL that computes them; all columns if None. `_rowid`, `_rowaddr`, `_rowoffset`,
-                `_row_created_at_version` and `_row_last_updated_at_version` may be named, also in
-                the filter.
-            filter: SQL such as "a > 1 AND s LIKE 'x%'", or an expression of pyarrow.compute. Rows
-                for which it is false or null are left out.
-            limit: Ends after that many rows (that the filter lets through).
-            offset: Leaves out the first rows (that the filter lets through).
+            columns: Names and dotted paths in the requested order, or a dict of new names and SQL
+                expressions; all columns if None. `_rowid`, `_rowaddr`, `_rowoffset`,
+                `_row_created_at_version` and `_row_last_updated_at_version` may be named, here and
+                in the filter.
+            filter: SQL such as "a > 1 AND s LIKE 'x%'", or a `pyarrow.compute` expression. Rows for
+                which it is false or null are excluded.
+            limit: Maximum number of rows to return, counted after the filter.
+            offset: Number of rows to skip, counted after the filter.
             batch_size: Maximum number of rows in a batch.
-            scan_in_order: False if any order will do; rows come in order in either case.
-            fragments: Only these; all if None.
-            with_row_id: Adds the column `_rowid`, uint64.
-            with_row_address: Adds the column `_rowaddr`, uint64.
-            blob_handling: "all_binary" gives blobs as their bytes; by default ("blobs_descriptions"
-                or "all_descriptions") they are structs that say where the bytes are.
+            scan_in_order: Whether rows must be in order; they are in order in either case.
+            fragments: Fragments to scan; all if None.
+            with_row_id: Whether to add the column `_rowid`, uint64.
+            with_row_address: Whether to add the column `_rowaddr`, uint64.
+            blob_handling: "all_binary" returns blobs as bytes. By default ("blobs_descriptions" or
+                "all_descriptions") they are structs that describe where the bytes are.
             **more: `order_by`, `strict_batch_size`, `batch_size_bytes`, `include_deleted_rows`,
-                `scan_stats_callback`, and hints that change nothing; see
+                `scan_stats_callback`, and hints without effect; see
                 `pilum.dataset.scan_arguments.ScanArguments`.
 
         Raises:
-            ColumnNotFoundError: If a column is named that does not exist.
+            ColumnNotFoundError: If a named column does not exist.
             FilterError: If the filter or a computed column cannot be parsed or bound.
-            UnsupportedFeatureError: For searches with indices.
+            UnsupportedFeatureError: If an index search is requested.
             InvalidInputError: If any other argument is invalid.
         """
         if self._scan_defaults:
@@ -108,11 +108,11 @@ class Reading(DatasetBase):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of scans without arguments: those of the table, but for scan defaults."""
+        """The schema of scans without arguments: that of the table, unless there are scan defaults."""
         return self.scanner().projected_schema if self._scan_defaults else super().schema
 
     def _scanner_with_defaults(self, **given: Any) -> LanceScanner:
-        """A scan whose arguments are those of the dataset where they are not given."""
+        """Create a scanner; arguments that are not given take the defaults of the dataset."""
         known = given.keys() | ScanArguments.__annotations__.keys()
         if unknown := self._scan_defaults.keys() - known:
             raise InvalidInputError(f"default_scan_options: scans have no {sorted(unknown)}")
@@ -211,7 +211,7 @@ class Reading(DatasetBase):
         return table.to_pandas(**kwargs)
 
     def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
-        """Read the first rows. Other arguments are those of `scanner`."""
+        """Read the first rows. The other arguments are those of `scanner`."""
         return self.scanner(**kwargs).head(num_rows)
 
     def slice(self, start: int, end: int, columns: Columns | None = None) -> pa.Table:
@@ -228,8 +228,8 @@ class Reading(DatasetBase):
         """Read rows by position.
 
         Args:
-            indices: Positions in scan order, in any order and also repeated: a list, a numpy
-                array or a pyarrow array.
+            indices: Positions in scan order, in any order; repeated positions are allowed. A list,
+                a numpy array or a pyarrow array.
             columns: As in `scanner`.
 
         Returns:
@@ -246,19 +246,20 @@ class Reading(DatasetBase):
     def take_rows(self, row_ids: Any, columns: Columns | None = None) -> pa.Table:
         """Read rows by their `_rowid`.
 
-        With stable row ids that finds rows wherever updates and compactions have moved them;
-        without, ids are addresses, which are good for one version.
+        Stable row ids find rows even after updates and compactions have moved them. Without stable
+        row ids, an id is an address, which is valid for one version only.
 
         Args:
-            row_ids: In any order and also repeated: a list, a numpy array or a pyarrow array.
+            row_ids: Row ids in any order; repeated ids are allowed. A list, a numpy array or a
+                pyarrow array.
             columns: As in `scanner`.
 
         Returns:
-            The rows in the order of the ids. Ids that no row has (any more) are left out.
+            The rows in the order of the ids. Ids that do not exist (any more) are skipped.
 
         Raises:
-            InvalidInputError: If an id is no integer of 64 bits without sign, or is the address of
-                no fragment or row.
+            InvalidInputError: If an id is not an unsigned 64-bit integer, or is an address outside
+                all fragments.
             CorruptFileError: If row ids are damaged.
         """
         ids = checked_row_ids("row_ids", row_ids)
@@ -269,7 +270,7 @@ class Reading(DatasetBase):
     def _take_rows(
         self, row_ids: Any, columns: Columns | None = None, *, ignore_deletions: bool = False
     ) -> pa.Table:
-        """The same as `take_rows`, under the name that others call; deleted rows never come."""
+        """Read rows as `take_rows`, under the name that other libraries call; omit deleted rows."""
         del ignore_deletions
         return self.take_rows(row_ids, columns)
 
@@ -282,12 +283,12 @@ class Reading(DatasetBase):
         """Read rows at random, each at most once.
 
         Args:
-            num_rows: How many.
+            num_rows: Number of rows to read.
             columns: As in `scanner`.
-            randomize_order: False to have them in scan order.
+            randomize_order: Whether to return them in random order; False for scan order.
 
         Raises:
-            InvalidInputError: If there are fewer rows.
+            InvalidInputError: If the table has fewer rows.
         """
         total = self._snapshot.num_rows
         if require_count("num_rows", num_rows) > total:
@@ -302,17 +303,17 @@ class Reading(DatasetBase):
         )
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
-        """The fragments, in scan order.
+        """Return the fragments, in scan order.
 
         Raises:
-            UnsupportedFeatureError: If there is a filter.
+            UnsupportedFeatureError: If a filter is given.
         """
         if filter is not None:
             raise UnsupportedFeatureError("get_fragments takes no filter; scan with one")
         return [LanceFragment(self, item.id) for item in self._snapshot.manifest.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """The fragment with this id, None if there is none."""
+        """Return the fragment with this id; None if it does not exist."""
         ids = {fragment.id for fragment in self._snapshot.manifest.fragments}
         return LanceFragment(self, fragment_id) if fragment_id in ids else None
 

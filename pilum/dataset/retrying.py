@@ -1,4 +1,4 @@
-"""Work that is done again where others changed the same rows meanwhile."""
+"""Retries of changes that conflict with concurrent commits."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["Retries"]
 T = TypeVar("T")
 
 _MAX_PAUSE = 8
-"""In times of the work."""
+"""Length of a pause, as a multiple of the time of an attempt."""
 
 
 @dataclass(frozen=True)
 class Retries:
-    """How often to do work again.
+    """The limits of retries.
 
     Attributes:
-        conflict_retries: How often at most, after the first time.
+        conflict_retries: Maximum number of retries after the first attempt.
         retry_timeout: No retry starts later than this after the call.
     """
 
@@ -41,14 +41,15 @@ class Retries:
             )
 
     def run(self, snapshot: Snapshot, change: Callable[[Snapshot], T]) -> T:
-        """Do work on a version; on the newest one if others made it meaningless meanwhile.
+        """Run a change on a version, and again on the newest one after a conflict.
 
         Args:
-            snapshot: The version to begin with.
-            change: Does the work and commits it.
+            snapshot: The version to start with.
+            change: Function that makes the change and commits it.
 
         Raises:
-            CommitConflictError: If another commit contradicts the work for good.
+            CommitConflictError: If the change conflicts with another commit in a way that a retry
+                cannot resolve.
             CommitContentionError: If every attempt conflicted with a concurrent commit.
         """
         end = time.monotonic() + self.retry_timeout.total_seconds()

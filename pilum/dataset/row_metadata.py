@@ -1,7 +1,7 @@
-"""The row ids of fragments, and the versions of their rows, as users see and exchange them.
+"""Public forms of the row ids of fragments and of the versions of their rows.
 
-Whoever writes rows again by hand says with `RowIdSequence(ids).to_inline_metadata()` which ids they
-keep; a commit of `LanceOperation.Update` takes it from the new fragments.
+To keep row ids when rows are rewritten manually, set `RowIdSequence(ids).to_inline_metadata()` in
+the new fragments; a commit of `LanceOperation.Update` takes the ids from there.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ __all__ = ["RowDatasetVersionMeta", "RowIdMeta", "RowIdSequence", "stored_sequen
 
 @dataclass(frozen=True)
 class _SequenceMeta:
-    """A sequence as the manifest has it.
+    """A sequence in the form that the manifest stores.
 
     Attributes:
-        stored: The bytes, or where they are.
+        stored: The bytes, or the place where they are stored.
     """
 
     _kind: ClassVar[SequenceKind]
     stored: StoredSequence
 
     def asdict(self) -> Any:
-        """A plain value that `json.dumps` takes."""
+        """Return a plain value that `json.dumps` accepts."""
         return self._kind.to_json(self.stored)
 
     def json(self) -> str:
-        """The same as JSON."""
+        """Return the JSON form."""
         return json.dumps(self.asdict())
 
     @classmethod
     def from_dict(cls, dict: Any) -> Self:
-        """Read what `asdict` gave.
+        """Read the value that `asdict` returns.
 
         Raises:
-            InvalidInputError: If it is of another kind.
+            InvalidInputError: If the value is of another kind.
         """
         stored = cls._kind.from_json({cls._kind.json_name: dict})
         if stored is None:
@@ -60,37 +60,37 @@ class _SequenceMeta:
 
     @classmethod
     def from_json(cls, json: str) -> Self:
-        """Read what `json` wrote.
+        """Read the JSON form that `json` returns.
 
         Raises:
-            InvalidInputError: If it is not JSON, or of another kind.
+            InvalidInputError: If the text is not JSON, or describes another kind of value.
         """
         return cls.from_dict(_parsed(json))
 
 
 class RowIdMeta(_SequenceMeta):
-    """The row ids of a fragment, as the manifest has them; see `RowIdSequence`."""
+    """The row ids of a fragment, as stored in the manifest; see `RowIdSequence`."""
 
     _kind = ROW_IDS
 
 
 class RowDatasetVersionMeta(_SequenceMeta):
-    """When the rows of a fragment were created or last changed, as the manifest has it."""
+    """The versions in which rows of a fragment were created or last changed, as in the manifest."""
 
     _kind = CREATED_AT
 
 
 class RowIdSequence:
-    """Stable row ids, one per row of a fragment."""
+    """A sequence of stable row ids, one per row of a fragment."""
 
     def __init__(self, row_ids: Iterable[int] | pa.Array | range) -> None:
-        """Make a sequence.
+        """Create a sequence.
 
         Args:
-            row_ids: Integers of 64 bits without sign, in row order.
+            row_ids: Unsigned 64-bit integers, in row order.
 
         Raises:
-            InvalidInputError: If they are something else.
+            InvalidInputError: If the row ids are anything else.
         """
         try:
             listed = row_ids if hasattr(row_ids, "__len__") else list(row_ids)
@@ -106,9 +106,9 @@ class RowIdSequence:
         """Read the row ids of a fragment.
 
         Raises:
-            UnsupportedFeatureError: If they are not in the manifest; a scan for `_rowid` reads them
-                wherever they are.
-            CorruptFileError: If they are damaged.
+            UnsupportedFeatureError: If the ids are not stored in the manifest; a scan of `_rowid`
+                reads them in any case.
+            CorruptFileError: If the ids are damaged.
         """
         if not isinstance(metadata.stored, bytes):
             raise UnsupportedFeatureError("these row ids are not in the manifest")
@@ -117,11 +117,11 @@ class RowIdSequence:
         return sequence
 
     def to_inline_metadata(self) -> RowIdMeta:
-        """The form for `FragmentMetadata.row_id_meta`."""
+        """Return the form that `FragmentMetadata.row_id_meta` holds."""
         return RowIdMeta(self._sequence.to_bytes())
 
     def to_pyarrow(self) -> pa.Array:
-        """The ids, uint64."""
+        """Return the ids as a uint64 array."""
         return pa.array(self._sequence.ids())
 
     def __iter__(self) -> Iterator[int]:
@@ -144,10 +144,10 @@ class RowIdSequence:
 def stored_sequence(
     kind: type[RowIdMeta | RowDatasetVersionMeta], meta: object
 ) -> StoredSequence | None:
-    """What a fragment of the table has of a sequence.
+    """Convert the public form of a sequence to its stored form; None stays None.
 
     Raises:
-        InvalidInputError: If it is of another kind.
+        InvalidInputError: If the value is of another kind.
     """
     if meta is None:
         return None

@@ -1,7 +1,7 @@
-"""Arguments of scans beyond which rows and columns: order, sizes of batches, and hints.
+"""Further scan arguments besides rows and columns: order, batch sizes, and hints.
 
-Hints say how, never what: they are accepted and checked, but nothing needs them here. Searches are
-refused by name.
+Hints affect only how a scan runs, never its result. They are accepted and checked, but have no
+effect. Arguments of searches are rejected by name.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["ColumnOrdering", "ScanArguments", "ScanShape", "ScanStatistics", "sh
 
 @dataclass(frozen=True)
 class ScanStatistics:
-    """What a scan read of the store.
+    """The statistics of what a scan read from the store.
 
-    Other reads of the same location at the same time are counted, too.
+    Concurrent reads of the same location are also counted.
 
     Attributes:
-        iops: Requests.
-        requests: The same; neighbours that were joined count as one.
-        bytes_read: What they brought.
-        indices_loaded: 0: no index is read.
-        parts_loaded: 0, as the next ones.
-        index_comparisons: 0.
-        index_cache_hits: 0.
-        index_cache_misses: 0.
+        iops: Number of requests.
+        requests: The same as `iops`; coalesced requests count as one.
+        bytes_read: Number of bytes read.
+        indices_loaded: Always 0: no index is read.
+        parts_loaded: Always 0.
+        index_comparisons: Always 0.
+        index_cache_hits: Always 0.
+        index_cache_misses: Always 0.
         all_counts: Further counts: "rows_given".
         all_times: Times in nanoseconds: "elapsed".
     """
@@ -51,16 +51,17 @@ class ScanStatistics:
 class ScanArguments(TypedDict, total=False):
     """Further arguments of scans.
 
-    `order_by`: names, or `ColumnOrdering`s, to sort rows by; with a `limit`, memory for about twice
-    as many rows is needed, else for all. `strict_batch_size`: every batch but the last has exactly
-    `batch_size` rows. `batch_size_bytes`: about the most bytes of a batch. `include_deleted_rows`:
-    also rows that are deleted but still stored; needs `with_row_id`, whose values are null for
-    them. `scan_stats_callback`: called with `ScanStatistics` at the end of a scan.
+    `order_by`: names or `ColumnOrdering`s to sort rows by; with a `limit`, this needs memory for
+    about twice as many rows, otherwise for all rows. `strict_batch_size`: every batch except the
+    last has exactly `batch_size` rows. `batch_size_bytes`: approximate maximum size of a batch in
+    bytes. `include_deleted_rows`: also return rows that are deleted but still stored; requires
+    `with_row_id`, whose values are null for them. `scan_stats_callback`: called with
+    `ScanStatistics` at the end of a scan.
 
     `batch_readahead`, `fragment_readahead`, `io_buffer_size`, `use_stats`, `late_materialization`,
-    `use_scalar_index`, `prefilter` and `disable_scoring_autoprojection` are hints that change
-    nothing. `nearest`, `full_text_query`, `index_segments`, `fast_search`, `row_addr_allowlist` and
-    `row_addr_blocklist` belong to searches with indices, and are refused.
+    `use_scalar_index`, `prefilter` and `disable_scoring_autoprojection` are hints without effect.
+    `nearest`, `full_text_query`, `index_segments`, `fast_search`, `row_addr_allowlist` and
+    `row_addr_blocklist` belong to index searches and are rejected.
     """
 
     order_by: Iterable[ColumnOrdering | str] | str | None
@@ -97,14 +98,14 @@ _COUNTS = ("batch_size_bytes", "batch_readahead", "fragment_readahead", "io_buff
 
 @dataclass(frozen=True)
 class ScanShape:
-    """How rows are handed out.
+    """The order and batch sizes in which rows are returned.
 
     Attributes:
-        order_by: What they are sorted by; in the order of the table if empty.
-        is_strict: Whether batches have exactly the asked size.
-        batch_bytes: About the most bytes of a batch; None for any.
-        with_deleted: Whether deleted rows are among them.
-        callback: What hears of each scan at its end.
+        order_by: Sort keys; table order if empty.
+        is_strict: Whether batches have exactly the requested size.
+        batch_bytes: Approximate maximum size of a batch in bytes; None for no limit.
+        with_deleted: Whether to include deleted rows.
+        callback: Function that is called at the end of each scan.
     """
 
     order_by: tuple[ColumnOrdering, ...] = ()
@@ -115,7 +116,7 @@ class ScanShape:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether rows come as a scan of the table gives them."""
+        """Return whether rows are returned as scanned, without reordering or rebatching."""
         return self == _PLAIN
 
 
@@ -123,15 +124,15 @@ _PLAIN = ScanShape()
 
 
 def shape_of(arguments: Mapping[str, Any], *, with_row_id: bool) -> ScanShape:
-    """Check further arguments of a scan.
+    """Check the further arguments of a scan.
 
     Args:
-        arguments: Those of `ScanArguments`.
-        with_row_id: Whether the scan gives `_rowid`.
+        arguments: The arguments of `ScanArguments`.
+        with_row_id: Whether the scan returns `_rowid`.
 
     Raises:
-        UnsupportedFeatureError: For searches.
-        UnknownArgumentError: For arguments that scans do not have.
+        UnsupportedFeatureError: If a search is requested.
+        UnknownArgumentError: If a scan has no such argument.
         InvalidInputError: If an argument is invalid.
     """
     if unknown := arguments.keys() - ScanArguments.__annotations__.keys():

@@ -1,4 +1,4 @@
-"""Scans in words: the steps that rows go through, the last one first.
+"""Scan plans as text: the steps that rows go through, the last one first.
 
 Projection: twice
   Sort: a, limit 3
@@ -20,13 +20,13 @@ __all__ = ["explained_scan"]
 def explained_scan(
     snapshot: Snapshot, options: ScanOptions, request: ScanRequest, verbose: bool
 ) -> str:
-    """The steps of a scan.
+    """Return the steps of a scan as text.
 
     Args:
-        snapshot: The version.
-        options: What is read.
-        request: What is made of it.
-        verbose: Whether the data files are listed.
+        snapshot: The version of the table.
+        options: Options that say what is read.
+        request: The request that says what is computed from it.
+        verbose: Whether to list the data files.
     """
     steps = list(_steps(snapshot, options, request))
     if verbose:
@@ -42,7 +42,7 @@ def explained_scan(
 
 
 def _depth(steps: list[str]) -> int:
-    """How far the files of a scan are indented."""
+    """Return the indentation of the files of a scan."""
     return next(depth for depth, step in enumerate(steps) if step.startswith("Scan")) + 1
 
 

@@ -1,4 +1,4 @@
-"""One scan of one version: nothing is read until its rows are asked for."""
+"""`LanceScanner`: a lazy scan of one version."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _log = logging.getLogger(__name__)
 
 
 class LanceScanner:
-    """Rows of a version, as asked for; made by `LanceDataset.scanner`.
+    """A lazy scan of a version; created by `LanceDataset.scanner`.
 
-    It can be read more than once and always gives the same rows. It exports itself to other
+    It can be read more than once and always returns the same rows. It can be exported to other
     libraries as an Arrow stream.
     """
 
@@ -48,24 +48,24 @@ class LanceScanner:
 
     @property
     def projected_schema(self) -> pa.Schema:
-        """Of the rows that are given."""
+        """The schema of the returned rows."""
         return self._schema
 
     @property
     def schema(self) -> pa.Schema:
-        """The same as `projected_schema`."""
+        """The same schema as `projected_schema`."""
         return self._schema
 
     @property
     def dataset_schema(self) -> pa.Schema:
-        """Of the table."""
+        """The schema of the table."""
         return given_schema(self._snapshot.schema.arrow)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Give the rows batch by batch, with bounded memory unless they are sorted.
+        """Return the rows batch by batch, with bounded memory unless they are sorted.
 
         Raises:
-            FilterError: If a filter or computed column fails on a value.
+            FilterError: If a filter or computed column cannot be evaluated on a value.
             CorruptFileError: If a data file contradicts the format.
         """
         shape, batches = self._shape, self._rows()
@@ -77,7 +77,7 @@ class LanceScanner:
         yield from given if shape.callback is None else self._observed(given)
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
-        """Stored rows, as they are wanted."""
+        """Yield the stored rows in the requested form."""
         shape, options = self._shape, self._options
         batches = scan(self._source, options)
         if shape.with_deleted:
@@ -100,7 +100,7 @@ class LanceScanner:
             yield rows.slice(start, size)
 
     def _read_options(self) -> ScanOptions:
-        """What is read: also the columns that rows are sorted by."""
+        """Return the options to read with, including the columns that rows are sorted by."""
         options, shape = self._request.options, self._shape
         if shape.with_deleted:
             options = replace(options, with_row_address=True)
@@ -112,7 +112,7 @@ class LanceScanner:
         return replace(options, columns=columns, limit=None, offset=0)
 
     def _observed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same batches; what they cost is told when they end."""
+        """Yield the same batches, and report the scan statistics at the end."""
         counter, num_rows = self._snapshot.store.io, 0
         before, start = counter.snapshot(), time.perf_counter_ns()
         for batch in batches:
@@ -135,7 +135,7 @@ class LanceScanner:
             _log.exception("the callback of a scan failed")
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Give the rows as a stream of batches."""
+        """Return the rows as a stream of batches."""
         return pa.RecordBatchReader.from_batches(self._schema, self.to_batches())
 
     def to_table(self) -> pa.Table:
@@ -148,17 +148,17 @@ class LanceScanner:
         """Read all rows into a pandas.DataFrame.
 
         Args:
-            **kwargs: For `pyarrow.Table.to_pandas`.
+            **kwargs: Arguments of `pyarrow.Table.to_pandas`.
         """
         return self.to_table().to_pandas(**kwargs)
 
     def head(self, num_rows: int) -> pa.Table:
-        """Read the first rows and no more of the files than these need."""
+        """Read the first rows, and only the parts of the files that they need."""
         number = require_count("num_rows", num_rows)
         return LanceScanner(self._snapshot, self._request.limited(number)).to_table()
 
     def count_rows(self) -> int:
-        """Count the rows that the scan gives, reading only what the filter needs."""
+        """Count the rows of the scan, reading only what the filter needs."""
         options = self._request.options
         if options.fragment_ids is not None:
             return sum(batch.num_rows for batch in scan(self._source, options))
@@ -166,18 +166,18 @@ class LanceScanner:
         return found if options.limit is None else min(found, options.limit)
 
     def explain_plan(self, verbose: bool = False) -> str:
-        """What the scan will do, a line for each step, the last one first.
+        """Describe what the scan will do: one line per step, the last step first.
 
         Args:
-            verbose: Whether the files are listed, too.
+            verbose: Whether to also list the files.
         """
         return explained_scan(self._source, self._options, self._request, verbose)
 
     def analyze_plan(self, count_rows: bool = False) -> str:
-        """Read all rows and tells what it took, above the steps of `explain_plan`.
+        """Run the scan and report its costs, followed by the steps of `explain_plan`.
 
         Args:
-            count_rows: Whether rows are only counted.
+            count_rows: Whether to only count rows.
         """
         found: list[ScanStatistics] = []
         shape = replace(self._shape, callback=found.append)

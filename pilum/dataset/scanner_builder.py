@@ -1,4 +1,4 @@
-"""A scan, described call by call: for those who do not know all of it at once."""
+"""`ScannerBuilder`: configures a scan step by step."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["ScannerBuilder"]
 
 
 class ScannerBuilder:
-    """Collects the arguments of `LanceDataset.scanner`; each method is one of them.
+    """Collects the arguments of `LanceDataset.scanner`; each method sets one of them.
 
     Args:
-        ds: What to scan.
+        ds: The dataset to scan.
     """
 
     def __init__(self, ds: Reading) -> None:
@@ -32,7 +32,7 @@ class ScannerBuilder:
         """Set several arguments at once, by the names of the methods.
 
         Raises:
-            InvalidInputError: If there is no such argument.
+            InvalidInputError: If an argument does not exist.
         """
         for name, value in default_opts.items():
             if name not in _NAMES:
@@ -41,126 +41,126 @@ class ScannerBuilder:
         return self
 
     def columns(self, cols: Columns | None = None) -> Self:
-        """Names, or a dict of names and SQL; None for all columns."""
+        """Set the columns: names, or a dict of names and SQL; None for all columns."""
         return self._set("columns", cols)
 
     def filter(self, filter: Filter) -> Self:
-        """SQL or an expression of pyarrow.compute."""
+        """Set the filter: SQL or a `pyarrow.compute` expression."""
         return self._set("filter", filter)
 
     def limit(self, n: int | None = None) -> Self:
-        """The most rows."""
+        """Set the maximum number of rows."""
         return self._set("limit", n)
 
     def offset(self, n: int | None = None) -> Self:
-        """Rows to leave out at the beginning."""
+        """Set the number of rows to skip."""
         return self._set("offset", n)
 
     def batch_size(self, batch_size: int) -> Self:
-        """The most rows of a batch."""
+        """Set the maximum number of rows in a batch."""
         return self._set("batch_size", batch_size)
 
     def batch_size_bytes(self, batch_size_bytes: int) -> Self:
-        """About the most bytes of a batch."""
+        """Set the approximate maximum size of a batch in bytes."""
         return self._set("batch_size_bytes", batch_size_bytes)
 
     def strict_batch_size(self, strict_batch_size: bool = False) -> Self:
-        """Return whether batches but the last have exactly `batch_size` rows."""
+        """Set whether all batches except the last have exactly `batch_size` rows."""
         return self._set("strict_batch_size", strict_batch_size)
 
     def order_by(self, orderings: Iterable[ColumnOrdering | str] | None) -> Self:
-        """What rows are sorted by."""
+        """Set the sort keys."""
         return self._set("order_by", orderings)
 
     def with_fragments(self, fragments: Iterable[LanceFragment] | None) -> Self:
-        """Only these fragments; None for all."""
+        """Set the fragments to scan; None for all."""
         return self._set("fragments", fragments)
 
     def with_row_id(self, with_row_id: bool = True) -> Self:
-        """Return whether to add `_rowid`."""
+        """Set whether to add `_rowid`."""
         return self._set("with_row_id", with_row_id)
 
     def with_row_address(self, with_row_address: bool = True) -> Self:
-        """Return whether to add `_rowaddr`."""
+        """Set whether to add `_rowaddr`."""
         return self._set("with_row_address", with_row_address)
 
     def include_deleted_rows(self, flag: bool) -> Self:
-        """Return whether deleted rows that are still stored come, too."""
+        """Set whether to include deleted rows that are still stored."""
         return self._set("include_deleted_rows", flag)
 
     def blob_handling(self, blob_handling: BlobHandling | None) -> Self:
-        """What scans give of blobs."""
+        """Set the form in which blobs are returned."""
         return self._set("blob_handling", blob_handling)
 
     def scan_stats_callback(self, callback: Callable[[ScanStatistics], None]) -> Self:
-        """What hears of the scan at its end."""
+        """Set a function that is called with the statistics at the end of the scan."""
         return self._set("scan_stats_callback", callback)
 
     def scan_in_order(self, scan_in_order: bool = True) -> Self:
-        """A hint; rows come in order in either case."""
+        """Accept a hint without effect; rows are in order in either case."""
         return self._set("scan_in_order", scan_in_order)
 
     def batch_readahead(self, nbatches: int | None = None) -> Self:
-        """A hint that changes nothing, as the next ones."""
+        """Accept a hint without effect."""
         return self._set("batch_readahead", nbatches)
 
     def fragment_readahead(self, nfragments: int | None = None) -> Self:
-        """A hint."""
+        """Accept a hint without effect."""
         return self._set("fragment_readahead", nfragments)
 
     def io_buffer_size(self, io_buffer_size: int) -> Self:
-        """A hint."""
+        """Accept a hint without effect."""
         return self._set("io_buffer_size", io_buffer_size)
 
     def late_materialization(self, late_materialization: bool | list[str]) -> Self:
-        """A hint."""
+        """Accept a hint without effect."""
         return self._set("late_materialization", late_materialization)
 
     def use_stats(self, use_stats: bool = True) -> Self:
-        """A hint."""
+        """Accept a hint without effect."""
         return self._set("use_stats", use_stats)
 
     def use_scalar_index(self, use_scalar_index: bool = True) -> Self:
-        """A hint."""
+        """Accept a hint without effect."""
         return self._set("use_scalar_index", use_scalar_index)
 
     def prefilter(self, prefilter: bool) -> Self:
-        """A hint."""
+        """Accept a hint without effect."""
         return self._set("prefilter", prefilter)
 
     def disable_scoring_autoprojection(self, disable: bool = True) -> Self:
-        """A hint."""
+        """Accept a hint without effect."""
         return self._set("disable_scoring_autoprojection", disable)
 
     def nearest(self, *args: Any, **kwargs: Any) -> Self:
-        """Searches of vectors are refused by `to_scanner`."""
+        """Request a vector search, which `to_scanner` rejects."""
         return self._set("nearest", (args, kwargs))
 
     def full_text_search(self, query: Any, columns: list[str] | None = None) -> Self:
-        """Searches of text are refused by `to_scanner`."""
+        """Request a full-text search, which `to_scanner` rejects."""
         return self._set("full_text_query", (query, columns))
 
     def minhash_search(self, query: Any) -> Self:
-        """Searches of similar text are refused by `to_scanner`."""
+        """Request a MinHash search, which `to_scanner` rejects."""
         return self._set("nearest", query)
 
     def fast_search(self, flag: bool) -> Self:
-        """Searches of indices alone are refused by `to_scanner`."""
+        """Request a search of indexed rows only, which `to_scanner` rejects."""
         return self._set("fast_search", flag)
 
     def with_index_segments(self, index_segments: Any) -> Self:
-        """Searches of parts of indices are refused by `to_scanner`."""
+        """Request a search of index segments, which `to_scanner` rejects."""
         return self._set("index_segments", index_segments)
 
     def row_addr_prefilter(
         self, allowlist: bytes | None = None, blocklist: bytes | None = None
     ) -> Self:
-        """Restrictions of searches are refused by `to_scanner`."""
+        """Request a row filter for a search, which `to_scanner` rejects."""
         self._set("row_addr_allowlist", allowlist)
         return self._set("row_addr_blocklist", blocklist)
 
     def to_scanner(self) -> LanceScanner:
-        """The scan.
+        """Create the scanner.
 
         Raises:
             As `LanceDataset.scanner`.
@@ -181,4 +181,4 @@ _OTHERS = {"apply_defaults", "to_scanner", "minhash_search", "row_addr_prefilter
 _METHODS = [name for name in vars(ScannerBuilder) if not name.startswith("_")]
 _NAMES = {name: _RENAMED.get(name, name) for name in _METHODS if name not in _OTHERS}
 _NAMES |= {name: name for name in _RENAMED.values()}
-"""What `apply_defaults` knows, and the arguments of scans that it means."""
+"""The names that `apply_defaults` accepts, and the scan arguments that they set."""

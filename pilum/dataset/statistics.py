@@ -1,6 +1,6 @@
-"""What metadata tell of a version: counts of fragments, and the bytes of its columns.
+"""Statistics from metadata of a version: counts of fragments, and the bytes of its columns.
 
-What the values themselves are is counted by `pilum.spark.analyze`.
+Statistics of the values are computed by `pilum.spark.analyze`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["DataStatistics", "FieldStatistics", "LanceStats"]
 
 @dataclass(frozen=True, slots=True)
 class FieldStatistics:
-    """What one field takes.
+    """The storage size of one field.
 
     Attributes:
-        id: Of the field.
-        bytes_on_disk: Sizes of the pages of its own, all data files together; those of its members
-            and items are told of these. Deleted rows count, and metadata do not.
+        id: Id of the field.
+        bytes_on_disk: Total size of its own pages in all data files. Pages of members and items are
+            reported for these fields. Deleted rows are included, and metadata is not.
     """
 
     id: int
@@ -31,26 +31,26 @@ class FieldStatistics:
 
 @dataclass(frozen=True, slots=True)
 class DataStatistics:
-    """What the fields of a version take.
+    """The storage sizes of the fields of a version.
 
     Attributes:
-        fields: Of the schema, those inside others behind them.
+        fields: One item per field of the schema; nested fields come after their parents.
     """
 
     fields: list[FieldStatistics]
 
 
 class LanceStats:
-    """Statistics of one version."""
+    """The statistics of one version."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
     def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
-        """Count fragments, from the manifest.
+        """Return counts of fragments and deleted rows, from the manifest.
 
         Args:
-            max_rows_per_group: A fragment with fewer rows, deleted ones included, counts as small.
+            max_rows_per_group: A fragment with fewer rows, including deleted ones, counts as small.
 
         Returns:
             `num_deleted_rows`, `num_fragments` and `num_small_files`.
@@ -64,11 +64,11 @@ class LanceStats:
         }
 
     def data_stats(self) -> DataStatistics:
-        """Add up the pages of each field, from the metadata of the data files.
+        """Sum the page sizes of each field, from the metadata of the data files.
 
         Raises:
             NotFoundError: If a data file is missing.
-            CorruptFileError: If one is damaged.
+            CorruptFileError: If a data file is damaged.
         """
         snapshot = self._snapshot
         schema = snapshot.schema
@@ -82,7 +82,7 @@ class LanceStats:
         return DataStatistics([FieldStatistics(ids[path], size) for path, size in sizes.items()])
 
     def index_stats(self, index_name: str) -> NoReturn:
-        """What an index holds is not looked at yet.
+        """Raise UnsupportedFeatureError: reading indices is not supported yet.
 
         Raises:
             UnsupportedFeatureError: Always.

@@ -17,7 +17,7 @@ __all__ = ["Tag", "Tagging", "Tags"]
 
 
 class Tag(TypedDict):
-    """What a tag says; moments are UTC, or None in tags of old writers."""
+    """Facts about a tag; times are UTC, or None in tags of old writers."""
 
     branch: str | None
     version: int
@@ -28,22 +28,22 @@ class Tag(TypedDict):
 
 
 class Tags:
-    """The tags of a table, as they are now; see `LanceDataset.tags`."""
+    """The current tags of a table; see `LanceDataset.tags`."""
 
     def __init__(self, dataset: DatasetBase) -> None:
         self._dataset = dataset
         self._root = dataset.snapshot.line.root
 
     def list(self) -> dict[str, Tag]:
-        """All tags, by name.
+        """Return all tags by name.
 
         Raises:
-            CorruptFileError: If the file of one is damaged.
+            CorruptFileError: If the file of a tag is damaged.
         """
         return {name: _shown(tag) for name, tag in tags.list_tags(self._root).items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Tag]]:
-        """All tags, by their versions.
+        """Return all tags, sorted by their versions.
 
         Args:
             order: "desc" for newest versions first, which is the default, or "asc".
@@ -58,27 +58,30 @@ class Tags:
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))
 
     def get_version(self, tag: str) -> int:
-        """Number of the version that a tag names.
+        """Return the number of the version that a tag refers to.
 
         Raises:
             TagNotFoundError: If the tag does not exist.
-            CorruptFileError: If its file is damaged.
+            CorruptFileError: If the file of the tag is damaged.
         """
         return tags.load_tag(self._root, tag).version
 
     def create(self, tag: str, reference: Reference | None = None) -> None:
-        """Give a version a name; of several who create one tag, one wins.
+        """Create a tag for a version.
+
+        If several writers create the same tag concurrently, exactly one succeeds.
 
         Args:
-            tag: Letters and digits of ASCII, `.`, `-` and `_`; dots only within.
+            tag: Name of the tag: ASCII letters and digits, `.`, `-` and `_`; it neither starts nor
+                ends with a dot.
             reference: Number of the version on the branch of the dataset, name of another tag, or
                 `(branch, number)`, where None means the main branch or the newest version; None for
                 the version of the dataset.
 
         Raises:
-            TagAlreadyExistsError: If there is such a tag.
+            TagAlreadyExistsError: If the tag already exists.
             VersionNotFoundError: If the version does not exist.
-            TagNotFoundError: If the other tag does not exist.
+            TagNotFoundError: If the referenced tag does not exist.
             BranchNotFoundError: If the branch does not exist.
             InvalidInputError: If the name is not allowed.
         """
@@ -92,13 +95,13 @@ class Tags:
             TagNotFoundError: If the tag does not exist.
             VersionNotFoundError: If the version does not exist.
             BranchNotFoundError: If the branch does not exist.
-            CorruptFileError: If its file is damaged.
+            CorruptFileError: If the file of the tag is damaged.
         """
         found = self._located(reference)
         tags.move_tag(found.line, tag, found.version)
 
     def delete(self, tag: str) -> None:
-        """Remove a tag; the version stays.
+        """Delete a tag; the version is not deleted.
 
         Raises:
             TagNotFoundError: If the tag does not exist.
@@ -106,12 +109,12 @@ class Tags:
         tags.delete_tag(self._root, tag)
 
     def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
-        """Give a tag other notes, all at once.
+        """Replace the metadata of a tag.
 
         Raises:
             TagNotFoundError: If the tag does not exist.
-            InvalidInputError: If the notes are not texts.
-            CorruptFileError: If its file is damaged.
+            InvalidInputError: If keys or values are not strings.
+            CorruptFileError: If the file of the tag is damaged.
         """
         tags.replace_tag_metadata(self._root, tag, require_texts("metadata", metadata))
 

@@ -1,4 +1,4 @@
-"""What the versions of a dataset changed: their transactions, as they were committed."""
+"""Transaction history: the committed transactions of the versions of a dataset."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class TransactionHistory(DatasetBase):
     """Methods of `LanceDataset` for transactions."""
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """The transaction that made a version of this branch.
+        """Return the transaction that created a version of this branch.
 
-        Its operation is a bare `LanceOperation.BaseOperation` where users have no class for it.
+        Its operation is a bare `LanceOperation.BaseOperation` if there is no public class for it.
 
         Args:
-            version: The number; a detached one too.
+            version: Number of the version; it may be a detached version.
 
         Returns:
-            None if it was not kept.
+            The transaction; None if it was not kept.
 
         Raises:
             VersionNotFoundError: If the version does not exist.
             UnsupportedFeatureError: If the operation is unknown.
-            CorruptFileError: If it is damaged.
+            CorruptFileError: If the transaction is damaged.
         """
         number = require_count("version", version, 1)
         store = self._snapshot.store
@@ -43,16 +43,16 @@ class TransactionHistory(DatasetBase):
             return None
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """The transactions of the pinned version and those before it, newest first.
+        """Return the transactions of the pinned version and earlier ones, newest first.
 
         Args:
-            recent_transactions: At most so many.
+            recent_transactions: Maximum number of transactions.
 
         Returns:
-            None for those that were not kept, or whose operation nobody here knows.
+            One item per version; None if the transaction was not kept or its operation is unknown.
 
         Raises:
-            CorruptFileError: If one is damaged.
+            CorruptFileError: If a transaction is damaged.
         """
         count = require_count("recent_transactions", recent_transactions, 1)
         version, found = self._snapshot.manifest.version, list[Transaction | None]()

@@ -1,4 +1,4 @@
-"""Data and a mode in, one committed version out: what all writing of the front goes through.
+"""The write path: turns data and a mode into one committed version.
 
 check arguments ─▶ write data files ─▶ one commit
                         │                 │
@@ -66,12 +66,12 @@ _DEFAULTS = WriteOptions()
 
 @dataclass(frozen=True)
 class BlobRequest:
-    """How to write blobs.
+    """How blobs are written.
 
     Attributes:
-        external: "reference" keeps URIs, "ingest" stores what is there.
+        external: "reference" keeps URIs, "ingest" reads and stores their content.
         allow_uris: Whether references may point outside the table.
-        pack_bytes: Size at which a file of several blobs is closed; None for the default.
+        pack_bytes: Size at which a packed blob file is closed; None for the default.
     """
 
     external: str = "reference"
@@ -91,27 +91,27 @@ class BlobRequest:
 
     @property
     def ingests(self) -> bool:
-        """Return whether URIs are read."""
+        """Return whether blobs given by URI are read and stored."""
         return self.external == "ingest"
 
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """How to write.
+    """The request for one write.
 
     Attributes:
         mode: "create", "append" or "overwrite".
         max_rows_per_file: Maximum number of rows in a file.
         max_bytes_per_file: A file that has reached this size receives no further batches.
-        data_storage_version: File version as users write it; None for that of the table, or the
-            default of this library for a new one.
-        properties: Of the transaction.
-        layout: Sizes and encodings within the files.
+        data_storage_version: File version as a string; None for that of the table, or the default
+            of this library for a new one.
+        properties: Properties of the transaction.
+        layout: Sizes and encodings within files.
         blobs: How to write blobs.
         stable_row_ids: Whether rows of a new table keep their ids when they move.
-        config: Settings of a new table.
-        bases: Which base paths to write to.
-        schema_mode: What to do with columns that the table lacks: None refuses them, "merge" adds
+        config: Config of a new table.
+        bases: Base paths to write to.
+        schema_mode: What to do with columns that the table lacks: None rejects them, "merge" adds
             them.
     """
 
@@ -139,10 +139,10 @@ def properties_of(
     transaction_properties: Mapping[str, str] | None,
     idempotency_key: JobKey | None = None,
 ) -> dict[str, str]:
-    """The properties of a transaction, the message and the key of its job among them.
+    """Return the properties of a transaction, including the message and the key of its job.
 
     Raises:
-        InvalidInputError: If they are not texts, or the key is not one.
+        InvalidInputError: If keys or values are not strings, or the job key is invalid.
     """
     found = dict(transaction_properties or {})
     if idempotency_key is not None:
@@ -161,20 +161,22 @@ def write_transaction(
     request: WriteRequest,
     pinned: Snapshot | None = None,
 ) -> Transaction:
-    """Write the data files and says what is to be committed. The table does not change.
+    """Write the data files and return the transaction to commit.
+
+    The table does not change.
 
     Args:
-        store: Where the table is, or will be.
-        data: See `pilum.dataset.inputs.to_reader`.
+        store: Store of the table, which may not exist yet.
+        data: The rows; see `pilum.dataset.inputs.to_reader`.
         schema: Schema that the data is cast to.
-        request: How.
+        request: How to write.
         pinned: The version that the write continues; None for the newest.
 
     Raises:
-        DatasetAlreadyExistsError: If mode is "create" and there is a table.
+        DatasetAlreadyExistsError: If `mode` is "create" and a table exists.
         SchemaMismatchError: If the data does not fit the table that it is appended to.
         InvalidInputError: If any other argument is invalid.
-        UnsupportedFormatError: If the table has a file version that is not written.
+        UnsupportedFormatError: If writing the file version of the table is not supported.
     """
     snapshot = _existing(store, request.mode, pinned)
     bases = request.bases.known(snapshot)
@@ -222,7 +224,7 @@ def write_transaction(
 
 
 def _schema_to_append_to(snapshot: Snapshot, incoming: pa.Schema, request: WriteRequest) -> Schema:
-    """The columns that the table will have."""
+    """Return the schema of the table after the append."""
     if request.schema_mode is None:
         return snapshot.schema
     schema = with_missing_columns(snapshot.manifest, incoming)
@@ -232,7 +234,7 @@ def _schema_to_append_to(snapshot: Snapshot, incoming: pa.Schema, request: Write
 
 
 def _append(snapshot: Snapshot, schema: Schema, fragments: tuple[Fragment, ...]) -> Operation:
-    """More rows, together with more columns if there are some."""
+    """Return an operation that appends rows, and new columns if there are any."""
     if schema == snapshot.schema:
         return Append(fragments, schema)
     return Merge(
@@ -253,7 +255,7 @@ def publish(
     attempts: int = _COMMIT_ATTEMPTS,
     scheme: NamingScheme = NamingScheme.V2,
 ) -> Snapshot:
-    """Commits, and deletes the new files if that failed for certain.
+    """Commit a transaction, and delete the new files if the commit certainly failed.
 
     Raises:
         CommitConflictError: If a concurrent commit conflicts with this one.
@@ -270,7 +272,7 @@ def publish(
 
 
 def snapshot_of_job(store: Store, idempotency_key: JobKey | None) -> Snapshot | None:
-    """The version that took a job in, to be asked before work is done for it."""
+    """Return the version that contains a job; None if no version does. Call it before doing the work."""
     if idempotency_key is None:
         return None
     manifest = find_job(store, Job(idempotency_key), latest_manifest(store))
@@ -295,7 +297,7 @@ def _existing(store: Store, mode: str, pinned: Snapshot | None) -> Snapshot | No
 
 
 def _first_field_id(snapshot: Snapshot) -> int:
-    """Where an overwrite begins to number columns: others may have used more ids since."""
+    """Return the first field id of an overwrite; concurrent commits may have allocated more ids."""
     if snapshot.manifest.max_allocated_field_id is None:
         return 0
     return Snapshot.latest(snapshot.store).manifest.first_new_field_id
@@ -312,10 +314,10 @@ def _file_version(
 
 
 def require_version(snapshot: Snapshot, asked: str | None) -> FileVersion:
-    """The file version of what is added to a table: its own.
+    """Return the file version for data added to a table, which is that of the table.
 
     Raises:
-        InvalidInputError: If another one is asked for.
+        InvalidInputError: If another file version is requested.
     """
     version = snapshot.manifest.data_version
     if asked is not None and FileVersion.parse(asked) is not version:

@@ -1,4 +1,4 @@
-"""Functions that compute new columns, batch by batch."""
+"""User-defined functions that compute new columns, batch by batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Function: TypeAlias = Callable[[pa.RecordBatch], Any]
 
 
 class BatchUDF:
-    """A function for `LanceDataset.add_columns`, with what is known about it; see `batch_udf`."""
+    """A function for `LanceDataset.add_columns` with its options; see `batch_udf`."""
 
     def __init__(
         self,
@@ -36,10 +36,10 @@ class BatchUDF:
         output_schema: pa.Schema | None = None,
         checkpoint_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Keep the arguments of `batch_udf`.
+        """Store the arguments of `batch_udf`.
 
         Raises:
-            InvalidInputError: If they are of other types.
+            InvalidInputError: If an argument has the wrong type.
         """
         if not callable(func):
             raise InvalidInputError(f"expected a function of record batches, found {func!r}")
@@ -50,15 +50,15 @@ class BatchUDF:
         self.checkpoint_file = None if checkpoint_file is None else os.fspath(checkpoint_file)
 
     def __call__(self, batch: pa.RecordBatch) -> Any:
-        """Call the function."""
+        """Call the function on a batch."""
         return self.func(batch)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The result as a record batch, with the columns that were announced.
+        """Call the function and return its result as a record batch with the declared columns.
 
         Raises:
-            InvalidInputError: If it is something else, or has another number of rows.
-            SchemaMismatchError: If it has other columns.
+            InvalidInputError: If the result is not a batch, or has another number of rows.
+            SchemaMismatchError: If the result has other columns.
         """
         given = self.func(batch)
         result = batch_of(given)
@@ -79,16 +79,16 @@ def batch_udf(
     output_schema: pa.Schema | None = None,
     checkpoint_file: str | os.PathLike[str] | None = None,
 ) -> Callable[[Function], BatchUDF]:
-    """Decorate a function that computes new columns from batches of old ones.
+    """Decorate a function that computes new columns from batches of existing ones.
 
     Args:
-        output_schema: The new columns; None to take those of the first result.
-        checkpoint_file: Where results are kept until they are committed. If the computation is
-            interrupted, the next call with this file goes on where it stopped. It may grow to the
-            size of the new columns of one fragment, and is deleted at the end.
+        output_schema: Schema of the new columns; None for the schema of the first result.
+        checkpoint_file: File that stores results until they are committed. After an interruption,
+            the next call with this file resumes the computation. It may grow to the size of the new
+            columns of one fragment, and is deleted at the end.
 
     Returns:
-        A decorator. The function gets a `pyarrow.RecordBatch` of rows that are not deleted, and
+        A decorator. The function receives a `pyarrow.RecordBatch` of rows that are not deleted, and
         returns a RecordBatch, a Table or a DataFrame of pandas or polars with as many rows.
     """
     return lambda function: BatchUDF(function, output_schema, checkpoint_file)
@@ -99,11 +99,11 @@ class Computation:
     """The application of a function to a version of a table.
 
     Attributes:
-        snapshot: The version.
-        function: What computes the columns.
-        reads: The columns that it gets; None for all.
+        snapshot: The version of the table.
+        function: The function that computes the columns.
+        reads: The columns that are passed to it; None for all.
         batch_size: Rows per batch; None for 8,192.
-        only: Only for this fragment; None for all.
+        only: The only fragment to compute; None for all.
     """
 
     snapshot: Snapshot
@@ -119,16 +119,16 @@ class Computation:
         self.checkpoint = None if path is None else Checkpoint(path, self.snapshot.store, facts)
 
     def merge(self) -> Merge:
-        """Write the columns of all fragments; the table stays until the result is committed.
+        """Write the columns of all fragments; the table does not change before a commit.
 
         Raises:
-            SchemaMismatchError: If a name is taken, or results are not of these columns.
-            InvalidInputError: If the function gives something else.
+            SchemaMismatchError: If a column name is taken, or results have other columns.
+            InvalidInputError: If the function returns an invalid result.
             UnsupportedTypeError: If the file version of the table cannot store a type.
-            UnsupportedVersionError: If the table is of version 2.0 and there is a member of a
-                column that it has.
-            OSError: If the store failed. Whatever is raised, also by the function, no file is left
-                but those that the checkpoint refers to.
+            UnsupportedVersionError: If the table has file version 2.0 and a new column is a member
+                of an existing one.
+            OSError: If the store fails. After any error, including errors of the function, only
+                files that the checkpoint refers to are left.
         """
         schema, new, alignment = self._columns()
         with new_files(self.snapshot.store) as written:
@@ -138,7 +138,7 @@ class Computation:
         return merge_of(self.snapshot, schema, new, fragments, written)
 
     def _columns(self) -> tuple[Schema, Schema, Alignment]:
-        """All columns that there will be, the new ones, and what brings results to them."""
+        """Return the schema to come, the schema of the new columns, and the alignment of results to them."""
         wanted = self.function.output_schema or self._first_schema()
         schema, new = with_new_columns(self.snapshot.manifest, wanted)
         require_addable(self.snapshot, new)
@@ -147,7 +147,7 @@ class Computation:
     def _grown(
         self, fragment: Fragment, new: Schema, alignment: Alignment, written: list[str]
     ) -> Fragment:
-        """The fragment with one more file, computed now or before."""
+        """Return the fragment with one more file, which is computed now or was computed before."""
         if self.checkpoint is not None and (kept := self.checkpoint.file(fragment, new)):
             return fragment.with_file(kept)
         batches = map(alignment.batch, self._results(fragment))
@@ -161,7 +161,7 @@ class Computation:
         return grown
 
     def finish(self) -> None:
-        """Forget the checkpoint: all is committed."""
+        """Delete the checkpoint once everything is committed."""
         if self.checkpoint is not None:
             self.checkpoint.remove()
 
@@ -170,7 +170,7 @@ class Computation:
         return self.snapshot.manifest.fragments if self.only is None else (self.only,)
 
     def _first_schema(self) -> pa.Schema:
-        """The columns of the first result; it is computed once."""
+        """Return the schema of the first result, which is computed once."""
         if self.checkpoint is not None and (known := self.checkpoint.schema()) is not None:
             return known
         for fragment in self._fragments:
