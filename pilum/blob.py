@@ -3,8 +3,8 @@
     values in      blob_array([b"…", "file:///…", Blob.from_uri(…), None])  under blob_field("name")
     values out     LanceDataset.take_blobs(…) -> BlobFile, LanceDataset.read_blobs(…) -> bytes
 
-The types describe what tables of file version 2.2 take; they are registered with nobody, so that
-another library may register its own. Source: docs/guide/blobs.md.
+The types describe the blob columns of file version 2.2. They are not registered with Arrow, so that
+another library can register its own types. Source: docs/guide/blobs.md.
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ class Blob:
     """One value of a column of blobs: bytes, or a reference to bytes elsewhere.
 
     Attributes:
-        data: The bytes.
-        uri: Where the bytes are.
+        data: The bytes of the blob.
+        uri: URI of the object that contains the bytes.
         position: First byte at `uri`; None for all of it.
         size: Number of bytes at `uri`; None for all of it.
 
     Raises:
-        InvalidInputError: If it is neither or both, or half a range.
+        InvalidInputError: If both or neither of `data` and `uri` are given, or only half of a
+            range.
     """
 
     data: bytes | None = None
@@ -88,22 +89,22 @@ class Blob:
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
-        """A blob of these bytes."""
+        """Create a blob from bytes."""
         return Blob(data=bytes(data))
 
     @staticmethod
     def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
-        """A reference to an object, or to `size` bytes of it from `position` on."""
+        """Create a reference to an object, or to `size` bytes of it from `position` on."""
         return Blob(uri=uri, position=position, size=size)
 
     @staticmethod
     def empty() -> Blob:
-        """A blob of no bytes, which is not null."""
+        """Create an empty blob, which is not null."""
         return Blob(data=b"")
 
 
 class BlobType(pa.ExtensionType):  # type: ignore[misc]
-    """Arrow type of a column of blobs: struct<data, uri, position, size>."""
+    """The Arrow type of a blob column: struct<data, uri, position, size>."""
 
     def __init__(self) -> None:
         super().__init__(_STORAGE, BLOB_V2)
@@ -123,15 +124,15 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]
 
 
 class BlobArray(pa.ExtensionArray):  # type: ignore[misc]
-    """Values of a column of blobs; made by `blob_array`."""
+    """The values of a blob column; created by `blob_array`."""
 
     @classmethod
     def from_pylist(cls, values: list[Any]) -> BlobArray:
-        """Make an array of bytes, URIs (`str`), `Blob`s and None.
+        """Create an array from bytes, URIs (`str`), `Blob`s and None.
 
         Raises:
-            TypeError: For a value of another kind.
-            InvalidInputError: For an empty URI.
+            TypeError: If a value is of another type.
+            InvalidInputError: If a URI is empty.
         """
         blobs = [_blob(value) for value in values]
         columns = [
@@ -158,14 +159,14 @@ def _blob(value: Any) -> Blob | None:
 
 
 def blob_array(values: list[Any]) -> BlobArray:
-    """Make a column of blobs.
+    """Create a blob column.
 
     Args:
-        values: Bytes, URIs (`str`), `Blob`s and None.
+        values: Values: bytes, URIs (`str`), `Blob`s and None.
 
     Raises:
-        TypeError: For a value of another kind.
-        InvalidInputError: For an empty URI.
+        TypeError: If a value is of another type.
+        InvalidInputError: If a URI is empty.
     """
     return BlobArray.from_pylist(values)
 
@@ -178,14 +179,17 @@ def blob_field(
     dedicated_size_threshold: int | None = None,
     pack_file_size_threshold: int | None = None,
 ) -> pa.Field:
-    """The Arrow field of a column of blobs.
+    """Return the Arrow field of a blob column.
 
     Args:
-        name: Of the column.
+        name: Name of the column.
         nullable: Whether blobs may be null.
-        inline_size_threshold: Up to so many bytes a blob stands in the data file; 64 KiB if None.
-        dedicated_size_threshold: Beyond so many bytes it gets a file of its own; 4 MiB if None.
-        pack_file_size_threshold: A file of several blobs is closed at this size; 1 GiB if None.
+        inline_size_threshold: Maximum size of blobs that are stored in the data file, in bytes; 64
+            KiB if None.
+        dedicated_size_threshold: Size above which a blob gets a dedicated file, in bytes; 4 MiB if
+            None.
+        pack_file_size_threshold: Size at which a packed blob file is closed, in bytes; 1 GiB if
+            None.
     """
     thresholds = {
         "inline": inline_size_threshold,
@@ -201,7 +205,7 @@ def blob_field(
 
 
 class _RawBlob(io.RawIOBase):
-    """Bytes of a blob, a request per read."""
+    """The bytes of a blob; each read is one request."""
 
     def __init__(self, place: BlobPlace) -> None:
         self._place = place
@@ -238,7 +242,7 @@ class _RawBlob(io.RawIOBase):
         return self._read(self._place.size).tobytes()
 
     def ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """Ranges of the blob, with one request."""
+        """Read ranges of the blob with one request."""
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > self._place.size:
                 raise InvalidInputError(
@@ -275,13 +279,13 @@ class _RawBlob(io.RawIOBase):
 
 
 class BlobFile(io.BufferedIOBase):
-    """One blob as a file that is open for reading.
+    """A blob as a file that is open for reading.
 
-    Nothing is read before it is asked for. Reading in sequence reads ahead by `buffer_size`;
-    `read_range` and `read_ranges` read what they are asked for and leave the position alone. It
-    pickles as the place of its bytes, at position 0.
+    Bytes are read on demand. Sequential reads prefetch `buffer_size` bytes. `read_range` and
+    `read_ranges` read exactly the requested bytes and do not move the position. A pickled file
+    records the place of its bytes and opens at position 0.
 
-    Made by `LanceDataset.take_blobs`.
+    Created by `LanceDataset.take_blobs`.
     """
 
     def __init__(self, inner: BlobPlace, buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE) -> None:
@@ -293,11 +297,11 @@ class BlobFile(io.BufferedIOBase):
         self._file: Any = io.BufferedReader(self._raw, buffer_size) if buffer_size else self._raw
 
     def size(self) -> int:
-        """Size in bytes."""
+        """Return the size in bytes."""
         return self._inner.size
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read up to `size` bytes, or all that is left."""
+        """Read up to `size` bytes, or all remaining bytes."""
         return self._file.read(-1 if size is None else size) or b""
 
     def read1(self, size: int = -1) -> bytes:
@@ -310,52 +314,52 @@ class BlobFile(io.BufferedIOBase):
         return found
 
     def readall(self) -> bytes:
-        """Read all that is left."""
+        """Read all remaining bytes."""
         return self.read()
 
     def readinto(self, b: Any) -> int:
-        """Read into a buffer; returns the number of bytes."""
+        """Read into a buffer and return the number of bytes read."""
         return self._file.readinto(b) or 0
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Read `length` bytes from `offset` on; the position stays.
+        """Read `length` bytes from `offset` on; the position does not change.
 
         Raises:
-            InvalidInputError: If the range leaves the blob.
+            InvalidInputError: If the range exceeds the blob.
         """
         return self._raw.ranges([(offset, length)])[0]
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """Read ranges, each `(offset, length)`, with one request; the position stays.
+        """Read ranges, each `(offset, length)`, with one request; the position does not change.
 
         Raises:
-            InvalidInputError: If a range leaves the blob.
+            InvalidInputError: If a range exceeds the blob.
         """
         return self._raw.ranges(list(ranges))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move the position: from the start, from where it is, or from the end."""
+        """Move the position, relative to the start, the current position or the end."""
         return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return int(self._file.tell())
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     @property
     def closed(self) -> bool:
-        """Return whether `close` was called."""
+        """Return whether the file is closed."""
         return bool(self._raw.closed)
 
     def close(self) -> None:
-        """Release the file that the blob is in."""
+        """Close this file and release the underlying file."""
         if not self.closed:
             self._file.close()
 
@@ -367,7 +371,7 @@ class BlobFile(io.BufferedIOBase):
 
 
 class BlobColumn:
-    """Iterates a binary column as files in memory."""
+    """A binary column that is iterated as in-memory files."""
 
     def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
         if not isinstance(blob_column, pa.Array | pa.ChunkedArray):
@@ -382,7 +386,7 @@ class BlobColumn:
 
 
 class BlobIterator:
-    """Files in memory, one per value; None for null."""
+    """An iterator of in-memory files, one per value; None for null."""
 
     def __init__(self, binary_iter: Iterator[pa.BinaryScalar]) -> None:
         self.binary_iter = binary_iter

@@ -1,8 +1,8 @@
-"""Commits by hand: the operations, the errors to expect, and who decides about versions.
+"""Manual commits: operations, errors, commit locks and handlers of manifests.
 
     CommitLock          a function of the version: a context manager that keeps others out
     ExternalManifests   a handler on a key-value store; `SqliteEntries`, `PostgresEntries` and
-                        `DynamoEntries` are such stores, `ManifestEntries` is what one must do
+                        `DynamoEntries` are such stores, `ManifestEntries` is their protocol
 
 Source: docs/guide/concurrency.md.
 """

@@ -1,4 +1,4 @@
-"""Fragments: reading one of them, and writing new ones without committing them."""
+"""Fragments: reading one fragment, and writing new fragments without committing them."""
 
 from pilum.dataset.fragment import LanceFragment, write_fragments
 from pilum.dataset.fragment_files import FragmentSession

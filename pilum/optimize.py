@@ -1,4 +1,4 @@
-"""Compaction in steps: a plan, tasks that run anywhere, one commit."""
+"""Compaction in separate steps: a plan, tasks that run anywhere, and one commit."""
 
 from pilum.dataset.compacting import Compaction
 from pilum.dataset.compaction_options import CompactionOptions

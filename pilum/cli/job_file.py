@@ -11,8 +11,8 @@
     [compact]                         pilum job compact --file nightly.toml
     target = "/data/events.lance"
 
-    [storage]                         settings of the table's store, for all sections
-    [spark]                           settings of the session
+    [storage]                         options of the object store, for all sections
+    [spark]                           settings of the Spark session
     "spark.driver.memory" = "2g"
 
 An unknown section or argument is an error, so that a typing error cannot change what a job does.

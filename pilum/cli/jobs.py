@@ -79,7 +79,7 @@ def merge_clauses(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _session(conf: Mapping[str, str], master: str | None, remote: str | None) -> SparkSession:
-    # PySpark says of a newer pandas at each step that it does not know it yet.
+    # PySpark warns at each step that it does not support a newer pandas yet.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     try:
         from pyspark.sql import SparkSession

@@ -1,9 +1,9 @@
 """Exit codes that schedulers can act on.
 
 0     done
-1     failed for good: the same call would fail again, or a check found damage
-2     the command line makes no sense
-75    failed for now (EX_TEMPFAIL of sysexits.h): try again
+1     failed permanently: the same call would fail again, or a check found damage
+2     the command line is invalid
+75    failed temporarily (EX_TEMPFAIL of sysexits.h): try again
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TEMPORARY = (
     TimeoutError,
     InterruptedError,
 )
-# What Spark says when machines fail, not programs.
+# Messages of Spark for failures of machines, not of programs.
 _OF_THE_CLUSTER = (
     "ExecutorLostFailure",
     "FetchFailed",

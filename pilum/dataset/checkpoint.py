@@ -1,8 +1,8 @@
 """Checkpoint files: the finished results of a long computation of new columns.
 
-    results      key                                     the columns that the first batch had
+    results      key                                     the columns of the first batch
     batches      fragment, number of the batch, key      the values, as an Arrow stream
-    fragments    fragment, key                           the data file that has them all
+    fragments    fragment, key                           the finished data file
 
 The file is a SQLite database: a process that is killed while writing leaves the previous content
 intact. A key covers everything that the values depend on, as far as it is known: the table, the
@@ -135,7 +135,7 @@ class Checkpoint:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         """Open a transaction on its own connection, because connections cannot change threads."""
-        import sqlite3  # few need it, all would wait for it
+        import sqlite3  # rarely needed, and slow to import
 
         try:
             with closing(sqlite3.connect(self.path)) as database, database:

@@ -12,7 +12,7 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.options import require_count
 from pilum.errors import InvalidInputError
 
-# What does the work is imported with the first cleanup: most processes never need it.
+# The implementation is imported with the first cleanup: most processes never need it.
 if TYPE_CHECKING:
     from pilum.table.upkeep.cleanup import CleanupResult
     from pilum.table.upkeep.cleanup_plan import CleanupPlan, CleanupPolicy
@@ -307,7 +307,7 @@ def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
         CleanupCandidateFile(file.path, file.kind.value, file.path in strays, file.size)
         for file in files[:max_files]
     ]
-    # A branch of a branch needs several; the first of them counts.
+    # A branch of a branch needs several versions; the first of them is reported.
     needed = sorted(((pin.name, pin.version) for pin in plan.pins if not pin.is_tag), reverse=True)
     branches = [CleanupReferencedBranch(*item) for item in sorted(dict(needed).items())]
     warnings = [f"version {pin.version} stays: tag {pin.name!r}" for pin in plan.pins if pin.is_tag]

@@ -1,6 +1,6 @@
 """Column files: new columns, or new values of existing columns, for one fragment each.
 
-    describe ──▶ the fields that the files hold          once, where the work is planned
+    describe ──▶ the fields that the files hold          once, when the work is planned
     write_column_file ──▶ ColumnFile                     for each fragment, on any machine
     committed as Merge or DataReplacement                once for all, or for some at a time
 
@@ -162,7 +162,7 @@ def swapped_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, S
     if keys := set(old.primary_key).intersection(announced.names):
         raise InvalidInputError(f"the columns {sorted(keys)} are part of the primary key")
     require_no_index(snapshot, [old.field(name).id for name in announced.names])
-    # Ids of the old ones stay taken, for their values may be in files, and in older versions.
+    # Ids of old columns are never reused: files and older versions may hold their values.
     left = replace(
         manifest,
         schema=Schema(tuple(one for one in old.fields if one.name not in announced.names)),

@@ -1,7 +1,7 @@
 """Compaction in separate steps: plan in one process, execute anywhere, commit in one process.
 
 plan = Compaction.plan(dataset, {"target_rows_per_fragment": 1_000_000})
-results = [task.execute(dataset) for task in plan.tasks]        in other processes, if need be
+results = [task.execute(dataset) for task in plan.tasks]        in other processes, if needed
 Compaction.commit(dataset, results)
 
 Plans, tasks and results are plain values: they can be pickled, and have a JSON form.

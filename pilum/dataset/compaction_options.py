@@ -1,6 +1,6 @@
 """Options of a compaction: keyword arguments, settings of the table, and JSON.
 
-keyword  ──▶  else the setting lance.compaction.{keyword} of the table  ──▶  else the default
+keyword  ──▶  table setting lance.compaction.{keyword}  ──▶  default
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`explain`: reports how columns are stored, page by page, and why.
 
-pilum.explain("table.lance")       of a table: from the metadata of its files alone
-pilum.explain("part.lance")        of one data file
-pilum.explain(pa.table(...))       of rows in memory: what a writer would choose, and from what
+pilum.explain("table.lance")       a table: from the metadata of its files alone
+pilum.explain("part.lance")        one data file
+pilum.explain(pa.table(...))       rows in memory: what a writer would choose, and from which options
 """
 
 from __future__ import annotations

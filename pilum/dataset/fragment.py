@@ -72,7 +72,7 @@ class LanceFragment(FragmentColumns, FragmentFiles):
 
     @property
     def physical_schema(self) -> pa.Schema:
-        """The same as `schema`."""
+        """The same schema as `schema`."""
         return self.schema
 
     @property
@@ -384,7 +384,7 @@ def write_fragments(
         bases=BaseRequest.of(initial_bases, target_bases, target_all_bases),
     )
     store = store_of(dataset_uri, storage_options)
-    with left_to_commit():  # a block of its own: durable before anybody hears of it
+    with left_to_commit():  # files are durable before they are reported
         written = write_transaction(store, data, schema, wanted, pinned_by(dataset_uri, store))
     transaction = Transaction.from_table(written)
     return transaction if return_transaction else transaction.fragments

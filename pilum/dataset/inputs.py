@@ -195,7 +195,7 @@ def _from_rows(rows: list[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Ta
     if schema is not None:
         _require_known(rows, schema)
         return pa.Table.from_pylist(rows, schema=schema)
-    # Arrow takes the names of the columns from the first row alone.
+    # Arrow takes the names of the columns only from the first row.
     names = dict.fromkeys(itertools.chain.from_iterable(rows))
     return pa.Table.from_pylist([{**names, **rows[0]}, *rows[1:]])
 

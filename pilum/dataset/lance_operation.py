@@ -171,7 +171,7 @@ class LanceOperation:
 
     @dataclass
     class RewriteGroup:
-        """A group of fragments, and the fragments that replace them with the same rows in the same order.
+        """Fragments, and those that replace them with the same rows in the same order.
 
         Attributes:
             old_fragments: The fragments as they are in the table.
@@ -247,12 +247,12 @@ class LanceOperation:
 
     @dataclass
     class Clone(BaseOperation):
-        """The start of a clone or branch; created by `shallow_clone`, `deep_clone` and `create_branch`.
+        """The start of a clone or branch; see `shallow_clone`, `deep_clone` and `create_branch`.
 
         Attributes:
             is_shallow: Whether the clone refers to the files of the source.
             ref_name: Branch of the cloned version; None for the main branch.
-            ref_version: Number of the version to restore.
+            ref_version: Number of the cloned version.
             ref_path: Root of the branch of the cloned version.
             branch_name: The new branch; None for a separate table.
         """

@@ -94,7 +94,7 @@ class MergePlan:
         return clauses
 
     def _source_fields(self, snapshot: Snapshot, source: pa.Schema) -> list[pa.Field]:
-        """Return the fields of the source, with the types of the table where they are written to it."""
+        """Return the fields of the source, with the types of the table where they are written."""
         known = snapshot.described.arrow
         blobs = {field.name for field in snapshot.schema.fields if has_blobs(field)}
         becomes = self.inserts or (self.matched is Matched.UPDATED and self.values is None)
@@ -133,7 +133,7 @@ class MergeClauses:
         set: Mapping[str, str],
         condition: str | None = None,
     ) -> Self:
-        """Update some columns of matching rows; an extension that the reference does not have.
+        """Update some columns of matching rows; an extension of the reference.
 
         Args:
             set: SQL expressions by column of the table. They compute the new values from `source.x`
@@ -151,9 +151,9 @@ class MergeClauses:
         """Delete matching rows of the table; only the keys of the source are used.
 
         Args:
-            condition: SQL about `source.x` and `target.x`, an extension that the reference does not
-                have: only pairs for which it is true are deleted. Other clauses, such as an update,
-                still apply to the other pairs.
+            condition: SQL about `source.x` and `target.x`, an extension of the reference: only
+                pairs for which it is true are deleted. Other clauses, such as an update, still
+                apply to the other pairs.
         """
         if condition is not None:
             return self._with(deletes=_text("condition", condition))
@@ -167,8 +167,8 @@ class MergeClauses:
         """Insert source rows that match nothing; columns that the source lacks are null.
 
         Args:
-            condition: SQL about `source.x`, an extension that the reference does not have: only
-                rows for which it is true are inserted.
+            condition: SQL about `source.x`, an extension of the reference: only rows for which it
+                is true are inserted.
         """
         return self._with(inserts=True, inserts_where=_text("condition", condition))
 
@@ -181,7 +181,7 @@ class MergeClauses:
         return self._with(deletes_others=True, others=expr)
 
     def source_columns(self, names: Iterable[str]) -> Self:
-        """Select the source columns that are written; an extension that the reference does not have.
+        """Select the source columns that are written; an extension of the reference.
 
         Args:
             names: The columns to write, including the keys. Other columns, such as an action flag,
@@ -193,7 +193,7 @@ class MergeClauses:
         return self._with(columns=columns)
 
     def conflict_retries(self, max_retries: int) -> Self:
-        """Set the number of retries when a concurrent commit changed the same rows; 10 by default."""
+        """Set the number of retries after conflicts with concurrent commits; 10 by default."""
         self._retries = replace(self._retries, conflict_retries=max_retries)
         return self
 

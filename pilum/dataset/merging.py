@@ -1,4 +1,4 @@
-"""Merging rows by keys: updates existing rows, inserts new rows, deletes rows absent in the source."""
+"""Merging rows by key: updates existing rows, inserts new ones, deletes rows without a source row."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ class Merging(DatasetBase):
     """Methods of `LanceDataset` for merging rows by keys."""
 
     def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
-        """Start a merge, which joins source rows with the rows of the table that have the same keys.
+        """Start a merge, which joins source rows with rows of the table by key.
 
         Args:
             on: The key column or columns; None for the primary key of the table.

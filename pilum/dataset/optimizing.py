@@ -13,7 +13,7 @@ from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.commit.transaction import Transaction
 from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
 
-# What does the work is imported with the first compaction: most processes never need it.
+# The implementation is imported with the first compaction: most processes never need it.
 if TYPE_CHECKING:
     from pilum.dataset.compaction_tasks import CompactionMetrics
 

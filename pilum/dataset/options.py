@@ -1,7 +1,7 @@
 """Scan keywords as one frozen value: what to scan, and what to compute from it.
 
-columns=["a", "s.x"]            scan a and s.x, give them
-columns={"twice": "a * 2"}      scan a, compute, give twice
+columns=["a", "s.x"]            scan a and s.x, return them
+columns={"twice": "a * 2"}      scan a, compute twice, return it
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Projection:
         """Return the columns to read; a struct is read once if it is also needed as a whole."""
         wanted = dict.fromkeys(name for _, item in self.items for name in item.columns)
         columns = tuple(name for name in wanted if not _covered(name, wanted))
-        return columns or (_ROW_ID,)  # constants alone still need to know how many rows there are
+        return columns or (_ROW_ID,)  # constants still need the number of rows
 
     def schema(self, scanned: pa.Schema) -> pa.Schema:
         """Return the schema of the results of `apply` for batches of the schema `scanned`."""

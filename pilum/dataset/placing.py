@@ -28,7 +28,7 @@ class Placing(DatasetBase):
         new_bases: Iterable[DatasetBasePath],
         transaction_properties: Mapping[str, str] | None = None,
     ) -> Self:
-        """Make further folders known to the table, and move this dataset to the new version.
+        """Add base paths to the table and move this dataset to the new version.
 
         Data is written there if a write names them in `target_bases`.
 

@@ -108,7 +108,7 @@ class Reading(DatasetBase):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of scans without arguments: that of the table, unless there are scan defaults."""
+        """The schema of scans without arguments: that of the table, apart from scan defaults."""
         return self.scanner().projected_schema if self._scan_defaults else super().schema
 
     def _scanner_with_defaults(self, **given: Any) -> LanceScanner:

@@ -18,7 +18,7 @@ __all__ = ["Retries"]
 T = TypeVar("T")
 
 _MAX_PAUSE = 8
-"""Length of a pause, as a multiple of the time of an attempt."""
+"""Maximum length of a pause, as a multiple of the time of an attempt."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,6 @@ class Retries:
 
 
 def _pause(work_seconds: float, attempt: int, end: float) -> None:
-    """Sleeps, in proportion to the work and longer each time, so that writers spread out."""
+    """Sleep in proportion to the work, longer each time, so that writers spread out."""
     longest = work_seconds * min(2**attempt, _MAX_PAUSE)
     time.sleep(max(0.0, min(random.uniform(0, longest), end - time.monotonic())))

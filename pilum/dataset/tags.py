@@ -130,7 +130,7 @@ class Tagging(DatasetBase):
 
     @property
     def tags(self) -> Tags:
-        """Name for versions of the table: to create, move, delete and list them."""
+        """The tags of the table, to create, move, delete and list them."""
         return Tags(self)
 
 

@@ -2,7 +2,7 @@
 
 check arguments ─▶ write data files ─▶ one commit
                         │                 │
-                        └── fails ────────┴── fails for certain: the files are deleted again
+                        └── fails ────────┴── certainly fails: the files are deleted
 """
 
 from __future__ import annotations
@@ -266,13 +266,13 @@ def publish(
     except NOT_COMMITTED:
         _discard(store, transaction)
         raise
-    if transaction.uuid not in manifest.transaction_file:  # the job was in already
+    if transaction.uuid not in manifest.transaction_file:  # the table already contains the job
         _discard(store, transaction)
     return Snapshot(store, manifest)
 
 
 def snapshot_of_job(store: Store, idempotency_key: JobKey | None) -> Snapshot | None:
-    """Return the version that contains a job; None if no version does. Call it before doing the work."""
+    """Return the version that contains a job, or None; call this before doing the work."""
     if idempotency_key is None:
         return None
     manifest = find_job(store, Job(idempotency_key), latest_manifest(store))
@@ -290,7 +290,7 @@ def _existing(store: Store, mode: str, pinned: Snapshot | None) -> Snapshot | No
         raise DatasetAlreadyExistsError(
             f"there is a table at {store.uri} already; use mode='append' or mode='overwrite'"
         )
-    # The commit would refuse it too, but only when all data is written.
+    # The commit would also refuse it, but only after all data is written.
     manifest = snapshot.manifest
     manifest.require_continuable(f"{store.uri}, version {manifest.version}")
     return snapshot
@@ -341,7 +341,7 @@ def _discard_in_bases(store: Store, operation: Append | Overwrite | Merge) -> No
     if all(file.base_id is None for file in files):
         return
     bases = operation.bases if isinstance(operation, Overwrite) else ()
-    with suppress(PilumError):  # the base may be gone; what made the commit fail matters more
+    with suppress(PilumError):  # the base may be gone; the error of the commit matters more
         store = with_bases(store, bases) if bases else Snapshot.latest(store).store
         for file in files:
             if file.base_id is not None:

@@ -138,7 +138,7 @@ class Computation:
         return merge_of(self.snapshot, schema, new, fragments, written)
 
     def _columns(self) -> tuple[Schema, Schema, Alignment]:
-        """Return the schema to come, the schema of the new columns, and the alignment of results to them."""
+        """Return the resulting schema, the new columns, and the alignment of results to them."""
         wanted = self.function.output_schema or self._first_schema()
         schema, new = with_new_columns(self.snapshot.manifest, wanted)
         require_addable(self.snapshot, new)

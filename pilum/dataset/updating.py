@@ -1,4 +1,4 @@
-"""Changing values: rows chosen by a filter, computed by SQL, in one committed version."""
+"""Updating values of rows that match a filter, by SQL expressions, in one commit."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = ["UpdateResult", "Updating", "bind_values"]
 
 
 class UpdateResult(TypedDict):
-    """What an update did."""
+    """The result of an update."""
 
     num_rows_updated: int
 
 
 class Updating(DatasetBase):
-    """Methods of `LanceDataset` for changing values."""
+    """Methods of `LanceDataset` for updating rows."""
 
     def update(
         self,
@@ -50,21 +50,22 @@ class Updating(DatasetBase):
         *,
         idempotency_key: JobKey | None = None,
     ) -> UpdateResult:
-        """Change values and move this dataset to the new version.
+        """Update values and move this dataset to the new version.
 
-        Rows do not change in place: they are written anew behind all others, and marked as deleted
-        where they were. An update that finds nothing makes a version too.
+        Rows do not change in place: the new rows are written after all others, and the old ones are
+        marked as deleted. An update that matches no row also creates a version.
 
         Args:
-            updates: Columns, and for each the SQL that computes its values: all from the values
-                before the update, so that two columns can swap. They are cast to the type of the
-                column.
-            where: SQL, or an expression of pyarrow.compute. Rows for which it is true are updated;
-                all rows if it is None.
+            updates: SQL expressions by column, which compute the new values. All expressions see
+                the values before the update, so that two columns can be swapped. Results are cast
+                to the type of the column.
+            where: SQL, or a `pyarrow.compute` expression. Rows for which it is true are updated;
+                all rows if None.
             conflict_retries: Number of retries when a concurrent commit changed or moved the same
                 rows. Each retry selects the rows again.
             retry_timeout: No retry starts later than this after the call.
-            data_storage_version: File version of what is written: that of the table.
+            data_storage_version: File version of the written files, which must be that of the
+                table.
             idempotency_key: Identifies this job. If the table already contains the job, nothing
                 changes and the count is 0. See `pilum.write_dataset`.
 
@@ -73,12 +74,12 @@ class Updating(DatasetBase):
 
         Raises:
             ColumnNotFoundError: If a column does not exist.
-            FilterError: If SQL does not parse or bind, a value does not fit the type of the
+            FilterError: If SQL cannot be parsed or bound, a value does not fit the type of the
                 column, or a computation fails.
-            SchemaMismatchError: If a value is null that must not be.
+            SchemaMismatchError: If a value of a non-nullable column is null.
             CommitConflictError: If a concurrent commit conflicts with the update.
             CommitContentionError: If every attempt conflicted with a concurrent commit.
-            UnsupportedFeatureError: For members of structs, and blobs of version 2.
+            UnsupportedFeatureError: If a column is a struct member or a blob of version 2.
             InvalidInputError: If any other argument is invalid.
         """
         if not isinstance(updates, Mapping) or not updates:
@@ -97,19 +98,19 @@ class Updating(DatasetBase):
 def bind_values(
     updates: Mapping[str, str], schema: Schema, scope: pa.Schema, *, with_blobs: bool = False
 ) -> dict[str, BoundProjection]:
-    """Bind what columns are set to.
+    """Bind the expressions that columns are set to.
 
     Args:
-        updates: Columns and SQL.
-        schema: Of the table.
-        scope: What the SQL can name.
+        updates: SQL expressions by column.
+        schema: Schema of the table.
+        scope: Schema of the columns that the SQL can name.
         with_blobs: Whether the caller stores new payloads of blobs of version 1.
 
     Raises:
         ColumnNotFoundError: If a column does not exist.
-        FilterError: If SQL does not parse or bind, or its type does not fit.
-        UnsupportedFeatureError: For members of structs, and blobs of version 2.
-        InvalidInputError: For anything but texts.
+        FilterError: If SQL cannot be parsed or bound, or its type does not fit.
+        UnsupportedFeatureError: If a column is a struct member or a blob of version 2.
+        InvalidInputError: If an update is not a string.
     """
     values = {}
     for name, text in updates.items():
@@ -132,7 +133,7 @@ def _bound(text: str, field: Field, scope: pa.Schema) -> BoundProjection:
     if not field.is_json:
         return bind_assignment(text, scope, field.arrow_type)
     found = bind_projection(text, scope)
-    is_binary = is_json_field(found.field)  # else it is text, to be parsed as it is written
+    is_binary = is_json_field(found.field)  # otherwise it is text, which is parsed when it is written
     return found if is_binary else bind_assignment(text, scope, pa.string())
 
 

@@ -1,4 +1,4 @@
-"""Values of new columns by SQL expressions, batch by batch."""
+"""Values of new columns that SQL expressions compute, batch by batch."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def computed(
     batch_size: int | None,
     fragment_ids: tuple[int, ...] | None = None,
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Columns that expressions are for, and their values for the rows that are not deleted.
+    """Return the columns of expressions, and their values for rows that are not deleted.
 
     Args:
-        snapshot: The version.
+        snapshot: The version of the table.
         expressions: Names and SQL expressions over the columns of the table.
         batch_size: Rows per batch; None for 8,192.
-        fragment_ids: Only of these fragments; None for all.
+        fragment_ids: Fragments to read; None for all.
 
     Raises:
         FilterError: If an expression cannot be parsed or bound.
-        ColumnNotFoundError: If it names a column that does not exist.
-        InvalidInputError: For anything but a dict of texts.
+        ColumnNotFoundError: If an expression names a column that does not exist.
+        InvalidInputError: If `expressions` is not a dict of strings.
     """
     for pair in expressions.items():
         if not all(isinstance(text, str) for text in pair):
@@ -47,11 +47,13 @@ def computed(
 
 
 def null_columns(snapshot: Snapshot, expressions: Mapping[str, str]) -> pa.Schema | None:
-    """Columns of expressions that are all null, such as `CAST(NULL AS INT)`; None if one is not.
+    """Return the columns of expressions that are all null; None if one is not.
+
+    An example of such an expression is `CAST(NULL AS INT)`.
 
     Args:
-        snapshot: The version.
-        expressions: Names and SQL expressions that `computed` has taken.
+        snapshot: The version of the table.
+        expressions: Names and SQL expressions that `computed` has accepted.
     """
     _, projection = project(expressions, snapshot.described.arrow)
     assert projection is not None

@@ -1,4 +1,4 @@
-"""Upkeep that looks for damage: is the table whole?"""
+"""Verification: checks a table for missing, damaged and orphaned files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pilum.dataset.base import DatasetBase
 from pilum.errors import CorruptFileError, PilumError
 
-# What does the work is imported with the first check: most processes never need it.
+# The implementation is imported with the first check: most processes never need it.
 if TYPE_CHECKING:
     from pilum.table.upkeep.verify import Findings
 
@@ -19,14 +19,14 @@ __all__ = ["Fault", "VerifyReport", "Verifying", "report_of"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One file that is not as it should be.
+    """A file that is missing, damaged, orphaned or misread.
 
     Attributes:
         kind: "missing", "damaged", "orphaned" or "misread".
-        path: Below the root of the table.
-        size_bytes: Size that the file has; 0 if it is missing.
+        path: Path below the root of the table.
+        size_bytes: Actual size of the file; 0 if it is missing.
         version: A version that refers to it; None for orphans, tags and folders.
-        what: In words.
+        what: Description of the fault.
     """
 
     kind: str
@@ -38,19 +38,19 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What a check of a table saw; prints as a table.
+    """The result of a check of a table; prints as a table.
 
     Attributes:
-        num_versions: Versions that were looked at.
-        num_files: Files that they refer to, manifests included.
-        size_bytes: Size of those that are there.
+        num_versions: Number of checked versions.
+        num_files: Number of files that they refer to, including manifests.
+        size_bytes: Total size of the files that exist.
         is_deep: Whether pages were decoded.
-        missing: Files that are not there.
-        damaged: Files that contradict the format, or what is recorded of them.
-        orphaned: Files with names of the table's own that no version refers to; they belong to a
-            commit under way, or to one that failed.
-        misread: Files of the pinned version that are read rightly here, but not by every reader of
-            the format; `optimize.compact_files` writes their rows again.
+        missing: Files that do not exist.
+        damaged: Files that contradict the format or the records about them.
+        orphaned: Files named as files of the table that no version refers to; they belong to a
+            commit in progress, or to one that failed.
+        misread: Files of the pinned version that pilum reads correctly, but not every reader of the
+            format; `optimize.compact_files` rewrites their rows.
     """
 
     num_versions: int
@@ -79,19 +79,19 @@ class VerifyReport:
 
 
 class Verifying(DatasetBase):
-    """Methods of `LanceDataset` for looking for damage."""
+    """Methods of `LanceDataset` for verification."""
 
     def verify(self, *, deep: bool = False) -> VerifyReport:
-        """Check the structure of the table; nothing is changed, and damage raises no error.
+        """Check the structure of the table; change nothing, and report damage without raising.
 
-        All versions are looked at, also those of branches: manifests, transactions, the ends of
-        data files and what they say of their columns, deletion files, sizes and numbers of rows as
-        far as they are recorded, files of indices, tags and branches. Of the pinned version also
-        whether all readers see which structs are null.
+        All versions are checked, including those of branches: manifests, transactions, footers and
+        column metadata of data files, deletion files, sizes and numbers of rows where recorded, and
+        files of indices, tags and branches. For the pinned version, the check also covers whether
+        all readers see which structs are null.
 
         Args:
-            deep: Whether to decode all pages of the pinned version, too, and to read all payloads
-                of blobs that are not outside of the table. It takes as much memory as a scan.
+            deep: Whether to also decode all pages of the pinned version and read all payloads of
+                blobs, except those outside the table. This takes as much memory as a scan.
 
         Raises:
             OSError: If the store cannot be listed.
@@ -102,7 +102,7 @@ class Verifying(DatasetBase):
         snapshot = self._snapshot
         num_rows = 0
         if deep:
-            with suppress(PilumError, OSError):  # which the check reports
+            with suppress(PilumError, OSError):  # the check reports it
                 num_rows = sum(one.physical_rows for one in snapshot.manifest.fragments)
         with progress("Verifying", num_rows) as on_rows:
             return report_of(verify(snapshot, deep=deep, all_versions=True, on_rows=on_rows), deep)
@@ -123,7 +123,7 @@ class Verifying(DatasetBase):
 
 
 def report_of(found: Findings, deep: bool) -> VerifyReport:
-    """The form for users."""
+    """Convert findings to the public report."""
     from pilum.table.upkeep.verify import FaultKind
 
     faults: dict[FaultKind, list[Fault]] = {kind: [] for kind in FaultKind}

@@ -1,4 +1,4 @@
-"""The history of a table, and travelling in it."""
+"""The version history of a table, and time travel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Version", "VersionRef", "Versions", "moment"]
 
 
 class Version(TypedDict):
-    """One version in the history; the timestamp is local time without a zone."""
+    """A version in the history; the timestamp is local time without a time zone."""
 
     version: int
     timestamp: datetime
@@ -35,7 +35,7 @@ class Version(TypedDict):
 
 
 class VersionRef(TypedDict):
-    """The number of a version, without what only its manifest tells."""
+    """The number of a version, without the facts that require its manifest."""
 
     version: int
 
@@ -45,23 +45,23 @@ class Versions(DatasetBase):
 
     @property
     def version(self) -> int:
-        """Number of the pinned version."""
+        """The number of the pinned version."""
         return self._snapshot.manifest.version
 
     @property
     def latest_version(self) -> int:
-        """Number of the newest version of the table, looked up now."""
+        """The number of the newest version of the table; each access looks it up."""
         name = latest_manifest(self._snapshot.store)
         return name.version if name else self.version
 
     def last_commit(self, app_id: str) -> AppCommit | None:
-        """What an application committed last to the table, looked up now.
+        """Look up the last commit of an application to the table.
 
         Args:
             app_id: The first part of the `idempotency_key` of its commits.
 
         Returns:
-            Its number and the version that took it in; None if the newest version has none.
+            Its number and the version that contains it; None if the newest version records none.
 
         Raises:
             CorruptFileError: If the config of the table contradicts the format.
@@ -69,24 +69,24 @@ class Versions(DatasetBase):
         return last_commit(Snapshot.latest(self._snapshot.store).manifest.config, app_id)
 
     def versions(self) -> list[Version]:
-        """Describe all versions, oldest first."""
+        """Return descriptions of all versions, oldest first."""
         return list(map(_shown, list_versions(self._snapshot.store)))
 
     def version_refs(self) -> list[VersionRef]:
-        """Numbers of all versions, oldest first; no manifest is read for it."""
+        """Return the numbers of all versions, oldest first, without reading manifests."""
         names = list_manifests(self._snapshot.store)
         return [VersionRef(version=name.version) for name in names]
 
     def get_version(self) -> Version:
-        """Describe the pinned version."""
+        """Return a description of the pinned version."""
         return _shown(describe_version(self._snapshot.store, self.version))
 
     def checkout_version(self, version: Reference) -> Self:
-        """Open another version of the table; this dataset stays where it is.
+        """Open another version of the table; this dataset does not change.
 
         Args:
-            version: Its number on the branch of this dataset, the name of a tag, or `(branch,
-                number)`, where None means the main branch or the newest version.
+            version: Number of a version on the branch of this dataset, the name of a tag, or
+                `(branch, number)`, where None means the main branch or the newest version.
 
         Raises:
             VersionNotFoundError: If the version does not exist.
@@ -102,28 +102,27 @@ class Versions(DatasetBase):
         self._snapshot = Snapshot.latest(self._snapshot.store, self._snapshot.session)
 
     def migrate_manifest_paths_v2(self) -> None:
-        """Give the manifests of an old table the newer names; one that has them stays as it is.
+        """Rename the manifests of an old table to the V2 naming scheme; idempotent.
 
-        With the newer names a table opens as fast as ever however many versions it has. Nobody may
-        write to the table meanwhile. If it is interrupted, call it again.
+        With V2 names, opening a table takes constant time regardless of the number of versions. No
+        one may write to the table concurrently. After an interruption, call this method again.
 
         Raises:
-            UnsupportedFeatureError: If an external manifest store has the older names.
+            UnsupportedFeatureError: If an external manifest store holds the older names.
         """
         migrate_to_v2_names(self._snapshot.store)
 
     def restore(self) -> None:
-        """Make the pinned version the newest again, and moves this dataset to that new version.
+        """Restore the pinned version as the newest one and move this dataset to it.
 
-        Schema, rows, config and metadata become what they were; the versions in between stay.
+        Schema, rows, config and metadata are restored; the versions in between are kept.
 
         Raises:
-            VersionNotFoundError: If the pinned version was removed meanwhile.
-            CommitConflictError: If a concurrent commit changed metadata of columns at the same
-                moment.
+            VersionNotFoundError: If the pinned version was removed concurrently.
+            CommitConflictError: If a concurrent commit changed metadata of columns.
             CommitContentionError: If every attempt lost to a concurrent commit.
-            UnsupportedFeatureError: If the version, or the newest, has something that would be
-                lost.
+            UnsupportedFeatureError: If a restore would lose something of this version or of the
+                newest one.
         """
         store = self._snapshot.store
         transaction = Transaction(self.latest_version, Restore(self.version))
@@ -131,7 +130,7 @@ class Versions(DatasetBase):
 
 
 def moment(asof: Any) -> datetime:
-    """Read a point in time.
+    """Parse a point in time.
 
     Args:
         asof: A datetime, a date (its first moment) or ISO 8601 text; local time unless it has a

@@ -1,4 +1,4 @@
-"""Writing to a dataset: more rows, or other ones, and commits by hand."""
+"""Writing to a dataset: appending and overwriting rows, and manual commits."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ D = TypeVar("D", bound=DatasetBase)
 
 
 class BulkCommitResult(TypedDict, Generic[D]):
-    """What several transactions became.
+    """The result of a batch commit.
 
     Attributes:
-        dataset: At the new version.
+        dataset: The dataset at the new version.
         merged: The transaction that was committed.
     """
 
@@ -78,9 +78,9 @@ class Writing(DatasetBase):
     ) -> None:
         """Write rows to the table and move this dataset to the new version.
 
-        The arguments are those of `pilum.write_dataset`. If the table has the job of
-        `idempotency_key` already, this dataset moves to the version that took it in, unless it
-        is at a later one.
+        The arguments are those of `pilum.write_dataset`. If the table already contains the job of
+        `idempotency_key`, this dataset moves to the version that contains it, unless it is at a
+        later one.
         """
         properties = properties_of(commit_message, transaction_properties, idempotency_key)
         layout = FileOptions(
@@ -121,38 +121,38 @@ class Writing(DatasetBase):
         commit_handler: CommitHandler | None = None,
         idempotency_key: JobKey | None = None,
     ) -> Self:
-        """Publish fragments that `write_fragments` wrote, as one new version.
+        """Commit fragments that `write_fragments` wrote, as one new version.
 
-        If it fails, the fragments stay where they are: the caller may try again.
+        If the commit fails, the files of the fragments are kept, so that the caller can retry.
 
         Args:
             base_uri: Location of the table.
-            operation: What to commit.
-            read_version: The version that the operation was made for. An overwrite and a restore
-                may leave it out, and a transaction brings its own.
+            operation: The operation or transaction to commit.
+            read_version: The version that the operation is based on. It is optional for an
+                overwrite and a restore, and a transaction has its own.
             commit_lock: As in `pilum.write_dataset`.
             storage_options: Options of the object store.
-            enable_v2_manifest_paths: As in `pilum.write_dataset`; None is the same as True.
-            detached: Whether the version is no part of history: it conflicts with nothing, only its
-                number opens it, and others can follow it, detached too.
-            max_retries: How often to try when others commit at the same moment; 0 is once, and an
-                overwrite has to follow `read_version` at once then.
+            enable_v2_manifest_paths: As in `pilum.write_dataset`; None means True.
+            detached: Whether to create a detached version, which is not part of the history: it
+                conflicts with nothing, is opened by its number only, and can be followed by further
+                detached versions.
+            max_retries: Maximum number of attempts when others commit concurrently. 0 means one
+                attempt, and an overwrite must then directly follow `read_version`.
             commit_message: A message that is recorded in the history.
-            enable_stable_row_ids: Whether rows of a table that an overwrite creates keep their ids
-                when they move.
-            commit_timeout: No attempt but the first begins later than this after the call; None
-                for no limit of the caller's.
+            enable_stable_row_ids: Whether rows keep their ids when they move, in a table that an
+                overwrite creates.
+            commit_timeout: No attempt except the first starts later than this after the call; None
+                for no limit.
             commit_handler: As in `pilum.write_dataset`.
-            idempotency_key: As in `pilum.write_dataset`. The fragments of a repetition stay where
-                they are.
+            idempotency_key: As in `pilum.write_dataset`. Files of a repeated job are kept.
 
         Returns:
-            The dataset at the new version, or at that which took the job in.
+            The dataset at the new version, or at the version that already contains the job.
 
         Raises:
             CommitConflictError: If a concurrent commit conflicts with this one.
             CommitContentionError: If every attempt lost to a concurrent commit.
-            DatasetNotFoundError: If there is nothing to append to.
+            DatasetNotFoundError: If no table exists to append to.
             InvalidInputError: If an argument is invalid.
         """
         location = base_uri.uri if isinstance(base_uri, DatasetBase) else base_uri
@@ -191,24 +191,24 @@ class Writing(DatasetBase):
         *,
         commit_timeout: timedelta | None = _TIMEOUT,
     ) -> BulkCommitResult[Self]:
-        """Publish several appends as one version.
+        """Commit several appends as one version.
 
         Args:
             dest: Location of the table.
-            transactions: Appends; what they note is noted together, and the later note counts where
-                two have one key.
-            commit_lock: As in `commit`, like the next ones.
+            transactions: Append transactions. Their properties are merged; the later value is used
+                if two have the same key.
+            commit_lock: As in `commit`; the same holds for the next arguments.
             storage_options: Options of the object store.
-            enable_v2_manifest_paths: Whether manifests of a new table have the newer names.
-            detached: Whether the version is no part of history.
-            max_retries: How often to try when others commit at the same moment.
-            commit_timeout: No attempt but the first begins later than this after the call.
+            enable_v2_manifest_paths: Whether manifests of a new table use the V2 naming scheme.
+            detached: Whether to create a detached version, which is not part of the history.
+            max_retries: Maximum number of attempts when others commit concurrently.
+            commit_timeout: No attempt except the first starts later than this after the call.
 
         Returns:
             The dataset at the new version, and the transaction that was committed.
 
         Raises:
-            InvalidInputError: If there is none, or one is no append.
+            InvalidInputError: If there is no transaction, or one is not an append.
             CommitConflictError: If a concurrent commit conflicts with them.
         """
         merged = _merged(transactions)

@@ -1,4 +1,4 @@
-"""Reading and writing one table from many processes: the seams for Spark, and for others like it.
+"""Reading and writing one table from many processes: the interface for Spark and similar engines.
 
     driver     plan_splits ──▶ Split, …                start_job ──▶ WriteJob
                   │                                       │
@@ -6,11 +6,11 @@
                                                           │
     driver                                             commit_parts  or  abort_parts
 
-What travels is small, frozen and made of plain values. A version is pinned by the driver and
-never looked up again. All files of a job carry its uuid in their names, and its one commit has
-that uuid too: so a commit whose answer was lost is found again, and an abort can tell whether
-the files that it is about to delete are part of the table. A job that is given up leaves a mark,
-for tasks that are still running then. Source: docs/spark.md, "Commits".
+The values that are passed between processes are small, frozen and plain. The driver pins a version,
+which is never looked up again. The names of all files of a job contain its uuid, and its one commit
+has the same uuid. Therefore a commit whose response was lost can be found again, and an abort can
+check whether the files that it would delete are part of the table. An aborted job leaves a
+tombstone for tasks that are still running. Source: docs/spark.md, "Commits".
 """
 
 from __future__ import annotations

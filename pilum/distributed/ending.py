@@ -1,4 +1,4 @@
-"""How a write ends: one commit publishes what the tasks wrote, or their files are deleted."""
+"""The end of a distributed write: one commit publishes the tasks' files, or they are deleted."""
 
 from __future__ import annotations
 
@@ -32,28 +32,29 @@ def commit_parts(
     idempotency_key: JobKey | None = None,
     content: str | None = None,
 ) -> int:
-    """Publish what the tasks wrote, all or nothing. Repeating it does no harm.
+    """Commit what the tasks wrote, atomically and idempotently.
 
-    If a task was tried more than once, what its other attempts wrote is deleted before. Those that
-    are still running then, or that lost against a first attempt, leave files for the next cleanup.
+    If a task had more than one attempt, the files of its other attempts are deleted first. Attempts
+    that are still running then, or that lost to a first attempt, leave files for the next cleanup.
 
     Args:
-        job: The job of the messages.
-        messages: One of each task.
-        idempotency_key: As in `pilum.write_dataset`, for jobs that are started again from the
-            beginning, such as `(query_id, batch_id)` of a stream. If the table has it already, the
-            files of this job are deleted.
-        content: With a pair as the key: a summary of what the tasks wrote, "rows:digest". The table
-            keeps it, and the same number with another content, or a lower number, is an error.
+        job: The job that the messages belong to.
+        messages: One message per task.
+        idempotency_key: As in `pilum.write_dataset`, for jobs that may be restarted from the
+            beginning, such as `(query_id, batch_id)` of a stream. If the table already contains the
+            job, the files of this job are deleted.
+        content: If the key is a pair: a summary of what the tasks wrote, "rows:digest". The table
+            stores it. The same number with another content, or a lower number, is an error.
 
     Returns:
-        The version that holds the rows. An append without rows makes no version.
+        The version that contains the rows. An append without rows creates no version.
 
     Raises:
         CommitConflictError: If a concurrent commit conflicts with the job.
-        DatasetAlreadyExistsError: If the job was to create the table and another one did.
-        JobMismatchError: If the table has the key with another content. The files of this job are
-            deleted.
+        DatasetAlreadyExistsError: If the job should create the table, but another writer created
+            it.
+        JobMismatchError: If the table has the same key with another content. The files of this job
+            are deleted.
         CommitContentionError: If every attempt lost to a concurrent commit.
     """
     store = open_table(job.uri, job.storage_options)
@@ -70,7 +71,7 @@ def commit_parts(
             key.held_by(Snapshot.latest(store).manifest.config)
         return job.read_version
     if any(message.attempt for message in messages):
-        # Not behind the commit: a failure there would be that of rows which are in the table.
+        # Not after the commit: a failure there would be reported for rows that are in the table.
         known = {file.path for one in fragments for file in one.files}
         sweep(store, job.uuid, known.__contains__)
     operation = _operation(store, job, fragments)
@@ -108,20 +109,21 @@ def _operation(store: Store, job: WriteJob, fragments: tuple[Fragment, ...]) -> 
 
 
 def abort_parts(job: WriteJob) -> int:
-    """Delete the files of a job, unless its commit went through.
+    """Delete the files of a job, unless its commit succeeded.
 
-    Also those of attempts that nobody reported: the names of all of them begin with the uuid. Tasks
-    that are still running delete theirs by themselves: an empty file tells them, which stays until
-    a cleanup removes it.
+    This includes files of unreported attempts, because all names start with the uuid of the job.
+    Tasks that are still running delete their own files: an empty file serves as a tombstone for
+    them, until a cleanup removes it.
 
     Args:
-        job: The job that is given up; no commit of it may be under way.
+        job: The job to abort; no commit of it may be in progress.
 
     Returns:
         The number of files deleted.
 
     Raises:
-        CorruptFileError: If the versions since cannot be read; then nothing is deleted.
+        CorruptFileError: If a version since the start of the job cannot be read. Nothing is deleted
+            then.
     """
     store = open_table(job.uri, job.storage_options)
     if find_commit(store, job.uuid, job.read_version) is not None:

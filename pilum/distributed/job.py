@@ -1,4 +1,4 @@
-"""What travels between the processes of one write: small, frozen, made of plain values."""
+"""The values that the processes of one write exchange: small, frozen and plain."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ Mode = Literal["create", "append", "overwrite"]
 
 @dataclass(frozen=True)
 class WriteJob:
-    """A write that many tasks share and one commit publishes.
+    """A write job that many tasks execute and one commit publishes.
 
     Attributes:
         uri: Location of the table.
-        uuid: Of the job: of its transaction, and part of its file names.
-        mode: "create" if there is no table yet, else what was asked for.
-        read_version: The latest version when the job began, 0 if there was none.
-        schema: Columns that the table will have.
-        options: How files are cut.
+        uuid: Id of the job and of its transaction; part of its file names.
+        mode: "create" if no table exists yet, otherwise the requested mode.
+        read_version: The latest version when the job started; 0 if there was none.
+        schema: Columns that the table has after the commit.
+        options: Options that determine how rows are divided into files.
         storage_options: Options of the object store.
-        read_schema: Columns that the table has now, if an append brings more; else None.
-        stable_row_ids: Whether rows of a table that this creates keep their ids when they move.
-        if_created: What becomes of the rows if there was no table and another writer creates it.
+        read_schema: Columns of the table before an append that adds columns; otherwise None.
+        stable_row_ids: Whether rows keep their ids when they move, in a table that this job
+            creates.
+        if_created: What happens to the rows if there was no table and another writer creates it.
     """
 
     uri: str
@@ -47,13 +48,13 @@ class WriteJob:
 
 @dataclass(frozen=True, slots=True)
 class PartMessage:
-    """What one task wrote.
+    """The message about what one task wrote.
 
     Attributes:
         partition: Number of the task.
-        attempt: Which try of it.
-        num_rows: Rows written.
-        fragments: Each a JSON text as `FragmentMetadata` has it; empty if there were no rows.
+        attempt: Number of the attempt.
+        num_rows: Number of rows written.
+        fragments: JSON forms of `FragmentMetadata`; empty if there were no rows.
     """
 
     partition: int
@@ -62,11 +63,11 @@ class PartMessage:
     fragments: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The message as JSON."""
+        """Return the message as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> PartMessage:
-        """The message that `to_json` wrote."""
+        """Read the JSON form that `to_json` returns."""
         values = json.loads(text)
         return cls(**{**values, "fragments": tuple(values["fragments"])})

@@ -1,4 +1,4 @@
-"""What one task writes: data files that belong to no version yet, under names of its own."""
+"""The part of one task: data files with unique names that belong to no version yet."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ __all__ = ["write_part"]
 def write_part(
     job: WriteJob, batches: Iterable[pa.RecordBatch], *, partition: int, attempt: int = 0
 ) -> PartMessage:
-    """Write the rows of one task as data files; nothing of the table changes.
+    """Write the rows of one task as data files; the table does not change.
 
     Args:
-        job: What the driver fixed.
-        batches: All of one schema. Columns are matched by name, as in `pilum.write_dataset`, and
-            nullable ones may be missing.
+        job: The job that the driver started.
+        batches: Record batches of one schema. Columns are matched by name, as in
+            `pilum.write_dataset`, and nullable ones may be missing.
         partition: Number of the task.
-        attempt: Which try of it; another try must have another number.
+        attempt: Number of the attempt; each attempt needs its own number.
 
     Returns:
-        What `commit_parts` needs. If this fails, the files of the attempt are gone again.
+        The message for `commit_parts`. If this call fails, the files of the attempt are deleted.
 
     Raises:
         SchemaMismatchError: If the columns do not fit those of the job.
-        CommitError: If the job was given up meanwhile.
+        CommitError: If the job was aborted concurrently.
     """
     options = replace(job.options, file_name_prefix=f"{job.uuid}-{partition:05d}-{attempt}")
     store = open_table(job.uri, job.storage_options)
@@ -61,7 +61,7 @@ def write_part(
 def _aligned(
     job: WriteJob, batches: Iterator[pa.RecordBatch]
 ) -> tuple[Schema, Iterator[pa.RecordBatch]]:
-    """What the files of a task hold, and its batches in that form."""
+    """Return the schema of the files of a task, and its batches cast to it."""
     first = next(batches, None)
     if first is None:
         return job.schema, batches

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 DEFAULT_SPLIT_BYTES = 32 << 20
-# Rows of the largest mini-block chunk: a range that ends between chunks decodes none twice.
+# Rows of the largest mini-block chunk: a range that ends between chunks decodes no chunk twice.
 _ROW_STEP = 4096
 
 
@@ -102,7 +102,7 @@ def _knows(snapshot: Snapshot, filter: BoundFilter) -> bool:
 def split_fragment(snapshot: Snapshot, fragment: Fragment, target_bytes: int) -> Iterator[Split]:
     """Split one fragment of a version into ranges of rows, as `plan_splits`."""
     rows = fragment.physical_rows
-    # A file of unknown size is not cut, and shares its task with no other.
+    # A file of unknown size is not split, and shares its task with no other file.
     size_bytes = sum(file.size_bytes or target_bytes for file in fragment.files)
     pieces = max(1, -(-size_bytes // target_bytes))
     step = -(-rows // pieces)

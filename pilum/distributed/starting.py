@@ -1,4 +1,4 @@
-"""How a write begins: a look at the table fixes what all of its tasks go by."""
+"""The start of a distributed write: reads the table and fixes the job that all tasks follow."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ def start_job(
     schema_mode: Literal["merge"] | None = None,
     stable_row_ids: bool = False,
 ) -> WriteJob:
-    """Look at the table and fixes what a write goes by. Writes nothing.
+    """Read the table and create the job of a write; write nothing.
 
     Args:
         uri: Location of the table.
-        schema: Columns of the data; a table that is appended to keeps its own.
-        mode: "create" demands that there is no table; the others create it where there is none.
-        options: How files are cut.
-        version: Of the files; that of the table, or the default of a new one, if None.
+        schema: Schema of the data; in append mode the table keeps its own.
+        mode: "create" requires that no table exists; the other modes create it if none exists.
+        options: Options that determine how rows are divided into files.
+        version: File version; if None, that of the table or the default for a new table.
         storage_options: Options of the object store.
-        schema_mode: "merge" adds the columns that a table lacks which is appended to.
-        stable_row_ids: Whether rows of a new table keep their ids when they move; a table that
-            exists stays as it is.
+        schema_mode: "merge" adds the columns that the table lacks, in append mode.
+        stable_row_ids: Whether rows of a new table keep their ids when they move; it does not
+            affect existing tables.
 
     Raises:
-        DatasetAlreadyExistsError: If mode is "create" and there is a table.
-        InvalidInputError: If a table cannot have such columns, or files of another version were
-            to be appended.
-        UnsupportedVersionError: If the table has files of a version that we do not write, or
-            that can have no more columns.
-        UnsupportedFeatureError: If a next version of the table would lose something.
+        DatasetAlreadyExistsError: If `mode` is "create" and a table exists.
+        InvalidInputError: If a table cannot have such columns, or files of another version would be
+            appended.
+        UnsupportedVersionError: If writing the file version of the table is not supported, or
+            tables of this version cannot get more columns.
+        UnsupportedFeatureError: If the next version of the table would lose something.
         CorruptFileError: If the table contradicts itself.
     """
     access = dict(storage_options or {})
@@ -73,7 +73,7 @@ def start_job(
         raise DatasetAlreadyExistsError(
             f"{store.uri}: there is a table already; use mode append or overwrite"
         )
-    # The commit would refuse it too, but only when all tasks have written.
+    # The commit would also refuse it, but only after all tasks have written.
     latest.manifest.require_continuable(f"{store.uri}, version {latest.manifest.version}")
     if mode == "overwrite":
         return draft.new(mode, schema, version, latest.manifest)
@@ -82,7 +82,7 @@ def start_job(
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What all jobs have, however the table is."""
+    """The attributes that all jobs share, regardless of the table."""
 
     uri: str
     uuid: str
@@ -98,7 +98,7 @@ class _Draft:
         *,
         stable_row_ids: bool = False,
     ) -> WriteJob:
-        """A job whose columns are those of the data."""
+        """Return a job whose columns are those of the data."""
         if version is None and latest is not None:
             version = latest.data_version
         version = version or default_version(new_schema(schema), has_sidecars=True)
@@ -113,7 +113,7 @@ class _Draft:
     def append(
         self, latest: Snapshot, schema: pa.Schema, version: FileVersion | None, *, merges: bool
     ) -> WriteJob:
-        """A job whose columns are those of the table, and perhaps more."""
+        """Return a job whose columns are those of the table, and possibly more."""
         manifest = latest.manifest
         if version not in {None, manifest.data_version}:
             raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Files of one write: the names of all of them begin with its uuid, whoever wrote them."""
+"""Deletion of the files of one write: the names of all of them start with its uuid."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ __all__ = ["sweep"]
 
 
 def sweep(store: Store, uuid: str, is_kept: Callable[[str], bool] | None = None) -> int:
-    """Delete the data files of attempts that came to nothing, reported or not.
+    """Delete the data files of attempts that were not committed, reported or not.
 
     Args:
-        store: Of the table.
-        uuid: Of the job: the names of its files begin with it.
-        is_kept: Tells names of files that are, or may become, part of the table; none if None.
+        store: Store of the table.
+        uuid: Id of the job, with which the names of its files start.
+        is_kept: Predicate for names of files that are, or may become, part of the table; None to
+            keep no file.
 
     Returns:
         The number of files deleted.
     """
     files = [entry.name for entry in store.list(DATA_FOLDER)]
-    # Of an attempt that was killed there may be sidecars alone.
+    # A killed attempt may have left only sidecar files.
     beside = [f"{stem}.lance" for stem in store.folders(DATA_FOLDER)]
     names = (name for name in dict.fromkeys(files + beside) if name.startswith(uuid))
     own = (name for name in names if not is_tombstone(name, uuid))

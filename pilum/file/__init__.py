@@ -1,7 +1,7 @@
-"""Single data files: reading and writing them without a table, and looking inside.
+"""Single data files: reading, writing and inspecting them without a table.
 
-`LanceFileReader` and `LanceFileWriter` speak Arrow. `RawFileReader` and `RawFileWriter` know
-columns, pages and buffers by number, and no types.
+`LanceFileReader` and `LanceFileWriter` use Arrow data. `RawFileReader` and `RawFileWriter` access
+columns, pages and buffers by number, without types.
 """
 
 from pilum.container.raw import Part, RawColumn, RawEncoding, RawPage
@@ -42,5 +42,5 @@ __all__ = [
 
 
 def stable_version() -> str:
-    """The newest file version that no longer changes."""
+    """Return the newest stable file version."""
     return str(FileVersion.parse("stable"))

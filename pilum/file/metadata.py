@@ -1,4 +1,4 @@
-"""What a file says about itself, as plain values."""
+"""The metadata of a data file, as plain values."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class LanceBufferDescriptor:
-    """Where a buffer stands in its file.
+    """The position and size of a buffer in its file.
 
     Attributes:
-        position: Bytes from the start of the file.
-        size: Bytes, without padding.
+        position: Offset from the start of the file, in bytes.
+        size: Size in bytes, without padding.
     """
 
     position: int
@@ -37,11 +37,11 @@ class LanceBufferDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class LancePageMetadata:
-    """One page of a column.
+    """The metadata of one page of a column.
 
     Attributes:
-        buffers: Its buffers.
-        encoding: What they hold, as text.
+        buffers: Buffers of the page.
+        encoding: Description of the page encoding, as text.
     """
 
     buffers: list[LanceBufferDescriptor]
@@ -50,11 +50,11 @@ class LancePageMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnMetadata:
-    """One column.
+    """The metadata of one column.
 
     Attributes:
-        column_buffers: Those that belong to no page.
-        pages: In row order.
+        column_buffers: Buffers that belong to no page.
+        pages: Pages, in row order.
     """
 
     column_buffers: list[LanceBufferDescriptor]
@@ -63,18 +63,19 @@ class LanceColumnMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceFileMetadata:
-    """A file, but for its data.
+    """The metadata of a file.
 
     Attributes:
-        schema: Its columns.
-        num_rows: Its rows.
-        num_data_bytes: Bytes in front of the metadata of the columns, without global buffers.
-        num_column_metadata_bytes: Bytes of the metadata of all columns, with their table.
-        num_global_buffer_bytes: Bytes of all global buffers.
-        global_buffers: The first is the file descriptor.
-        columns: By number.
-        major_version: As the footer has it.
-        minor_version: The same.
+        schema: Schema of the file.
+        num_rows: Number of rows.
+        num_data_bytes: Number of bytes before the column metadata, without global buffers.
+        num_column_metadata_bytes: Number of bytes of the metadata of all columns, with their offset
+            table.
+        num_global_buffer_bytes: Number of bytes of all global buffers.
+        global_buffers: Global buffers; the first is the file descriptor.
+        columns: Columns, by number.
+        major_version: Major version in the footer.
+        minor_version: Minor version in the footer.
     """
 
     schema: pa.Schema
@@ -93,8 +94,8 @@ class LanceColumnStatistics:
     """The size of one column.
 
     Attributes:
-        num_pages: Its pages.
-        size_bytes: Bytes of their buffers.
+        num_pages: Number of pages.
+        size_bytes: Total size of their buffers.
     """
 
     num_pages: int
@@ -109,7 +110,7 @@ class LanceFileStatistics:
 
 
 def describe(reader: DataFileReader, raw: RawReader) -> LanceFileMetadata:
-    """All that stands behind the data of a file."""
+    """Return the metadata of a file."""
     footer = raw.footer
     global_bytes = sum(size for _, size in raw.global_buffers)
     major, minor = footer.version.footer_numbers
@@ -127,7 +128,7 @@ def describe(reader: DataFileReader, raw: RawReader) -> LanceFileMetadata:
 
 
 def measure(raw: RawReader) -> LanceFileStatistics:
-    """The sizes of the columns of a file."""
+    """Return the sizes of the columns of a file."""
     return LanceFileStatistics(
         [
             LanceColumnStatistics(

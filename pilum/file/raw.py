@@ -1,4 +1,4 @@
-"""Data files without types, by location. See `pilum.container.raw`."""
+"""Raw access to data files by location, without types; see `pilum.container.raw`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["RawFileReader", "RawFileWriter"]
 
 
 class RawFileReader(RawReader):
-    """The parts of a file since version 2.0 by their numbers."""
+    """A reader of the parts of a file by number, since file version 2.0."""
 
     def __init__(self, path: Location, storage_options: Mapping[str, str] | None = None) -> None:
         """Open a file.
@@ -28,17 +28,19 @@ class RawFileReader(RawReader):
 
         Raises:
             NotFoundError: If the file does not exist.
-            CorruptFileError: If it is no Lance file, or a damaged one.
-            UnsupportedVersionError: If it is older than version 2.0 or not known.
+            CorruptFileError: If the file is damaged or not a Lance file.
+            UnsupportedVersionError: If its version is older than 2.0 or unknown.
         """
         store, name = open_object(path, storage_options)
         super().__init__(store.source(name))
 
 
 class RawFileWriter:
-    """One new file since version 2.0 of buffers and descriptions; visible once it is closed.
+    """A writer of a file from buffers and descriptions, since file version 2.0.
 
-    Used as a context manager it is dropped if the block fails.
+    The file becomes visible when it is closed.
+
+    As a context manager, it discards the file if the block fails.
     """
 
     def __init__(
@@ -48,15 +50,15 @@ class RawFileWriter:
         version: str | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Start a file.
+        """Start a new file.
 
         Args:
             path: A local path or a `file://` URI.
-            version: What the footer says, such as "2.1"; the default version if None.
+            version: Version in the footer, such as "2.1"; the default version if None.
             storage_options: Options of the object store.
 
         Raises:
-            InvalidInputError: If there is no such version.
+            InvalidInputError: If the version does not exist.
         """
         self._version = DEFAULT_VERSION if version is None else FileVersion.parse(version)
         store, name = open_object(path, storage_options)
@@ -64,37 +66,37 @@ class RawFileWriter:
         self._columns: list[bytes] = []
 
     def add_buffer(self, data: Any) -> tuple[int, int]:
-        """Write bytes that pages, columns or nothing at all refer to.
+        """Write a buffer, which pages or columns may refer to.
 
         Returns:
-            Their position and size.
+            The position and size of the buffer.
         """
         return self._body.buffer(data)
 
     def add_global_buffer(self, data: Any) -> int:
-        """Write bytes that readers find by the number that is returned, from 1 on."""
+        """Write a global buffer and return the number by which readers find it, from 1 on."""
         return self._body.global_buffer(data)
 
     def add_column(self, column: RawColumn) -> int:
-        """Add the description of a column whose buffers are written; returns its number."""
+        """Add the description of a column whose buffers are written, and return its number."""
         self._columns.append(pack_raw_column(column))
         return len(self._columns) - 1
 
     def close(self, descriptor: bytes) -> int:
-        """Write the end of the file.
+        """Write the metadata and the footer, and close the file.
 
         Args:
             descriptor: Global buffer 0: a serialised `FileDescriptor`.
 
         Returns:
-            The size of the file, bytes.
+            The size of the file in bytes.
         """
         self._body.end_with(descriptor, self._columns, self._version)
         finish_new(self._body.sink)
         return self._body.sink.position
 
     def abort(self) -> None:
-        """Drop the file; after `close`, nothing."""
+        """Discard the file; has no effect after `close`."""
         self._body.sink.abort()
 
     def __enter__(self) -> Self:

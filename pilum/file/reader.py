@@ -1,4 +1,4 @@
-"""Reading one data file, of any version, as Arrow."""
+"""Reading one data file of any version as Arrow data."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _READAHEAD = 16
 
 
 class ReaderResults:
-    """Rows of a file; they are read as they are asked for, and can be asked for once."""
+    """Rows of a file, which are read on demand and can be consumed once."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
-        """Made by `LanceFileReader`."""
+        """Wrap a reader; called by `LanceFileReader`."""
         self.reader = reader
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """The rows batch by batch."""
+        """Return the rows batch by batch."""
         return self.reader
 
     def to_table(self) -> pa.Table:
-        """All rows.
+        """Read all rows into a table.
 
         Raises:
             CorruptFileError: If the file is damaged.
@@ -53,7 +53,7 @@ class ReaderResults:
 
 
 class _FileRows:
-    """The rows of a file for `pilum.table.read.windows`."""
+    """The rows of a file, in the form that `pilum.table.read.windows` expects."""
 
     id = 0
 
@@ -65,7 +65,7 @@ class _FileRows:
         self._fields: dict[tuple[FieldId, ...], FieldReader] = {}
 
     def file_of(self, field_id: FieldId) -> tuple[Store, str]:
-        """The file itself, for blobs."""
+        """Return the file itself, for blobs."""
         return self.store, self._name
 
     def field(self, field: Field) -> FieldReader:
@@ -79,7 +79,7 @@ class _FileRows:
 
 
 class LanceFileReader:
-    """An open data file. Safe to use from several threads."""
+    """A reader of an open data file; safe to use from several threads."""
 
     def __init__(
         self,
@@ -92,20 +92,20 @@ class LanceFileReader:
         Args:
             path: A local path or a `file://` URI.
             storage_options: Options of the object store.
-            columns: Names, or dotted paths to members of structs, in the wanted order; all columns
+            columns: Names, or dotted paths to struct members, in the requested order; all columns
                 if None. A struct keeps only its named members.
 
         Raises:
             NotFoundError: If the file does not exist.
-            ColumnNotFoundError: If it has no such column.
-            CorruptFileError: If it is no Lance file, or a damaged one.
+            ColumnNotFoundError: If a column does not exist.
+            CorruptFileError: If the file is damaged or not a Lance file.
             UnsupportedVersionError: If its version is not supported.
         """
         self._open(*open_object(path, storage_options), columns)
 
     @classmethod
     def within(cls, store: Store, name: str, columns: Sequence[str] | None) -> LanceFileReader:
-        """Open a file of a store that is open already."""
+        """Open a file in a store that is already open."""
         reader = cls.__new__(cls)
         reader._open(store, name, columns)
         return reader
@@ -127,10 +127,10 @@ class LanceFileReader:
 
         Args:
             batch_size: Maximum number of rows in a batch.
-            batch_readahead: How many batches to prepare; here about 32 MiB in any case.
+            batch_readahead: Number of batches to prefetch; about 32 MiB are prefetched in any case.
 
         Raises:
-            InvalidInputError: If an argument is not a number above 0.
+            InvalidInputError: If an argument is not a positive integer.
         """
         return self.read_range(
             0, self.num_rows(), batch_size=batch_size, batch_readahead=batch_readahead
@@ -144,16 +144,17 @@ class LanceFileReader:
         batch_size: int = _BATCH_ROWS,
         batch_readahead: int = _READAHEAD,
     ) -> ReaderResults:
-        """Read neighbouring rows.
+        """Read a contiguous range of rows.
 
         Args:
-            start: The first of them.
-            num_rows: How many.
+            start: Number of the first row.
+            num_rows: Number of rows.
             batch_size: Maximum number of rows in a batch.
             batch_readahead: See `read_all`.
 
         Raises:
-            InvalidInputError: If the file does not have these rows, or an argument is no number.
+            InvalidInputError: If the file does not have these rows, or an argument is not an
+                integer.
         """
         first, count = require_count("start", start), require_count("num_rows", num_rows)
         if first + count > self.num_rows():
@@ -165,16 +166,16 @@ class LanceFileReader:
     def take_rows(
         self, indices: Any, *, batch_size: int = _BATCH_ROWS, batch_readahead: int = _READAHEAD
     ) -> ReaderResults:
-        """Read single rows.
+        """Read rows by number.
 
         Args:
-            indices: Their numbers, ascending, none of them twice: a list, or an array of numpy or
-                pyarrow.
+            indices: Row numbers, ascending and without duplicates: a list, a numpy array or a
+                pyarrow array.
             batch_size: Maximum number of rows in a batch.
             batch_readahead: See `read_all`.
 
         Raises:
-            InvalidInputError: If they do not ascend, or the file has no such row.
+            InvalidInputError: If the numbers are not ascending, or a row does not exist.
         """
         rows = positions(indices, self.num_rows())
         if not (rows[:-1] < rows[1:]).all():
@@ -182,18 +183,18 @@ class LanceFileReader:
         return self._read(RowRanges.of_rows(rows), batch_size, batch_readahead)
 
     def metadata(self) -> LanceFileMetadata:
-        """What the file says about itself; reads the metadata of every column.
+        """Return the metadata of the file; this reads the metadata of every column.
 
         Raises:
-            UnsupportedVersionError: For a legacy file, which has no such metadata.
+            UnsupportedVersionError: If it is a legacy file, which has no such metadata.
         """
         return describe(self._reader, self._raw)
 
     def file_statistics(self) -> LanceFileStatistics:
-        """Pages and bytes of each column.
+        """Return the number of pages and bytes of each column.
 
         Raises:
-            UnsupportedVersionError: For a legacy file, which does not record them.
+            UnsupportedVersionError: If it is a legacy file, which does not record them.
         """
         return measure(self._raw)
 
@@ -201,7 +202,7 @@ class LanceFileReader:
         """Read a global buffer; the first is the file descriptor.
 
         Raises:
-            InvalidInputError: If there is none of this number.
+            InvalidInputError: If no buffer has this number.
         """
         count = len(self._raw.global_buffers)
         if require_count("index", index) >= count:
@@ -209,7 +210,7 @@ class LanceFileReader:
         return self._raw.global_buffer(index)
 
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Return the number of rows of the file."""
         return self._reader.num_rows
 
     @cached_property
@@ -224,7 +225,7 @@ class LanceFileReader:
         return ReaderResults(pa.RecordBatchReader.from_batches(restored_schema(stored), found))
 
     def _tables(self, rows: RowRanges, size: int, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The rows, with payloads in place of descriptors of blobs."""
+        """Yield the rows, with payloads in place of blob descriptors."""
         is_legacy = self._reader.version is FileVersion.LEGACY
         stored = self._schema if is_legacy else described(self._schema)
         names = self._schema.names
@@ -239,14 +240,14 @@ class LanceFileReader:
             yield materialize(self._rows, given, pending.table(stored.arrow), schema)
 
     def _windows(self, rows: RowRanges, limit: int) -> Iterable[Window]:
-        """Cut rows into windows of at most `limit` rows."""
+        """Split rows into windows of at most `limit` rows."""
         ends = (rows.stops - rows.starts).cumsum()
         for first in range(0, rows.num_rows, limit):
             yield Window(self._rows, _part(rows, ends, first, first + limit))
 
 
 def _part(rows: RowRanges, ends: Any, first: int, last: int) -> RowRanges:
-    """The rows from the `first` to before the `last` of those wanted."""
+    """Return the requested rows from `first` to `last` (exclusive)."""
     low = int(ends.searchsorted(first, side="right"))
     high = int(ends.searchsorted(last, side="left"))
     bounds = rows.bounds[low : high + 1].copy()

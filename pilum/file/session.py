@@ -1,4 +1,4 @@
-"""Many data files below one location."""
+"""A session for many data files below one location."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _COPY_BYTES = 8 * 1024 * 1024
 
 @dataclass
 class ListResult:
-    """What stands directly in a folder; all paths are relative to the session.
+    """The direct entries of a folder; all paths are relative to the session.
 
     Attributes:
-        common_prefixes: Folders.
-        objects: Files.
+        common_prefixes: Paths of folders.
+        objects: Paths of files.
     """
 
     common_prefixes: list[str]
@@ -37,7 +37,7 @@ class ListResult:
 
 
 class LanceFileSession:
-    """Opens files by their path below a base; the store is opened once."""
+    """A session that opens files by path below a base; the store is opened only once."""
 
     def __init__(
         self, base_path: Location, storage_options: Mapping[str, str] | None = None
@@ -51,7 +51,7 @@ class LanceFileSession:
         self._store = open_store(base_path, storage_options)
 
     def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
-        """Open a file; see `LanceFileReader`."""
+        """Open a file for reading; see `LanceFileReader`."""
         return LanceFileReader.within(self._store, path, columns)
 
     def open_writer(
@@ -64,30 +64,30 @@ class LanceFileSession:
         keep_original_array: bool | None = None,
         max_page_bytes: int | None = None,
     ) -> LanceFileWriter:
-        """Start a file; see `LanceFileWriter`. `keep_original_array` is a hint without effect."""
+        """Start a new file; see `LanceFileWriter`. `keep_original_array` has no effect."""
         del keep_original_array
         options = FileOptions(data_cache_bytes=data_cache_bytes, max_page_bytes=max_page_bytes)
         return LanceFileWriter.within(self._store, path, schema, version, options)
 
     def open_packed_blob_writer(self, path: str, blob_id: int) -> PackedBlobWriter:
-        """Start a file of blobs, one behind the other, that belongs to a data file.
+        """Start a packed blob file, which holds blobs of a data file one after another.
 
         Args:
-            path: Of the data file, which may be written later.
-            blob_id: Number of the file among those of the data file, from 1 on.
+            path: Path of the data file, which may be written later.
+            blob_id: Number of the blob file among those of the data file, from 1 on.
 
         Raises:
-            InvalidInputError: If the path does not end with `.lance`, or the number is not one of
-                32 bits.
+            InvalidInputError: If the path does not end with `.lance`, or the number is not a 32-bit
+                integer.
         """
         return PackedBlobWriter(self._store, path, blob_id)
 
     def open_dedicated_blob_writer(self, path: str, blob_id: int) -> DedicatedBlobWriter:
-        """Start a file of one blob that belongs to a data file.
+        """Start a dedicated blob file, which holds one blob of a data file.
 
         Args:
-            path: As for `open_packed_blob_writer`.
-            blob_id: The same.
+            path: As in `open_packed_blob_writer`.
+            blob_id: As in `open_packed_blob_writer`.
 
         Raises:
             As `open_packed_blob_writer`.
@@ -95,7 +95,7 @@ class LanceFileSession:
         return DedicatedBlobWriter(self._store, path, blob_id)
 
     def contains(self, path: str) -> bool:
-        """Return whether there is such a file."""
+        """Return whether a file exists."""
         try:
             self._store.source(path).close()
         except (NotFoundError, IsADirectoryError):
@@ -103,11 +103,11 @@ class LanceFileSession:
         return True
 
     def list(self, path: str | None = None) -> list[str]:
-        """All files below a folder, at any depth."""
+        """List all files below a folder, at any depth."""
         return list(self._walk(path or ""))
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
-        """What stands directly in a folder."""
+        """List the direct entries of a folder."""
         folder = path or ""
         return ListResult(
             [_join(folder, name) for name in self._store.folders(folder)],
@@ -115,11 +115,11 @@ class LanceFileSession:
         )
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read some bytes of a file.
+        """Read a range of bytes of a file.
 
         Raises:
             NotFoundError: If the file does not exist.
-            InvalidInputError: If it does not have these bytes.
+            InvalidInputError: If the range exceeds the file.
         """
         first, count = require_count("offset", offset), require_count("length", length)
         source = self._store.source(path)
@@ -133,7 +133,7 @@ class LanceFileSession:
             source.close()
 
     def delete_file(self, path: str) -> None:
-        """Remove a file.
+        """Delete a file.
 
         Raises:
             NotFoundError: If the file does not exist.
@@ -143,7 +143,7 @@ class LanceFileSession:
         self._store.delete(path)
 
     def upload_file(self, local_path: Location, remote_path: str) -> None:
-        """Copy a local file into the session."""
+        """Copy a local file to a path in the session."""
         with open(os.fspath(local_path), "rb") as file:
             sink = self._store.sink(remote_path)
             try:

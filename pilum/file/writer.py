@@ -1,4 +1,4 @@
-"""Writing one data file, of any version, from Arrow."""
+"""Writing one data file of any version from Arrow data."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _DEFAULTS = FileOptions()
 
 
 class LanceFileWriter:
-    """One new data file; visible under its name once it is closed.
+    """A writer of one new data file, which becomes visible when it is closed.
 
-    Used as a context manager it is closed at the end of the block, and dropped if the block fails.
+    As a context manager, it closes the file at the end of the block, or discards it if the block
+    fails.
 
     Attributes:
-        closed: Whether it is.
-        size_bytes: Size of the closed file, else None.
+        closed: Whether the file is closed.
+        size_bytes: Size of the closed file; None before it is closed.
     """
 
     def __init__(
@@ -47,11 +48,11 @@ class LanceFileWriter:
         buffer_alignment: int = _DEFAULTS.buffer_alignment,
         encoding_options: EncodingOptions = _DEFAULTS.encoding,
     ) -> None:
-        """Start a file.
+        """Start a new file.
 
         Args:
-            path: A local path or a `file://` URI; a file that is there is replaced.
-            schema: The columns; None for those of the first batch.
+            path: A local path or a `file://` URI; an existing file is replaced.
+            schema: Schema of the file; None for the schema of the first batch.
             data_cache_bytes: Bytes of rows to buffer before pages are written, for all columns
                 together; if None, a page is about 8 MiB.
             version: File version such as "2.1"; the default version if None.
@@ -62,9 +63,9 @@ class LanceFileWriter:
             encoding_options: Encoding preferences; metadata of a field take precedence.
 
         Raises:
-            InvalidInputError: If there is no such version, or an option is invalid.
-            UnsupportedVersionError: If this library does not write it.
-            UnsupportedTypeError: If the version has no form for a column.
+            InvalidInputError: If the version does not exist, or an option is invalid.
+            UnsupportedVersionError: If writing the version is not supported.
+            UnsupportedTypeError: If the version cannot store the type of a column.
         """
         options = FileOptions(data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options)
         self._start(*open_object(path, storage_options), schema, version, options)
@@ -78,7 +79,7 @@ class LanceFileWriter:
         version: str | None,
         options: FileOptions,
     ) -> LanceFileWriter:
-        """Start a file in a store that is open already."""
+        """Start a new file in a store that is already open."""
         writer = cls.__new__(cls)
         writer._start(store, name, schema, version, options)
         return writer
@@ -104,10 +105,10 @@ class LanceFileWriter:
             self._begin(schema)
 
     def write_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Add rows.
+        """Write the rows of a batch or table.
 
         Raises:
-            SchemaMismatchError: If the columns or their types are not those of the file.
+            SchemaMismatchError: If the columns or their types differ from those of the file.
             InvalidInputError: If a column that is not nullable holds a null, or the file is closed.
         """
         file = self._writable(batch.schema)
@@ -116,7 +117,7 @@ class LanceFileWriter:
             file.write_batch(self._alignment.batch(part))
 
     def add_schema_metadata(self, key: str, value: str) -> None:
-        """Add an entry to the metadata of the schema, in the place of one of the same key.
+        """Add an entry to the metadata of the schema, or replace the entry of the same key.
 
         Raises:
             InvalidInputError: If the file is closed.
@@ -128,22 +129,22 @@ class LanceFileWriter:
             self._file.add_schema_metadata(key, value)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Add bytes that readers find by the number that is returned, from 1 on.
+        """Add a global buffer and return the number by which readers find it, from 1 on.
 
         Raises:
             InvalidInputError: If the file is closed, or has no schema yet.
-            UnsupportedFormatError: If the version has no global buffers.
+            UnsupportedFormatError: If the file version has no global buffers.
         """
         return self._writable(None).add_global_buffer(data)
 
     def close(self) -> int | None:
-        """Write what is left and makes the file visible.
+        """Write the remaining rows and make the file visible.
 
         Returns:
-            The rows of the file; None if it was closed before.
+            The number of rows of the file; None if it was already closed.
 
         Raises:
-            InvalidInputError: If there is neither a schema nor a batch.
+            InvalidInputError: If neither a schema nor a batch was given.
         """
         if self.closed:
             return None
@@ -158,7 +159,7 @@ class LanceFileWriter:
         return written.num_rows
 
     def abort(self) -> None:
-        """Drop the file; after `close`, nothing."""
+        """Discard the file; has no effect after `close`."""
         if not self.closed and self._file is not None:
             self._file.abort()
         self.closed = True
