@@ -2,7 +2,7 @@
 
 pilum.explain("table.lance")       a table: from the metadata of its files alone
 pilum.explain("part.lance")        one data file
-pilum.explain(pa.table(...))       rows in memory: what a writer would choose, and from which options
+pilum.explain(pa.table(...))       rows in memory: what a writer would choose, and from what
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Merging rows by key: updates existing rows, inserts new ones, deletes rows without a source row."""
+"""Merging rows by key: updates existing rows, inserts new ones, deletes unmatched ones."""
 
 from __future__ import annotations
 

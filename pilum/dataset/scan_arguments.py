@@ -116,7 +116,7 @@ class ScanShape:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether rows are returned as scanned, without reordering or rebatching."""
+        """Return whether rows are returned exactly as a scan of the table yields them."""
         return self == _PLAIN
 
 

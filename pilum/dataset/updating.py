@@ -133,7 +133,7 @@ def _bound(text: str, field: Field, scope: pa.Schema) -> BoundProjection:
     if not field.is_json:
         return bind_assignment(text, scope, field.arrow_type)
     found = bind_projection(text, scope)
-    is_binary = is_json_field(found.field)  # otherwise it is text, which is parsed when it is written
+    is_binary = is_json_field(found.field)  # otherwise text, parsed when it is written
     return found if is_binary else bind_assignment(text, scope, pa.string())
 
 
