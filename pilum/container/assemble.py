@@ -1,4 +1,4 @@
-"""Decoded leaf columns to Arrow arrays.
+"""Build Arrow arrays from decoded leaf columns.
 
 Every leaf column repeats the nesting above it, so the layers of a struct or list are taken from
 the first of its leaves that the file has; a member without a column is null.
@@ -36,10 +36,10 @@ _OFFSET_BYTES = {
 
 
 def assemble(field: Field, leaves: Mapping[FieldId, Decoded], num_rows: int) -> pa.Array:
-    """Builds the array of a top-level field.
+    """Build the array of a top-level field.
 
     Args:
-        field: The field, with only the members that are wanted.
+        field: The field, with only the projected members.
         leaves: What was read of each leaf; leaves without a column are left out.
         num_rows: Length of the result.
 
@@ -53,7 +53,7 @@ def assemble(field: Field, leaves: Mapping[FieldId, Decoded], num_rows: int) -> 
 
 
 def assemble_leaf(field: Field, decoded: Decoded, num_rows: int) -> pa.Array:
-    """The same for a top-level field without others below it, of which most tables consist.
+    """Build the array of a top-level field that has no child fields (the common case).
 
     Raises:
         CorruptFileError: If what was read contradicts the type.
@@ -67,7 +67,7 @@ def assemble_leaf(field: Field, decoded: Decoded, num_rows: int) -> pa.Array:
 
 
 def _per_list(decoded: Decoded, path: LeafPath) -> Decoded:
-    """The leaf with one slot per fixed-size list of structs in the layers from there outward."""
+    """Return the leaf with one slot per fixed-size list of structs, from that layer outward."""
     found = len(decoded.layers)
     demand(found == len(path), f"layers of field {path[0].name!r}: {found}, not {len(path)}")
     stride, layers = 1, []
@@ -78,7 +78,7 @@ def _per_list(decoded: Decoded, path: LeafPath) -> Decoded:
 
 
 def _every(layer: Layer, stride: int) -> Layer:
-    """The first of every `stride` slots: the elements of a list say the same of all around it."""
+    """Return every `stride`-th slot: all elements of a list agree on the layers around it."""
     length, rest = divmod(layer.length, stride)
     demand(rest == 0 and layer.offsets is None, f"{layer.length} slots in lists of {stride}")
     if layer.validity is None:
@@ -187,7 +187,7 @@ def _sizes(buffers: list[NDArray[Any]]) -> list[int]:
 def _lists(
     kind: pa.DataType, encoding: FixedSizeList, buffers: list[NDArray[Any]], layer: Layer
 ) -> pa.Array:
-    """Fixed-size lists: a mask per nullable level of items, outer first, then the items."""
+    """Build fixed-size lists from a mask per nullable item level (outer first) and the items."""
     *masks, items = buffers
     levels: list[tuple[pa.DataType, Layer]] = []
     item_type, length, inner = kind, layer.length, encoding
@@ -223,7 +223,7 @@ def _items_layer(length: int, mask: NDArray[np.uint8] | None) -> Layer:
 
 
 def _dictionary(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
-    """A dictionary array: the dictionary of its page, and keys as wide as the type wants them."""
+    """Build a dictionary array from the page's dictionary, with keys of the type's width."""
     if decoded.dictionary is None:
         values = _values(kind.value_type, decoded.encoding, decoded.buffers, layer)
         return values.dictionary_encode().cast(kind)
@@ -241,7 +241,7 @@ def _dictionary(kind: pa.DataType, decoded: Decoded, layer: Layer) -> pa.Array:
 def _look_up(
     kind: pa.DataType, decoded: Decoded, dictionary: DictionaryBlock, layer: Layer
 ) -> pa.Array:
-    """Values by their index in the dictionary."""
+    """Look up values by their index in the dictionary."""
     if layer.length == 0:
         return pa.nulls(0, kind)
     if kind.id in _OFFSET_BYTES:
@@ -260,7 +260,7 @@ def _entries(kind: pa.DataType, dictionary: DictionaryBlock) -> pa.Array:
 
 
 def _numbers(decoded: Decoded, dictionary: DictionaryBlock, layer: Layer) -> NDArray[Any]:
-    """Indices into the dictionary, unsigned."""
+    """Return indices into the dictionary, unsigned."""
     width = _index_bytes(decoded, layer)
     numbers: NDArray[Any] = decoded.buffers[0].view(f"u{width}")
     inside = int(numbers.max()) < dictionary.num_values

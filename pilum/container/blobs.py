@@ -1,13 +1,13 @@
-"""Payloads of blob columns on their way into files: they go ahead, descriptors take their place.
+"""Write the payloads of blob columns and replace them with descriptors.
 
     v1   the data file, at multiples of 64 bytes
-    v2   up to 64 KiB the same (*inline*), up to 4 MiB one behind the other in files beside it
+    v2   up to 64 KiB the same (*inline*), up to 4 MiB one after another in files beside it
          (*packed*), larger ones each in a file of its own (*dedicated*)
 
-The thresholds are metadata of the field. Columns of v2 may also come *prepared*: as descriptors of
-payloads that stand beside the file already, which are checked and stored. Payloads are written as
-batches arrive, so that only descriptors wait to become a page. Source:
-docs/format/blobs.md, "Where payloads stand" and "Prepared columns".
+The thresholds are metadata of the field. Columns of v2 may also be *prepared*: they contain
+descriptors of payloads that already lie beside the file. The descriptors are checked and stored.
+Payloads are written as batches arrive, so that only descriptors are buffered until a page is due.
+Source: docs/format/blobs.md, "Where payloads stand" and "Prepared columns".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Sidecars", "contiguous", "map_blobs", "place_blobs"]
 _ALIGNMENT = 64
 _PAD = b"\x48"
 _LARGE_BYTES = 64 * 1024
-"""From this average on, payloads are written one by one instead of being copied together."""
+"""Payloads of at least this average size are written one by one instead of being joined first."""
 
 _INLINE_KEY = "lance-encoding:blob-inline-size-threshold"
 _DEDICATED_KEY = "lance-encoding:blob-dedicated-size-threshold"
@@ -41,7 +41,7 @@ _INLINE_BYTES = 64 * 1024
 _DEDICATED_BYTES = 4 * 1024 * 1024
 
 Write: TypeAlias = Callable[[Any], int]
-"""Appends a buffer to the data file; returns where it starts."""
+"""A function that appends a buffer to the data file and returns where it starts."""
 
 
 class Sidecars(Protocol):
@@ -50,31 +50,32 @@ class Sidecars(Protocol):
     def pack(
         self, data: memoryview, sizes: NDArray[np.int64], max_bytes: int | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Appends payloads, one behind the other; returns file and position of each."""
+        """Append payloads, one after another, and return the file and position of each."""
         ...
 
     def dedicate(self, data: Any) -> int:
-        """Writes one payload to a file of its own; returns its id."""
+        """Write one payload to a file of its own and return the file's id."""
         ...
 
     def check_uri(self, uri: str, path: str) -> None:
-        """Refuses a URI that must not be referred to."""
+        """Raise an error if a descriptor must not refer to a URI."""
         ...
 
 
 def place_blobs(field: Field, array: pa.Array, write: Write, sidecars: Sidecars | None) -> pa.Array:
-    """Writes the payloads of a column and returns it with descriptors.
+    """Write the payloads of a column and returns it with descriptors.
 
     Args:
-        field: The column as users see it.
+        field: The column in the user's schema.
         array: Its rows.
         write: The data file.
         sidecars: The files beside it, for blobs of version 2 that are not prepared.
 
     Raises:
-        InvalidInputError: If a blob has neither data nor a URI, or both; or if a descriptor makes
-            no sense.
-        UnsupportedFeatureError: If a descriptor refers to what is not beside the file.
+        InvalidInputError: If a blob has neither data nor a URI, or both; or if a descriptor is
+        invalid.
+        UnsupportedFeatureError: If a descriptor refers to a payload that does not lie beside the
+        file.
     """
 
     def place(blob: Field, values: pa.Array) -> pa.Array:
@@ -91,12 +92,12 @@ def place_blobs(field: Field, array: pa.Array, write: Write, sidecars: Sidecars 
 def map_blobs(
     field: Field, array: pa.Array, form: Callable[[Field, pa.Array], pa.Array]
 ) -> pa.Array:
-    """An array with other values for blobs, at any depth.
+    """Replace the values of blobs in an array, at any depth.
 
     Args:
-        field: The column as users see it.
+        field: The column in the user's schema.
         array: Its rows, in any form.
-        form: From a field of blobs and its values to the new values.
+        form: Maps a blob field and its values to the new values.
     """
     return map_fields(field, array, lambda one: one.blob_version > 0, form)
 
@@ -116,7 +117,7 @@ def _sizes(array: pa.Array) -> NDArray[np.int64]:
 
 
 def _write_aligned(array: pa.Array, write: Write) -> NDArray[np.uint64]:
-    """Writes payloads, each from a multiple of 64 bytes; returns where they start."""
+    """Write payloads, each at a multiple of 64 bytes, and return where they start."""
     sizes = _sizes(array)
     if len(array) == 0:
         return np.empty(0, dtype=np.uint64)
@@ -137,7 +138,7 @@ def _write_aligned(array: pa.Array, write: Write) -> NDArray[np.uint64]:
 
 
 def contiguous(array: pa.LargeBinaryArray) -> memoryview:
-    """The bytes of all values, one behind the other; without a copy.
+    """Return the bytes of all values as one contiguous view, without a copy.
 
     Args:
         array: Without nulls.
@@ -240,7 +241,7 @@ def _members(array: pa.Array, name: str, rows: NDArray[np.bool_]) -> NDArray[Any
 
 
 class _Descriptors:
-    """Members of descriptors, inline and empty at first."""
+    """The members of descriptors, initially those of empty inline blobs."""
 
     def __init__(self, count: int) -> None:
         self.kind = np.zeros(count, dtype=np.uint8)
@@ -249,7 +250,7 @@ class _Descriptors:
         self.blob_id = np.zeros(count, dtype=np.uint32)
 
     def array(self, given: pa.Array, uri: pa.Array, outside: NDArray[np.bool_]) -> pa.Array:
-        """The descriptors, those of URIs included."""
+        """Return the descriptors, including those of URIs."""
         self.kind[outside] = BlobKind.EXTERNAL
         for name, member in (("position", self.position), ("size", self.size)):
             if given.type.get_field_index(name) >= 0:

@@ -1,4 +1,4 @@
-"""What every file since version 2.0 is written of: aligned buffers, then the tables of its end.
+"""Write the container of files since version 2.0: aligned buffers, then the tables at the end.
 
     data buffers      each padded to 64 bytes (or more); global buffers from 1 on among them
     global buffer 0   the file descriptor
@@ -28,25 +28,25 @@ _SMALL_BYTES = 64 * 1024
 
 
 class FileBody:
-    """Writes the parts of one file in their order; knows nothing of types.
+    """A writer of the parts of one file, in order and without regard to types.
 
     Attributes:
-        sink: Where it goes.
+        sink: The destination.
     """
 
     def __init__(self, sink: Sink, alignment: int = _ALIGNMENT) -> None:
-        """Starts a file.
+        """Start a file.
 
         Args:
-            sink: Where it goes.
-            alignment: Every buffer begins at a multiple of so many bytes.
+            sink: The destination.
+            alignment: Every buffer begins at a multiple of this many bytes.
         """
         self.sink = sink
         self._alignment = alignment
         self._global_buffers: list[tuple[int, int]] = []
 
     def buffer(self, data: Any) -> tuple[int, int]:
-        """Writes a data buffer; returns its position and size. Empty ones take no room."""
+        """Write a data buffer and return its position and size. Empty buffers take no space."""
         position, size = self.sink.position, memoryview(data).nbytes
         if size:
             self.sink.write(data)
@@ -55,7 +55,7 @@ class FileBody:
         return position, size
 
     def page(self, buffers: Sequence[Any]) -> tuple[tuple[int, int], ...]:
-        """Writes the data buffers of a page, small ones as one; see `buffer`."""
+        """Write the data buffers of a page, coalescing small ones; see `buffer`."""
         sizes = [memoryview(buffer).nbytes for buffer in buffers]
         if sum(sizes) > _SMALL_BYTES:
             return tuple([self.buffer(buffer) for buffer in buffers])
@@ -70,20 +70,20 @@ class FileBody:
         return tuple(places)
 
     def global_buffer(self, data: Any) -> int:
-        """Writes a global buffer; returns its number, from 1 on."""
+        """Write a global buffer and return its number, from 1 on."""
         self._global_buffers.append(self.buffer(data))
         return len(self._global_buffers)
 
     def end(
         self, schema: Schema, num_rows: int, columns: Sequence[bytes], version: FileVersion
     ) -> None:
-        """Writes all that follows the data, given the metadata of each column."""
+        """Write the end of the file, given the metadata of each column."""
         message = file_pb2.Schema(fields=schema.to_proto(), metadata=schema.metadata_to_proto())
         descriptor = file_pb2.FileDescriptor(schema=message, length=num_rows)
         self.end_with(descriptor.SerializeToString(), columns, version)
 
     def end_with(self, descriptor: bytes, columns: Sequence[bytes], version: FileVersion) -> None:
-        """The same, with a file descriptor that is serialised already."""
+        """Write the end of the file, given a serialised file descriptor."""
         global_buffers = [self._bytes(descriptor), *self._global_buffers]
         start = self.sink.position
         sizes = list(map(len, columns))

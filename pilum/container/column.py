@@ -1,7 +1,7 @@
 """One column of a file: its pages, and the plans that read rows of them.
 
-Small files of a table often say the same of a column, byte for byte. These share what was parsed
-of it, so that a table of very many of them costs neither the time nor the memory.
+Small files of a table often have identical column metadata, byte for byte. Such files share the
+parsed metadata, which saves time and memory in tables of very many files.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NO_LIMIT = 2**64
 
 
 class ColumnPages:
-    """What the metadata of a column say; nobody changes it, as files share it.
+    """The parsed metadata of a column; immutable, as files share it.
 
     Attributes:
-        version: Of the files.
+        version: File version.
         entries: The pages, in row order.
         row_bounds: int64, shape (pages + 1,), first row of each page and the end.
         end: Where in the file the last of their buffers ends, bytes.
@@ -57,12 +57,12 @@ class ColumnPages:
 
     @classmethod
     def parse(cls, data: bytes, file_bytes: int, version: FileVersion) -> ColumnPages:
-        """Reads the metadata of a column, unless another file had the same.
+        """Parse the metadata of a column, or reuse those of another file with the same bytes.
 
         Args:
             data: A serialised `ColumnMetadata`.
             file_bytes: Size of the file, which no buffer may exceed.
-            version: Of the file.
+            version: File version.
 
         Raises:
             CorruptFileError: If they do not parse, or a page lies outside of the file.
@@ -85,17 +85,17 @@ class ColumnPages:
 
     @cached_property
     def num_values(self) -> int:
-        """Values of all pages, as their descriptions say."""
+        """Number of values in all pages, according to their descriptions."""
         return sum(_num_values(stored, layout) for stored, layout in self.entries)
 
     def whole(self, number: int) -> MiniBlockPage | None:
-        """A page, to be read as a whole, if it is one that can be decoded with others."""
+        """Return a page to be read as a whole, or None if it cannot be decoded with others."""
         if number not in self._whole:
             stored, layout = self.entries[number]
             try:
                 self._whole[number] = decoded_with_others(page_of(layout, stored, self.version))
             except (CorruptFileError, UnsupportedFormatError):
-                self._whole[number] = None  # `Column.read` says where
+                self._whole[number] = None  # `Column.read` reports where
         return self._whole[number]
 
 
@@ -108,10 +108,10 @@ class Column:
     """One column of a file.
 
     Attributes:
-        path: Of the file, for messages.
+        path: Path of the file, for messages.
         index: Number of the column in the file.
         row_bounds: int64, shape (pages + 1,), first row of each page and the end.
-        elements: So many elements of the pages are one row.
+        elements: Number of page elements per row.
     """
 
     __slots__ = ("_known", "_lookups", "_pages", "elements", "index", "path", "row_bounds")
@@ -133,7 +133,7 @@ class Column:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the column."""
+        """Number of rows of the column."""
         return int(self.row_bounds[-1])
 
     @property
@@ -148,16 +148,16 @@ class Column:
 
     @property
     def num_pages(self) -> int:
-        """Pages of the column."""
+        """Number of pages of the column."""
         return len(self._known.entries)
 
     @property
     def num_values(self) -> int:
-        """Values of all pages, as their descriptions say."""
+        """Number of values in all pages, according to their descriptions."""
         return self._known.num_values
 
     def explain(self, name: str, kind: pa.DataType) -> Iterator[PageExplanation]:
-        """The pages in words.
+        """Describe the pages.
 
         Args:
             name: Path of the leaf.
@@ -167,14 +167,14 @@ class Column:
             yield explain_page(self.path, name, kind, number, stored, layout)
 
     def page_at(self, row: int) -> int:
-        """Number of the page that holds a row."""
+        """Return the number of the page that contains a row."""
         return int(np.searchsorted(self.row_bounds, row, side="right")) - 1
 
     def read(self, number: int, rows: RowRanges) -> Plan[Decoded]:
-        """Reads rows of one page, counted from its first.
+        """Read rows of one page, counted from its first.
 
         Raises:
-            CorruptFileError: If the page is damaged; the text says where.
+            CorruptFileError: If the page is damaged; the text names the place.
             UnsupportedFormatError: If it is stored in a way that is not supported.
         """
         if self.elements > 1:
@@ -188,7 +188,7 @@ class Column:
             raise type(error)(f"{error}\n  {where}") from None
 
     def joint_read(self, number: int, rows: RowRanges) -> JointRead | None:
-        """Rows of one page, if they can be read together with those of others."""
+        """Return a joint read of rows of one page, or None if they must be read alone."""
         if self.elements > 1:
             return None
         if rows.covers(self.entries[number][0].num_rows):
@@ -197,11 +197,11 @@ class Column:
         try:
             page = self._page(number)
         except (CorruptFileError, UnsupportedFormatError):
-            return None  # `read` says where
+            return None  # `read` reports where
         return PickedPage.of(page, number, self.index, self.path, rows)
 
     def mini_block(self, number: int, rows: RowRanges) -> MiniBlockPage | None:
-        """A page of which all rows are wanted, if it can be decoded with those of other files."""
+        """Return a page that is read in full, if it can be decoded with pages of other files."""
         if self.elements > 1 or not rows.covers(self.entries[number][0].num_rows):
             return None
         return self._known.whole(number)

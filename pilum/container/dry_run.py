@@ -1,4 +1,4 @@
-"""Encoding rows as a file would have them, to see what comes of it: nothing is written."""
+"""Encode rows as a file would store them, to explain the result without writing anything."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["explain_batches", "explain_written"]
 def explain_batches(
     schema: Schema, batches: Iterable[pa.RecordBatch], version: FileVersion, options: FileOptions
 ) -> list[PageExplanation]:
-    """Encodes rows as a file of version 2.1 or 2.2 would have them, and keeps what it learns.
+    """Encode rows as a file of version 2.1 or 2.2 would store them, and explain the pages.
 
     Args:
-        schema: Of the rows.
+        schema: Schema of the rows.
         batches: The rows.
-        version: Of the file.
+        version: File version.
         options: Sizes and encodings.
     """
     found: dict[str, list[PageExplanation]] = {}
@@ -51,12 +51,12 @@ def explain_batches(
 def explain_written(
     schema: Schema, batches: Iterable[pa.RecordBatch], version: FileVersion, options: FileOptions
 ) -> list[PageExplanation]:
-    """Writes rows to memory as a file of version 2.0 or 0.1 would have them, and looks at it.
+    """Write rows to memory as a file of version 2.0 or 0.1, and explain its pages.
 
     Args:
-        schema: Of the rows.
+        schema: Schema of the rows.
         batches: The rows.
-        version: Of the file.
+        version: File version.
         options: Sizes and encodings.
     """
     sink = _Memory()
@@ -75,7 +75,7 @@ def explain_written(
 
 
 class _Memory:
-    """A sink that keeps all bytes."""
+    """A sink that keeps all bytes in memory."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -88,18 +88,18 @@ class _Memory:
         self.data += memoryview(data).cast("B") if memoryview(data).nbytes else b""
 
     def expose(self) -> bool:
-        """There is nobody to see."""
+        """Return False: bytes in memory are not exposed."""
         return False
 
     def finish(self) -> None:
-        """There is nothing to finish."""
+        """Do nothing: there is nothing to finish."""
 
     def abort(self) -> None:
-        """There is nothing to drop."""
+        """Do nothing: there is nothing to discard."""
 
 
 class _Nowhere:
-    """A sink that counts."""
+    """A sink that only counts bytes."""
 
     def __init__(self) -> None:
         self.position = 0
@@ -108,11 +108,11 @@ class _Nowhere:
         self.position += memoryview(data).nbytes
 
     def expose(self) -> bool:
-        """There is nothing to see."""
+        """Return False: there are no bytes to expose."""
         return False
 
     def finish(self) -> None:
-        """There is nothing to finish."""
+        """Do nothing: there is nothing to finish."""
 
     def abort(self) -> None:
-        """There is nothing to drop."""
+        """Do nothing: there is nothing to discard."""

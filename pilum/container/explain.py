@@ -1,4 +1,4 @@
-"""Pages in words and numbers: what a file says of them, or what a writer makes of rows."""
+"""Explanations of pages: how a file stores them, or how a writer would encode rows."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ class PageExplanation:
 
     Attributes:
         file: Path of the data file; empty for rows in memory.
-        column: Names from the column to the leaf, with dots.
+        column: Names from the column to the leaf, joined by dots.
         type: Arrow type of the leaf.
-        page: Its number within column and file.
-        first_row: Row of the file with which it begins; below a list of files before 2.1 the item.
-        num_rows: Its rows, or its items there.
-        num_values: Its value slots, nulls among them.
+        page: Number of the page within its column and file.
+        first_row: First row of the page in the file; below a list in files before 2.1, the first
+            item.
+        num_rows: Number of its rows, or of its items there.
+        num_values: Number of its value slots, including nulls.
         layout: "mini-block", "full-zip", "constant" or "blob"; "array" in files of version 2.0, and
             "batch" in those of 0.1.
-        encoding: Of the values, from the outside in.
+        encoding: Encodings of the values, outermost first.
         dictionary: Number and encoding of its values; empty without one.
         levels: How nulls and lists are stored; empty without any.
         buffer_bytes: Size of each buffer.
-        raw_bytes: Bytes of the values as Arrow has them; None if the file does not tell.
-        candidates: What the writer compared; only known of rows in memory.
+        raw_bytes: Bytes of the values as Arrow has them; None if the file does not record it.
+        candidates: The encodings that the writer compared; only known for rows in memory.
     """
 
     file: str
@@ -66,16 +67,16 @@ def explain_page(
     layout: pb.PageLayout,
     encoded: EncodedPage | None = None,
 ) -> PageExplanation:
-    """Puts one page into words.
+    """Explain one page.
 
     Args:
         file: Path of the file.
         column: Path of the leaf.
         kind: Arrow type of the leaf.
-        number: Of the page.
-        stored: Where it is.
+        number: Number of the page.
+        stored: Position of the page.
         layout: Its description.
-        encoded: What the writer made, if this is it.
+        encoded: The encoded page, if it comes from a writer.
     """
     page = describe_page(layout, stored)
     sizes = tuple(size for _, size in stored.buffers)
@@ -96,15 +97,15 @@ def explained(
     page: PageDescription,
     buffer_bytes: tuple[int, ...],
 ) -> PageExplanation:
-    """One stored page.
+    """Build the explanation of one stored page.
 
     Args:
         file: Path of the file.
         column: Path of the leaf.
         kind: Arrow type of the leaf.
-        number: Of the page.
-        rows: The first, and how many there are.
-        page: What its description says.
+        number: Number of the page.
+        rows: The first row, and the number of rows.
+        page: The parsed description.
         buffer_bytes: Size of each buffer.
     """
     width = width_bits(kind)

@@ -1,4 +1,4 @@
-"""What the versions of the file format that share a layout have in common: a family."""
+"""A family: the functions shared by the file versions that have one layout."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["Family"]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Who opens, reads, checks and writes its files.
+    """The functions that open, read, check and write files of a family.
 
     Attributes:
-        open: Opens a file, given what was read of its end, and where its pages keep what random
-            access needs.
-        field: Makes the reader of a field of a fragment with some number of rows.
-        require_storable: Refuses a schema that files cannot hold, by UnsupportedTypeError; the flag
-            says whether blobs may stand beside them.
-        new: Starts a file, and those beside it for blobs of version 2, if there may be any.
+        open: Opens a file, given the bytes that were read of its end, and the cache in which its
+            pages keep what random access needs.
+        field: Makes the reader of a field of a fragment, given the number of rows.
+        require_storable: Raises UnsupportedTypeError for a schema that files cannot hold; the flag
+            says whether blobs may be stored in files beside them.
+        new: Starts a file, and the files beside it for blobs of version 2, where these are allowed.
     """
 
     open: Callable[[Source, Tail, CachePart | None], DataFileReader]

@@ -1,8 +1,8 @@
-"""Reading a field of a fragment whose files have version 2.1 or newer.
+"""Read a field of a fragment whose files have version 2.1 or newer.
 
-Leaf columns have pages of their own, cut at different rows, and may stand in several files. A
+Leaf columns have pages of their own, cut at different rows, and may lie in several files. A
 segment is a range of rows that lies within one page of every leaf; it becomes one Arrow array, so
-that siblings of a struct meet without copying.
+that members of a struct are combined without copying.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _NARROW_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Where one leaf is stored.
+    """The place of one leaf.
 
     Attributes:
-        reader: Its file.
+        reader: Reader of its file.
         column: Its column.
-        members: Of packed structs, all members that the file has, in its order.
+        members: All stored members of a packed struct, in the file's order.
     """
 
     reader: FileReader
@@ -52,7 +52,7 @@ class Leaf:
     members: tuple[Field, ...] = ()
 
     def page_in_memory(self, rows: RowRanges) -> tuple[NDArray[np.uint8], MiniBlockPage] | None:
-        """The only page and its file, if all rows are wanted and the file is in memory."""
+        """Return the only page and its file, if all rows are selected and the file is in memory."""
         data = self.reader.data
         if data is None or self.column.num_pages != 1 or self.members:
             return None
@@ -69,7 +69,7 @@ class LeafSegment(Segment):
     rows: RowRanges
 
     def plans(self) -> list[tuple[Source, Plan[Any] | JointRead]]:
-        """One plan per leaf."""
+        """Return one plan per leaf."""
         return [(leaf.reader.source, self._plan(leaf)) for leaf in self.field.leaves.values()]
 
     def _plan(self, leaf: Leaf) -> Plan[Decoded] | JointRead:
@@ -96,7 +96,7 @@ class LeafSegment(Segment):
 
     @staticmethod
     def read_as_one(segments: Sequence[LeafSegment]) -> pa.Array:
-        """Decodes each leaf of all segments with one call."""
+        """Decode each leaf of all segments with one call."""
         field = segments[0].field
         decoded = {}
         for number in field.leaves:
@@ -105,7 +105,7 @@ class LeafSegment(Segment):
         return assemble(field.field, decoded, sum(segment.rows.num_rows for segment in segments))
 
     def build(self, results: Sequence[Any]) -> pa.Array:
-        """The array of the rows."""
+        """Build the array of the rows."""
         own = self.field
         try:
             if own.is_one_leaf:
@@ -122,9 +122,9 @@ class LeafFieldReader(FieldReader):
     """One field of a fragment.
 
     Attributes:
-        field: With only the members that are wanted.
-        leaves: Where its leaves are; those that no file holds are left out and read as null.
-        is_one_leaf: Whether it is a leaf that some file holds, with nothing below it.
+        field: The field, with only the projected members.
+        leaves: The places of its leaves; leaves that no file holds are left out and read as null.
+        is_one_leaf: Whether it is a single leaf that some file holds.
         num_rows: Physical rows of the fragment.
     """
 
@@ -139,7 +139,7 @@ class LeafFieldReader(FieldReader):
 
     @classmethod
     def of(cls, field: Field, parts: Sequence[FilePart], num_rows: int) -> LeafFieldReader:
-        """Finds the leaves of a field in files; see `pilum.container.open.field_reader`."""
+        """Find the leaves of a field in files; see `pilum.container.open.field_reader`."""
         leaves: dict[FieldId, Leaf] = {}
         for leaf in field.leaves():
             part = next((part for part in parts if leaf.id in part.columns), None)
@@ -152,7 +152,7 @@ class LeafFieldReader(FieldReader):
 
     @property
     def bytes_per_row(self) -> float:
-        """About the bytes of a row in memory, on average; at least those that are stored."""
+        """The approximate mean bytes of a row in memory; at least its stored bytes."""
         if self._bytes_per_row is None:
             self._bytes_per_row = self._average_bytes()
         return self._bytes_per_row
@@ -166,7 +166,7 @@ class LeafFieldReader(FieldReader):
         return total / max(self.num_rows, 1)
 
     def explain(self) -> Iterator[PageExplanation]:
-        """The pages of all leaves, in words."""
+        """Describe the pages of all leaves."""
         for path in self.field.leaf_paths():
             leaf = self.leaves.get(path[-1].id)
             if leaf is not None:
@@ -174,7 +174,7 @@ class LeafFieldReader(FieldReader):
                 yield from leaf.column.explain(column, path[-1].arrow_type)
 
     def segments(self, rows: RowRanges) -> Iterator[LeafSegment]:
-        """Cuts rows of the fragment at page borders."""
+        """Split rows of the fragment at page boundaries."""
         if len(rows.bounds) == 0:
             return
         if len(self._cuts) == 2:
@@ -191,16 +191,16 @@ class LeafFieldReader(FieldReader):
 
 
 def _cuts(bounds: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Where any of the leaves begins a page."""
+    """Return the rows at which a page of any leaf begins."""
     return bounds[0] if len(bounds) == 1 else np.unique(np.concatenate(bounds))
 
 
 def _memory_bytes(kind: pa.DataType, column: Column) -> float:
-    """About the bytes of all values of a leaf: zeros are stored in next to none."""
+    """Estimate the bytes of all values of a leaf in memory: zeros are stored in almost none."""
     width = width_bits(kind)
     if width is None:
-        # Writers cut pages by the size of their values, whatever these shrink to; only values that
-        # are stored at length are longer than the others.
+        # Writers cut pages by the uncompressed size of their values; only values that are stored
+        # uncompressed are longer than the others.
         full = (column.num_pages - 1) * _PAGE_BYTES
         stored = column.stored_bytes
         return max(stored, min(full, column.num_values * _NARROW_BYTES)) if full else stored

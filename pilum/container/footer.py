@@ -1,4 +1,4 @@
-"""The end of a `.lance` file: 40 bytes that say where everything is.
+"""The end of a `.lance` file: 40 bytes with the positions of all other parts.
 
     -40  u64  position of the metadata of column 0        -16  u32  number of global buffers
     -32  u64  position of the column table                -12  u32  number of columns
@@ -30,12 +30,12 @@ _ENTRY_BYTES = _ENTRY.size
 _FEW = 32
 
 Places = tuple[tuple[int, int], ...]
-"""Position and size of each; tuples of numbers cost the garbage collector nothing."""
+"""Position and size of each entry; tuples of numbers are not tracked by the garbage collector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """Positions are absolute, in bytes."""
+    """The footer of a file; positions are absolute, in bytes."""
 
     column_metadata: int
     column_table: int
@@ -46,14 +46,14 @@ class Footer:
 
     @classmethod
     def parse(cls, tail: bytes, file_bytes: int) -> Footer:
-        """Reads the last bytes of a file.
+        """Parse the footer.
 
         Args:
             tail: At least the last 40 bytes, or the whole file if it is shorter.
             file_bytes: Size of the file.
 
         Raises:
-            CorruptFileError: If this is no Lance file, or a damaged one.
+            CorruptFileError: If the file is not a Lance file, or is damaged.
             UnsupportedVersionError: If the version is not supported.
         """
         version = version_of(tail)
@@ -68,7 +68,7 @@ class Footer:
         )
         footer = cls(columns, table, globals_, num_globals, num_columns, version)
         end = file_bytes - FOOTER_BYTES
-        problem = None  # tables of many small files have many footers, so no words in vain
+        problem = None  # a table may have many footers, so a text is built only on errors
         if not columns <= table <= globals_ <= end:
             problem = f"positions {columns}, {table}, {globals_} in a file of {file_bytes}"
         elif footer.column_table_bytes > globals_ - table:
@@ -92,7 +92,7 @@ class Footer:
         return _ENTRY_BYTES * self.num_global_buffers
 
     def pack(self) -> bytes:
-        """The 40 bytes."""
+        """Serialise the footer: 40 bytes."""
         return _FOOTER.pack(
             self.column_metadata,
             self.column_table,
@@ -105,7 +105,7 @@ class Footer:
 
 
 def version_of(tail: bytes | NDArray[np.uint8]) -> FileVersion:
-    """The version of a file, by its last bytes; the footers of all versions end alike.
+    """Return the version of a file from its last bytes; the footers of all versions end alike.
 
     Args:
         tail: At least the last 8 bytes, or the whole file if it is shorter.
@@ -123,12 +123,12 @@ def version_of(tail: bytes | NDArray[np.uint8]) -> FileVersion:
 
 
 def parse_table(data: NDArray[np.uint8], limit: int) -> Places:
-    """Reads (position, size) entries, all of which must end at or before `limit`.
+    """Parse (position, size) entries, all of which must end at or before `limit`.
 
     Raises:
-        CorruptFileError: If one does not.
+        CorruptFileError: If an entry ends after it.
     """
-    if len(data) <= _FEW * _ENTRY_BYTES:  # NumPy's cost per call is the larger one
+    if len(data) <= _FEW * _ENTRY_BYTES:  # NumPy's overhead per call is larger
         pairs = tuple(_ENTRY.iter_unpack(data.tobytes()))
         inside = all(position + size <= limit for position, size in pairs)
     else:
@@ -141,5 +141,5 @@ def parse_table(data: NDArray[np.uint8], limit: int) -> Places:
 
 
 def pack_table(entries: list[tuple[int, int]]) -> bytes:
-    """The bytes of a table."""
+    """Serialise a table."""
     return np.array(entries, dtype="<u8").reshape(-1, 2).tobytes()

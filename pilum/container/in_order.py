@@ -1,8 +1,8 @@
-"""Pages that are encoded together or by other threads, and written in the order of the file.
+"""Encode pages in bundles or in other threads, and write them in file order.
 
-large          by the pool, while the caller goes on to what follows
-small          by the caller, several and then their writing: they are mostly work of the
-               interpreter, which only one thread at a time can do, and to share it takes longer
+large          by the pool, while the caller continues
+small          by the caller, several before they are written: they are mostly work of the
+               interpreter, which only one thread at a time can do; sharing it would be slower
 the last ones  by the caller, who has nothing else to do
 """
 
@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 _BUNDLE_BYTES = 512 * 1024
 _SMALL_BYTES = 256 * 1024
-"""Of pages that are on average smaller, a bundle stays in its thread."""
+"""A bundle of pages that are smaller than this on average is encoded by the calling thread."""
 _HARD = 4
-"""A byte of text, or one to be compressed, is at least so much work as one of a number."""
+"""A byte of text, or a byte to be compressed, costs at least this many times a byte of numbers."""
 
 
 class InOrder(Generic[K, T]):
-    """A queue of what is to be encoded; never much more of it than threads.
+    """A queue of encoding tasks, bounded by about the number of threads.
 
     Args:
-        write: Called with each key and what was encoded for it, in the order of `encode`, by the
-            thread that calls that.
+        write: Called with each key and its result, in the order of the calls of `encode` and in the
+            thread that makes these calls.
     """
 
     def __init__(self, write: Callable[[K, T], None]) -> None:
@@ -46,17 +46,17 @@ class InOrder(Generic[K, T]):
 
     @property
     def waiting_bytes(self) -> int:
-        """About how much is not begun."""
+        """The approximate bytes of tasks that have not started."""
         return self._bundle_bytes
 
     def encode(self, key: K, task: Callable[[], T], num_bytes: int, *, is_hard: bool) -> None:
-        """Encodes something soon, and writes what is ready.
+        """Queue a task, and write the results that are ready.
 
         Args:
-            key: What it belongs to.
-            task: Encodes it.
-            num_bytes: About how much it is.
-            is_hard: Whether it is text, or is to be compressed.
+            key: Identifies the result, for `write`.
+            task: Encodes the page.
+            num_bytes: Its approximate size.
+            is_hard: Whether it is text or will be compressed.
         """
         effort = num_bytes * (_HARD if is_hard else 1)
         if self._tasks and max(self._effort, effort) >= _BUNDLE_BYTES:
@@ -67,11 +67,11 @@ class InOrder(Generic[K, T]):
         self._effort += effort
 
     def finish(self) -> None:
-        """Encodes and writes all that is left."""
+        """Encode and write all remaining tasks."""
         self._do_here()
 
     def cancel(self) -> None:
-        """Gives up what is not begun."""
+        """Cancel the tasks that have not started."""
         for _, future in self._begun:
             future.cancel()
 

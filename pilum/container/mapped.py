@@ -1,4 +1,4 @@
-"""Columns with other values for some of their fields, at any depth."""
+"""Replace the values of some fields of a column, at any depth."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def map_fields(
     is_wanted: Callable[[Field], bool],
     form: Callable[[Field, pa.Array], pa.Array],
 ) -> pa.Array:
-    """An array with other values for the fields that are wanted.
+    """Replace the values of selected fields in an array.
 
     Args:
         field: The column.
-        array: Its rows; below the wanted fields they may be of any type.
-        is_wanted: Which fields these are.
-        form: From such a field and its values to as many new values.
+        array: Its rows; below the selected fields they may be of any type.
+        is_wanted: Selects the fields.
+        form: Maps a selected field and its values to as many new values.
     """
     if is_wanted(field):
         return form(field, array)
@@ -83,7 +83,7 @@ def _map(
 
 
 def _span(array: pa.Array) -> tuple[int, int]:
-    """The first item of an array of lists in its child, and how many follow."""
+    """Return the first item of an array of lists within its child, and the item count."""
     if pt.is_fixed_size_list(array.type):
         size = array.type.list_size
         return array.offset * size, len(array) * size

@@ -1,4 +1,4 @@
-"""Column metadata and page descriptions: protobuf to plain values and back.
+"""Convert column metadata and page descriptions between protobuf and plain values.
 
     ColumnMetadata   encoding: always the same; pages, in row order
     Page             buffers (offset, size), number of rows, description, first row
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 MAX_ROWS = 2**32
-"""No file has as many, as rows of a fragment have numbers of 32 bits; a constant page could claim
-any number of them without a byte of values."""
+"""Upper bound of rows: no file has as many, as rows of a fragment have 32-bit numbers. A constant
+page could claim any number of rows without a byte of values."""
 
 MAX_ITEMS = 2**40
-"""No column has as many items of lists."""
+"""Upper bound of list items: no column has as many."""
 
 _SMALL_BYTES = 256
 _PAGE_LAYOUT = "lance.encodings21.PageLayout"
@@ -51,14 +51,14 @@ _COLUMN_ENCODING = _direct(file_pb2.Any(type_url="/lance.encodings.ColumnEncodin
 
 
 def parse_column(data: bytes, file_bytes: int) -> list[PageEntry]:
-    """Reads the metadata of one column.
+    """Parse the metadata of one column.
 
     Args:
         data: A serialised `ColumnMetadata`.
         file_bytes: Size of the file, which no buffer may exceed.
 
     Raises:
-        CorruptFileError: If it does not parse, or a page lies outside of the file.
+        CorruptFileError: If the metadata do not parse, or a page lies outside of the file.
     """
     try:
         message = file_pb2.ColumnMetadata.FromString(data)
@@ -105,11 +105,11 @@ def _layout(data: bytes) -> encodings21_pb2.PageLayout:
 
 
 _known_layout = lru_cache(maxsize=256)(_layout)
-"""Descriptions that many pages have, which nobody changes."""
+"""Cached descriptions that many pages share; immutable."""
 
 
 def pack_columns(columns: Iterable[Sequence[PageEntry]]) -> list[bytes]:
-    """Serialises the metadata of columns."""
+    """Serialise the metadata of columns."""
     encodings: dict[int, file_pb2.Encoding] = {}
     return [_pack_column(pages, encodings) for pages in columns]
 
@@ -117,7 +117,7 @@ def pack_columns(columns: Iterable[Sequence[PageEntry]]) -> list[bytes]:
 def _pack_column(pages: Sequence[PageEntry], encodings: dict[int, file_pb2.Encoding]) -> bytes:
     message = file_pb2.ColumnMetadata(encoding=_COLUMN_ENCODING)
     for stored, layout in pages:
-        # Pages that are alike share one object.
+        # Pages with equal descriptions share one object.
         encoding = encodings.get(id(layout))
         if encoding is None:
             value = layout.SerializeToString()
@@ -135,17 +135,17 @@ def _pack_column(pages: Sequence[PageEntry], encodings: dict[int, file_pb2.Encod
 
 
 def require_countable(num_rows: int) -> None:
-    """Check how many rows a file gets.
+    """Check the number of rows of a new file.
 
     Raises:
-        InvalidInputError: If no reader would take them.
+        InvalidInputError: If readers would reject that many rows.
     """
     if num_rows >= MAX_ROWS:
         raise InvalidInputError(f"{num_rows} rows in a file, which has at most {MAX_ROWS - 1}")
 
 
 def parse_file_descriptor(data: bytes) -> file_pb2.FileDescriptor:
-    """Reads global buffer 0: the schema and the number of rows.
+    """Parse global buffer 0: the schema and the number of rows.
 
     Raises:
         CorruptFileError: If it does not parse.

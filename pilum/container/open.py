@@ -1,8 +1,10 @@
-"""The families of file versions: who opens, reads and writes a file. A new one is one line here.
+"""The registry of file version families, and the functions that open, read and write any file.
+
+A new family is one line here.
 
 0.1         container/legacy/{file,fields,writer}.py; batches of rows, a page per column and batch
-2.0         container/v2_0/; structs and lists have columns too, nesting is theirs
-2.1, 2.2    container/{reader,fields,writer}.py; every leaf column carries its nesting
+2.0         container/v2_0/; structs and lists have columns too, which store the nesting
+2.1, 2.2    container/{reader,fields,writer}.py; every leaf column stores its nesting
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ _SINCE_2_1 = Family(
 )
 
 
-# Most processes never meet a file of an old version, so these are imported with the first one.
+# Most processes never open a file of an old version, so these modules are imported lazily.
 
 
 def _legacy() -> Family:
@@ -71,14 +73,14 @@ _FAMILIES: dict[FileVersion, Callable[[], Family]] = {
 
 
 def open_file(source: Source, lookups: CachePart | None = None) -> DataFileReader:
-    """Opens a file of any version with one request, or two if its metadata are large.
+    """Open a file of any version with one request, or two if its metadata are large.
 
     Args:
-        source: The file. Where all of it was read, the reader has the bytes and no longer needs it.
-        lookups: Where its pages keep what random access needs; None for a cache of its own.
+        source: The file. If it was read in full, the reader holds the bytes and no longer uses it.
+        lookups: The cache for what pages need for random access; None for a private cache.
 
     Raises:
-        CorruptFileError: If this is no Lance file, or a damaged one.
+        CorruptFileError: If the file is not a Lance file, or is damaged.
         UnsupportedVersionError: If its version is not supported.
     """
     tail = Tail.read(source)
@@ -92,15 +94,15 @@ def open_file(source: Source, lookups: CachePart | None = None) -> DataFileReade
 
 
 def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> FieldReader:
-    """The reader of a field of a fragment.
+    """Return the reader of a field of a fragment.
 
     Args:
-        field: With only the members that are wanted.
-        parts: The files that hold some of it; what none of them holds is null.
+        field: The field, with only the projected members.
+        parts: The files that hold parts of it; members that no file holds are null.
         num_rows: Physical rows of the fragment.
 
     Raises:
-        UnsupportedFormatError: If it is spread over files whose versions do not go together.
+        UnsupportedFormatError: If it is spread over files of incompatible versions.
         CorruptFileError: If a file is damaged.
     """
     if not parts:
@@ -122,19 +124,19 @@ def new_file(
     options: FileOptions = _DEFAULTS,
     sidecars: Sidecars | None = None,
 ) -> DataFileWriter:
-    """Starts a file.
+    """Start a file.
 
     Args:
-        sink: Where it goes; finished or aborted by the writer.
-        schema: Its fields, with the ids of the table.
-        version: Of the file.
+        sink: The destination; the writer finishes or aborts it.
+        schema: Its fields, with the field ids of the table.
+        version: File version.
         options: Sizes and encodings.
         sidecars: The files beside it, for blobs of version 2.
 
     Raises:
-        InvalidInputError: If the metadata of a field ask for an encoding that does not exist, or
-            the options for what the version does not have.
-        UnsupportedTypeError: If the version has no form for a field.
+        InvalidInputError: If the metadata of a field ask for an unknown encoding, or the options
+        for something that the version does not support.
+        UnsupportedTypeError: If the version cannot store a field.
     """
     return _FAMILIES[version]().new(
         sink, schema, version, options, sidecars if version.has_blobs_v2 else None
@@ -142,22 +144,23 @@ def new_file(
 
 
 def require_storable(schema: Schema, version: FileVersion, *, has_sidecars: bool) -> None:
-    """Refuses a schema that files of a version cannot hold, before there is a file.
+    """Raise an error if files of a version cannot hold a schema, before a file is created.
 
     Args:
         schema: The fields.
-        version: Of the files.
-        has_sidecars: Whether blobs may stand beside a file, as they do in tables.
+        version: File version.
+        has_sidecars: Whether blobs may be stored in files beside a data file, as in tables.
 
     Raises:
-        UnsupportedTypeError: The text names the column, and the version that could if one can.
+        UnsupportedTypeError: If a column cannot be stored; the text names the column, and a version
+        that can store it if there is one.
     """
     require_storable_paths(schema, version)
     _FAMILIES[version]().require_storable(schema, version, has_sidecars)
 
 
 def default_version(schema: Schema, *, has_sidecars: bool) -> FileVersion:
-    """The version of new files where nobody asks for one: the oldest since 2.1 that can hold them.
+    """Return the default version of new files: the oldest since 2.1 that can hold the schema.
 
     Source: docs/decisions/0004-default-file-version.md.
     """

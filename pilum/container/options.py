@@ -1,4 +1,4 @@
-"""How a data file is laid out: sizes of pages, alignment of buffers, what is asked of encodings."""
+"""Options of the data file layout: page sizes, buffer alignment and encodings."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _NO_ENCODING = EncodingOptions()
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """What a writer of files can be told.
+    """The options of a file writer.
 
     Attributes:
-        data_cache_bytes: Bytes of rows that wait to become pages, for all top-level columns
-            together; 8 MiB for each if None.
-        max_page_bytes: A page never has more bytes in memory, but always a row.
+        data_cache_bytes: Bytes of rows that are buffered before they become pages, for all
+            top-level columns together; 8 MiB for each column if None.
+        max_page_bytes: Upper bound of the bytes of a page in memory; a page has at least one row.
         buffer_alignment: Buffers begin at a multiple of it, in bytes: 64, or 4096 for direct I/O,
             or a power of two between.
-        encoding: What is asked of the encodings where the metadata of a field say nothing.
+        encoding: Default encoding options, which the metadata of a field override.
         max_rows_per_group: Rows of a batch in a legacy file; others have no batches.
         group_bounds: Where the batches of a legacy file begin, and the end; None if all have
             `max_rows_per_group` rows.
 
     Raises:
-        InvalidInputError: For a value that is not allowed.
+        InvalidInputError: If a value is not allowed.
     """
 
     data_cache_bytes: int | None = None
@@ -54,7 +54,7 @@ class FileOptions:
             )
 
     def refuse(self, version: FileVersion, *names: str) -> None:
-        """Fails if something is asked for that files of a version do not have.
+        """Raise an error if an option is set that files of a version do not support.
 
         Raises:
             InvalidInputError: If one of the attributes in `names` is not the default.
@@ -67,7 +67,7 @@ class FileOptions:
                 )
 
     def page_bytes(self, num_columns: int) -> int:
-        """Bytes in memory at which the rows of a leaf column become a page.
+        """Return bytes in memory at which the rows of a leaf column become a page.
 
         Args:
             num_columns: Top-level columns of the file.

@@ -1,7 +1,8 @@
-"""Rows of packed structs to Arrow arrays.
+"""Build Arrow arrays from rows of packed structs.
 
-A file holds a row with all the members that the struct had when the file was written; readers may
-want some of them, under the names and in the order of today, and members that came later are null.
+A file stores rows with all members that the struct had when the file was written. Readers may
+project some of them, under their current names and in their current order; members that were added
+later are null.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ MakeValues = Callable[[pa.DataType, Compressive | None, list[NDArray[Any]], Laye
 def unpack(
     field: Field, stored: tuple[Field, ...], decoded: Decoded, layer: Layer, make: MakeValues
 ) -> list[pa.Array]:
-    """Splits rows into the wanted members.
+    """Split rows into the projected members.
 
     Args:
-        field: The struct, with only the members that are wanted.
-        stored: All members that the file has, in its order.
+        field: The struct, with only the projected members.
+        stored: All members that the file has, in the file's order.
         decoded: The rows.
         layer: Validity of the struct.
         make: Builds an array of a type from buffers.
@@ -72,10 +73,10 @@ def unpack(
 
 
 def members_of(field: Field, file: DataFileReader) -> tuple[Field, ...]:
-    """All members that a file has of a struct in one column.
+    """Return all members that a file stores of a struct in one column.
 
     Raises:
-        CorruptFileError: If its schema does not know the struct.
+        CorruptFileError: If the struct is missing in its schema.
     """
     if DESCRIPTOR_ID in field.ids:
         return stored_members(field)
@@ -97,7 +98,7 @@ _Columns: TypeAlias = "dict[int | str, tuple[Compressive, list[NDArray[Any]]]]"
 def _split_fixed(
     encoding: PackedStruct, stored: tuple[Field, ...], data: NDArray[np.uint8]
 ) -> _Columns:
-    """Views of the rows, one per member."""
+    """Return views of the rows, one per member."""
     _demand_members(len(encoding.bits), stored)
     rows = data.reshape(-1, sum(encoding.bits) // 8)
     parts = np.split(rows, np.cumsum(encoding.bits)[:-1] // 8, axis=1)
@@ -128,7 +129,7 @@ def _demand_members(found: int, stored: tuple[Field, ...]) -> None:
 
 
 def _demand_width(member: Compressive, field: Field) -> None:
-    """Before a null row takes as many bytes as the description claims of a member."""
+    """Check the described width of a member before null rows of that width are allocated."""
     if isinstance(member, Flat | FixedSizeList):
         same = member.bits == width_bits(field.arrow_type)
         demand(same, f"member {field.name!r} of {field.arrow_type}: {member.bits} bits")

@@ -1,9 +1,9 @@
-"""A file since version 2.0 as what it is made of: columns, pages and buffers by number, no types.
+"""Read a file since version 2.0 by its parts: columns, pages and buffers by number, without types.
 
     with a number     global buffer i; column i; page (i, j); buffer (i, j, k)
-    front to back     every buffer in the order in which they stand, each byte read once
+    front to back     every buffer in file order, each byte read once
 
-Any version that has this container will do, also one whose encodings nobody here knows. Source:
+Any version with this container can be read, even if its encodings are unknown. Source:
 docs/format/container.md, "Without types".
 """
 
@@ -36,15 +36,15 @@ _MESSAGES: dict[str, Any] = {
     "lance.encodings.ColumnEncoding": encodings20_pb2.ColumnEncoding,
     "lance.encodings21.PageLayout": encodings21_pb2.PageLayout,
 }
-"""What descriptions are, by their name in files."""
+"""The message types of descriptions, by their names in files."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawEncoding:
-    """A description, as it stands in the file.
+    """A description, as stored in the file.
 
     Attributes:
-        type_url: Names the message, behind the last slash.
+        type_url: The name of the message follows the last slash.
         value: The serialised message.
     """
 
@@ -52,10 +52,10 @@ class RawEncoding:
     value: bytes
 
     def message(self) -> Any:
-        """The description as a protobuf message.
+        """Return the description as a protobuf message.
 
         Raises:
-            UnsupportedFormatError: If the message has a name that is not known.
+            UnsupportedFormatError: If the name of the message is unknown.
             CorruptFileError: If it does not parse.
         """
         name = self.type_url.rpartition("/")[2]
@@ -67,13 +67,13 @@ class RawEncoding:
             raise CorruptFileError(f"{name}: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
-        """The description as plain values, with the names of the format; bytes are base64."""
+        """Return the description as plain values, named as in the format; bytes are base64."""
         message = self.message()
         found: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
         return found
 
     def __str__(self) -> str:
-        """The description as text; its name and size if it is not known."""
+        """Return the description as text; its name and size if the message is unknown."""
         try:
             text: str = text_format.MessageToString(self.message())
         except UnsupportedFormatError:
@@ -86,10 +86,10 @@ class RawPage:
     """One page.
 
     Attributes:
-        length: Its items; since version 2.1 these are rows.
-        priority: The row of the file with which it begins; 0 throughout in files of version 2.0.
+        length: Number of its items; since version 2.1 these are rows.
+        priority: The row of the file at which the page begins; always 0 in files of version 2.0.
         buffers: Position and size of each, bytes.
-        encoding: What its buffers hold.
+        encoding: The encoding of its buffers.
     """
 
     length: int
@@ -103,9 +103,9 @@ class RawColumn:
     """One column.
 
     Attributes:
-        encoding: That of the column itself.
-        buffers: Position and size of those that belong to no page, bytes.
-        pages: In the order of their items.
+        encoding: The encoding of the column itself.
+        buffers: Position and size of each buffer that belongs to no page, bytes.
+        pages: Its pages, in the order of their items.
     """
 
     encoding: RawEncoding
@@ -115,13 +115,13 @@ class RawColumn:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One buffer of a file, on a walk through it.
+    """One buffer of a file, as `RawReader.walk` yields it.
 
     Attributes:
         kind: "page", "column" or "global".
         place: (column, page, buffer), (column, buffer) or (buffer,).
-        position: Where it stands in the file, bytes.
-        data: uint8, its bytes.
+        position: Its position in the file, bytes.
+        data: Its bytes, uint8.
     """
 
     kind: str
@@ -131,20 +131,20 @@ class Part:
 
 
 class RawReader:
-    """The parts of an open file by their numbers. Safe to use from several threads.
+    """A reader of the parts of a file by number. Safe to use from several threads.
 
     Attributes:
-        source: Where the bytes come from.
-        footer: Where everything is.
+        source: The source of the bytes.
+        footer: The positions of all parts.
         global_buffers: Position and size of each, bytes; the first is the file descriptor.
     """
 
     def __init__(self, source: Source) -> None:
-        """Reads the end of a file; no column yet.
+        """Read the end of a file, but no columns.
 
         Raises:
-            CorruptFileError: If this is no Lance file, or a damaged one.
-            UnsupportedVersionError: If it is older than version 2.0 or not known.
+            CorruptFileError: If the file is not a Lance file, or is damaged.
+            UnsupportedVersionError: If the version is older than 2.0 or unknown.
         """
         self.source = source
         self._tail = Tail.read(source)
@@ -178,7 +178,7 @@ class RawReader:
 
     @property
     def num_columns(self) -> int:
-        """Columns of the file."""
+        """Number of columns of the file."""
         return len(self._columns)
 
     @cached_property
@@ -193,33 +193,33 @@ class RawReader:
         return found
 
     def global_buffer(self, index: int) -> bytes:
-        """Reads a global buffer.
+        """Read a global buffer.
 
         Raises:
-            IndexError: If there is none of this number.
+            IndexError: If there is none with this number.
         """
         return self._read(_item(self.global_buffers, index))
 
     def column_descriptor(self, index: int) -> bytes:
-        """Reads the metadata of one column: a serialised `ColumnMetadata`.
+        """Read the metadata of one column: a serialised `ColumnMetadata`.
 
         Raises:
-            IndexError: If there is none of this number.
+            IndexError: If there is none with this number.
         """
         return self._read(_item(self._columns, index))
 
     def column(self, index: int) -> RawColumn:
-        """Reads the metadata of one column, and of no other.
+        """Read the metadata of one column only.
 
         Raises:
-            IndexError: If there is none of this number.
+            IndexError: If there is none with this number.
             CorruptFileError: If they do not parse, or a buffer lies outside of the file.
-            UnsupportedFormatError: If a description stands elsewhere in the file.
+            UnsupportedFormatError: If a description is stored outside the column metadata.
         """
         return self._parse(index, self.column_descriptor(index))
 
     def columns(self) -> Iterator[RawColumn]:
-        """All columns in order; their metadata are read with one request.
+        """Yield all columns in order; their metadata are read with one request.
 
         Raises:
             As `column`.
@@ -228,7 +228,7 @@ class RawReader:
         return (self._parse(index, data.tobytes()) for index, data in enumerate(found))
 
     def page_buffer(self, column: int, page: int, index: int) -> bytes:
-        """Reads one buffer of a page.
+        """Read one buffer of a page.
 
         Raises:
             IndexError: If there is no such column, page or buffer.
@@ -236,7 +236,7 @@ class RawReader:
         return self._read(_item(_item(self.column(column).pages, page).buffers, index))
 
     def column_buffer(self, column: int, index: int) -> bytes:
-        """Reads one buffer of a column that belongs to none of its pages.
+        """Read one buffer of a column that belongs to none of its pages.
 
         Raises:
             IndexError: If there is no such column or buffer.
@@ -244,10 +244,10 @@ class RawReader:
         return self._read(_item(self.column(column).buffers, index))
 
     def walk(self) -> Iterator[Part]:
-        """Reads all buffers in the order in which they stand in the file.
+        """Read all buffers in file order.
 
-        Requests go on where the last one ended, and several small buffers are one request; in
-        memory are about 8 MiB, or the largest buffer if that is more.
+        Requests are sequential, and small buffers are coalesced into one request. About 8 MiB are
+        held in memory, or the largest buffer if that is more.
         """
         waiting: list[tuple[int, int, str, tuple[int, ...]]] = []
         waiting_bytes = 0
@@ -326,7 +326,7 @@ def _buffers(message: Any, file_bytes: int) -> tuple[tuple[int, int], ...]:
 
 
 def pack_raw_column(column: RawColumn) -> bytes:
-    """The metadata of a column: a serialised `ColumnMetadata`."""
+    """Serialise the metadata of a column as a `ColumnMetadata`."""
     message = file_pb2.ColumnMetadata(encoding=_packed(column.encoding))
     _pack_buffers(message, column.buffers)
     for page in column.pages:

@@ -1,8 +1,8 @@
-"""Reading a `.lance` file: its schema at once, columns and pages when they are asked for.
+"""Read a `.lance` file: the schema when it is opened, columns and pages on demand.
 
 Opening takes one request for the end of the file and a second one if the schema or the tables lie
-further in front. The metadata of columns that were not caught by it are fetched for the columns in
-question only. Source: docs/format/container.md, "Reading".
+before it. Column metadata outside of that range are fetched for the requested columns only. Source:
+docs/format/container.md, "Reading".
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["FileReader"]
 
 _OWN_CACHE_BYTES = 64 * 1024 * 1024
 _MAX_METADATA_BYTES = 1024 * 1024
-"""Metadata of so many columns are read together with those that are asked for."""
+"""Up to this many columns, all column metadata are prefetched with the requested ones."""
 
-# What Python's objects take, roughly; the same on every machine, so that limits can be tested.
+# Rough sizes of Python objects; equal on every machine, so that limits can be tested.
 _READER_BYTES = 1024
 _ENTRY_BYTES = 128
 _COLUMN_BYTES = 1024
@@ -40,7 +40,7 @@ _PARSED_FACTOR = 8
 
 
 class _FileSchema:
-    """What global buffer 0 says besides the number of rows: the same of most files of a table."""
+    """The schema from global buffer 0, which most files of a table share."""
 
     def __init__(self, data: bytes) -> None:
         self._message = file_pb2.Schema.FromString(data)
@@ -51,7 +51,7 @@ class _FileSchema:
 
     @cached_property
     def elements(self) -> list[int]:
-        """How many elements of each column are a row."""
+        """The number of elements per row of each column."""
         paths = (path for field in self.schema.fields for path in field.leaf_paths())
         return [elements_per_row(path) for path in paths]
 
@@ -61,7 +61,7 @@ _schema_of = lru_cache(maxsize=8)(_FileSchema)
 
 @lru_cache(maxsize=64)
 def _described(data: bytes) -> tuple[int, _FileSchema]:
-    """Number of rows and schema."""
+    """Parse global buffer 0 and return the number of rows and the schema."""
     message = parse_file_descriptor(data)
     return message.length, _schema_of(message.schema.SerializeToString())
 
@@ -70,11 +70,11 @@ class FileReader:
     """An open file. Safe to use from several threads.
 
     Attributes:
-        source: Where the bytes come from.
+        source: The source of the bytes.
         version: Version of the file.
         num_rows: Rows of the file.
         global_buffers: Position and size of each, bytes; the first is the file descriptor.
-        data: All bytes of a small file, uint8, shape (size,); None of a larger one.
+        data: All bytes of a small file, uint8, shape (size,); None for a larger file.
     """
 
     def __init__(
@@ -106,15 +106,15 @@ class FileReader:
     def open(
         cls, source: Source, tail: Tail | None = None, lookups: CachePart | None = None
     ) -> FileReader:
-        """Reads footer, tables and the number of rows.
+        """Read footer, tables and the number of rows.
 
         Args:
             source: The file, of version 2.1 or newer.
-            tail: Its end, if that was read already.
-            lookups: Where its pages keep what random access needs; None for a cache of its own.
+            tail: Its end, if it was read already.
+            lookups: The cache for what pages need for random access; None for a private cache.
 
         Raises:
-            CorruptFileError: If this is no Lance file, or a damaged one.
+            CorruptFileError: If the file is not a Lance file, or is damaged.
             UnsupportedVersionError: If its version is not supported.
         """
         kept = lookups or CachePart(Cache(_OWN_CACHE_BYTES), source.path)
@@ -147,10 +147,10 @@ class FileReader:
 
     @property
     def schema(self) -> Schema:
-        """With the field ids of the table that the file was written for.
+        """The schema, with the field ids of the table that the file was written for.
 
         Raises:
-            CorruptFileError: If it contradicts itself.
+            CorruptFileError: If its content is inconsistent.
         """
         try:
             return self._file_schema.schema
@@ -160,17 +160,17 @@ class FileReader:
             raise type(error)(f"{error}\n  {self.source.path}") from None
 
     def field_columns(self) -> Mapping[FieldId, int]:
-        """The number of the column of each leaf of the schema."""
+        """Return the number of the column of each leaf of the schema."""
         return self.schema.leaf_columns
 
     @property
     def column_ids(self) -> tuple[FieldId, ...]:
-        """The leaf that each column is of."""
+        """The leaf of each column."""
         return self.schema.leaf_ids
 
     @property
     def held_bytes(self) -> int:
-        """About the memory that the open file takes, without what the cache counts."""
+        """Return the approximate memory of the open file, without what the cache accounts for."""
         tables = len(self._column_table) + len(self.global_buffers)
         return (
             _READER_BYTES
@@ -183,16 +183,16 @@ class FileReader:
 
     @property
     def num_columns(self) -> int:
-        """Columns of the file: one per leaf of the schema."""
+        """Number of columns of the file: one per leaf of the schema."""
         return len(self._column_table)
 
     @property
     def _elements(self) -> list[int]:
-        # The schema first, whose errors say where they are.
+        # The schema is parsed first, as its errors name the place.
         return self._file_schema.elements if self.schema.fields else []
 
     def column(self, index: int) -> Column:
-        """One column; see `columns`."""
+        """Return one column; see `columns`."""
         column = self._columns.get(index)
         if column is None and 0 <= index < self.num_columns:
             at, size = self._column_table[index]
@@ -206,7 +206,7 @@ class FileReader:
         return column
 
     def columns(self, indices: Iterable[int]) -> list[Column]:
-        """Columns by their number; their metadata are read together if they are not at hand yet.
+        """Return columns by number; metadata that were not read before are read together.
 
         Raises:
             CorruptFileError: If a column does not exist or its metadata are damaged.
@@ -219,7 +219,7 @@ class FileReader:
         return [self._columns[index] for index in wanted]
 
     def column_metadata(self, indices: list[int]) -> list[bytes]:
-        """Reads the serialised metadata of columns, unless they are at hand.
+        """Read the serialised metadata of columns, except those that were read before.
 
         Raises:
             CorruptFileError: If a column does not exist.
@@ -235,7 +235,7 @@ class FileReader:
         places = [self._column_table[index] for index in indices]
         first = min((at for at, _ in places), default=self._tail.start)
         if first < self._tail.start:
-            # Who asks a second time will do so again: for all columns, one by one.
+            # A second request suggests that all columns will be read one by one.
             if self._has_missed and self._tail.start - first <= _MAX_METADATA_BYTES:
                 self._tail = yield from self._tail.extended(first)
             self._has_missed = True
@@ -259,7 +259,7 @@ class FileReader:
         return column
 
     def global_buffer(self, index: int) -> bytes:
-        """Reads a global buffer; 0 is the file descriptor.
+        """Read a global buffer; 0 is the file descriptor.
 
         Raises:
             IndexError: If there is none of this number.

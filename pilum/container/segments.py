@@ -1,8 +1,8 @@
-"""What the table asks of files, whatever their version: fields, cut into segments, read by plans.
+"""The version-independent interface of files: fields, split into segments that plans read.
 
 A field of a fragment may be stored in several files and pages. A *segment* is some of its rows that
-are stored together; it says which plans to run against which file, and makes one Arrow array of
-what they bring. All plans of a step that read the same file go to it as one request.
+are stored together; it lists the plans to run for each file, and builds one Arrow array from their
+results. All plans of a step that read the same file are coalesced into one request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["DataFileReader", "FieldReader", "FilePart", "Segment", "read_segments"]
 
 _Reading: TypeAlias = tuple[list[Any], int, Any]
-"""Where a result goes, and the plan or the joint read that brings it."""
+"""The place of a result, and the plan or joint read that yields it."""
 
 
 class DataFileReader(Protocol):
@@ -37,7 +37,7 @@ class DataFileReader(Protocol):
 
     @property
     def source(self) -> Source:
-        """Where the bytes come from."""
+        """The source of the bytes."""
         ...
 
     @property
@@ -47,37 +47,37 @@ class DataFileReader(Protocol):
 
     @property
     def schema(self) -> Schema:
-        """Its fields, with the ids of the table that it was written for."""
+        """Its fields, with the field ids of the table that it was written for."""
         ...
 
     @property
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows of the file."""
         ...
 
     def field_columns(self) -> Mapping[FieldId, int]:
-        """The number of the column of each field that has one; -1 where they have no numbers."""
+        """Return the column number of each field with a column; -1 if columns have no numbers."""
         ...
 
     @property
     def column_ids(self) -> tuple[FieldId, ...]:
-        """The field that each column is of; empty where that is not certain."""
+        """The field of each column; empty if that is not certain."""
         ...
 
     @property
     def held_bytes(self) -> int:
-        """About the memory that the open file takes, without what a cache counts."""
+        """Return the approximate memory of the open file, without what a cache accounts for."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """What one file supplies of a field.
+    """The part of a field that one file supplies.
 
     Attributes:
         reader: The open file.
-        columns: The number of the column for each field that it holds; -1 where there is none.
-        ids: All fields of the file, as the table knows them; negative ones were given up.
+        columns: The column number of each field that it holds; -1 where there is none.
+        ids: All fields of the file, as the table lists them; negative ones were dropped.
     """
 
     reader: DataFileReader
@@ -89,9 +89,9 @@ class Segment(ABC):
     """Some rows of a field that are stored together.
 
     Attributes:
-        field: Whose rows.
+        field: The field.
         start: First row of the segment in the fragment.
-        rows: The wanted rows, counted from `start`.
+        rows: The selected rows, counted from `start`.
     """
 
     field: FieldReader
@@ -100,14 +100,14 @@ class Segment(ABC):
 
     @abstractmethod
     def plans(self) -> Sequence[tuple[Source, Plan[Any] | JointRead]]:
-        """What to read: fresh plans or joint reads, each with the file that it reads."""
+        """Return new plans or joint reads, each with the file that it reads."""
 
     @abstractmethod
     def build(self, results: Sequence[Any]) -> pa.Array:
-        """The array of the rows.
+        """Return the array of the rows.
 
         Args:
-            results: Of the plans, in their order.
+            results: Results of the plans, in the same order.
 
         Raises:
             CorruptFileError: If they contradict each other.
@@ -115,23 +115,23 @@ class Segment(ABC):
 
     @property
     def likeness(self) -> Hashable | None:
-        """What segments have in common that `read_as_one` can read; None if this is none of them.
+        """Return a key of segments that `read_as_one` can join; None if it cannot read this one.
 
-        Such segments need no request, and one of them alone costs nearly as much as many.
+        Such segments need no request, and reading one of them costs nearly as much as reading many.
         """
         return None
 
     @staticmethod
     def read_as_one(segments: Sequence[Any]) -> pa.Array:
-        """The rows of several segments of one likeness, one behind the other.
+        """Read the rows of several segments with equal `likeness`, one after the other.
 
         Raises:
-            CorruptFileError: If one of them is damaged; the text does not say which.
+            CorruptFileError: If one of them is damaged; the text does not name it.
         """
         raise NotImplementedError
 
     def read(self) -> pa.Array:
-        """Reads the rows, one file after the other."""
+        """Read the rows, one file after the other."""
         return read_segments([self])[0]
 
 
@@ -139,7 +139,7 @@ class FieldReader(ABC):
     """One top-level field of a fragment.
 
     Attributes:
-        field: With only the members that are wanted.
+        field: The field, with only the projected members.
         num_rows: Physical rows of the fragment.
     """
 
@@ -149,37 +149,37 @@ class FieldReader(ABC):
     @property
     @abstractmethod
     def bytes_per_row(self) -> float:
-        """About the bytes of a row in memory, on average; at least those that are stored."""
+        """The approximate mean bytes of a row in memory; at least its stored bytes."""
 
     @abstractmethod
     def segments(self, rows: RowRanges) -> Iterator[Segment]:
-        """Cuts rows of the fragment where they are stored apart."""
+        """Split rows of the fragment into ranges that are stored together."""
 
     def zones(self, path: tuple[str, ...]) -> Zones | None:
-        """What the file knows about ranges of rows of the field, or of a member of it.
+        """Return the zone map of the field, or of a member of it.
 
         Args:
-            path: Names of members, from the field on downwards.
+            path: Names of members, from the field downwards.
 
         Returns:
-            None if nothing is known.
+            None if there is none.
 
         Raises:
-            CorruptFileError: If what it says is damaged.
+            CorruptFileError: If it is damaged.
         """
         return None
 
     @abstractmethod
     def explain(self) -> Iterator[PageExplanation]:
-        """The pages of the field, in words, from metadata alone."""
+        """Describe the pages of the field from metadata alone."""
 
     def empty(self) -> pa.Array:
-        """An array of no rows."""
+        """Return an array without rows."""
         return pa.nulls(0, self.field.arrow_type)
 
 
 def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
-    """Reads segments; all that lie in one file are read together.
+    """Read segments; those that lie in one file are read together.
 
     Raises:
         CorruptFileError: If a page is damaged.
@@ -194,7 +194,7 @@ def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
 
 
 def _alike(segments: Sequence[Segment]) -> list[list[int]]:
-    """Places of segments that can be read as one."""
+    """Return the positions of segments that can be read as one."""
     groups: dict[Hashable, list[int]] = {}
     for place, segment in enumerate(segments):
         likeness = segment.likeness
@@ -206,12 +206,12 @@ def _alike(segments: Sequence[Segment]) -> list[list[int]]:
 def _read_as_one(
     segments: Sequence[Segment], places: list[int], arrays: list[pa.Array | None]
 ) -> None:
-    """Puts the arrays of segments in their places, unless one is damaged."""
+    """Store the arrays of segments at their positions, unless one is damaged."""
     group = [segments[place] for place in places]
     try:
         whole = group[0].read_as_one(group)
     except CorruptFileError:
-        return  # each by itself says which
+        return  # reading each on its own names the damaged one
     first = 0
     for place, segment in zip(places, group, strict=True):
         num_rows = segment.rows.num_rows
@@ -234,7 +234,7 @@ def _read(segments: Sequence[Segment]) -> list[pa.Array]:
 
 
 def _read_file(source: Source, readings: list[_Reading]) -> None:
-    """Puts the result of each plan in its place; all take their steps together."""
+    """Store the result of each plan at its position; the plans run in lockstep."""
     joint: dict[type[JointRead], list[_Reading]] = {}
     alone: list[_Reading] = []
     for reading in readings:

@@ -1,4 +1,4 @@
-"""Which storage fields may ask for in their metadata, checked before anything is written."""
+"""Check the storage that field metadata ask for, before anything is written."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _BLOB = "lance-encoding:blob"
 
 
 def check_storage(field: Field, version: FileVersion, *, has_sidecars: bool) -> None:
-    """Refuses packed structs and blobs that a file cannot hold.
+    """Raise an error for packed structs and blobs that a file cannot hold.
 
     Args:
         field: A top-level field.
-        version: Of the file.
-        has_sidecars: Whether blobs may stand beside the file.
+        version: File version.
+        has_sidecars: Whether blobs may be stored in files beside the data file.
 
     Raises:
         UnsupportedTypeError: If there is such a field; the text names it.
@@ -33,7 +33,7 @@ def _check(
     if field.is_plain:
         return
     if field.is_packed:
-        if version is not FileVersion.V2_0:  # which has rules of its own, `v2_0/storable.py`
+        if version is not FileVersion.V2_0:  # version 2.0 has its own rules, see `v2_0/storable.py`
             _check_packed(field, version, path)
         return
     if field.blob_version == 1 and in_list:

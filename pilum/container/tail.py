@@ -1,4 +1,4 @@
-"""The end of a file, which is read first: whatever lies in it needs no request of its own."""
+"""The end of a file, which is read first; parts that lie in it need no further request."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last bytes of a file, or all of them if it is short.
+    """The last bytes of a file, or all bytes of a short file.
 
     Attributes:
-        start: Position of the first of them in the file.
+        start: Position of the first byte in the file.
         data: uint8, shape (n,).
     """
 
@@ -30,39 +30,39 @@ class Tail:
 
     @classmethod
     def read(cls, source: Source) -> Tail:
-        """Reads the end of a file."""
+        """Read the end of a file."""
         if isinstance(source, HeldSource):
             return cls(0, source.data)
         start = max(source.size - _BYTES, 0)
         return cls(start, source.read(Ranges.of((start, source.size - start)))[0])
 
     def holds(self, position: int) -> bool:
-        """Whether the bytes from a position on are in it."""
+        """Return whether it contains the bytes from a position on."""
         return position >= self.start
 
     def slice(self, position: int, size: int) -> NDArray[np.uint8]:
-        """Bytes of the file, from a position that it holds."""
+        """Return bytes of the file from a position that the tail holds."""
         return self.data[position - self.start : position - self.start + size]
 
     def since(self, position: int) -> Tail:
-        """The bytes from a position on, if any lie in front, in memory of their own."""
+        """Return the tail from a position on, copied if it is shorter than this one."""
         if position <= self.start:
             return self
         return Tail(position, self.data[position - self.start :].copy())
 
     def extended(self, position: int) -> Plan[Tail]:
-        """The bytes from a position further in front on."""
+        """Read the bytes from an earlier position on."""
         fetched = yield Ranges.of((position, self.start - position))
         return Tail(position, np.concatenate((fetched[0], self.data)))
 
     def all_at(self, places: Sequence[tuple[int, int]]) -> Plan[list[NDArray[np.uint8]]]:
-        """Bytes at several positions; those that lie further in front are read together."""
+        """Return bytes at several positions; those before the tail are read together."""
         missing = [place for place in places if not self.holds(place[0])]
         fetched = iter((yield Ranges.of(*missing)) if missing else ())
         return [self.slice(at, size) if self.holds(at) else next(fetched) for at, size in places]
 
     def bytes_at(self, position: int, size: int) -> Plan[NDArray[np.uint8]]:
-        """Bytes of the file, read only if they lie further in front."""
+        """Return bytes of the file, which are read only if they lie before the tail."""
         if self.holds(position):
             return self.slice(position, size)
         fetched = yield Ranges.of((position, size))

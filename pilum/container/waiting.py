@@ -1,8 +1,8 @@
-"""Rows of one leaf column that wait to become a page.
+"""Buffer the rows of one leaf column until they form a page.
 
-How much waits is counted in bytes of Arrow arrays. The dictionary of a dictionary array does not
-count as long as its neighbours share it: slices of one table do, and each would else be thought
-to be as large as the dictionary of all.
+The size of the buffer is counted in bytes of Arrow arrays. A dictionary is not counted as long as
+adjacent arrays share it. Slices of one table do, and each would otherwise count as much as the
+whole dictionary.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pilum.errors import UnsupportedTypeError
 __all__ = ["Waiting"]
 
 _DICTIONARY_BYTES = 32 * 1024 * 1024
-"""Different dictionaries of this size together end a page, whatever their keys take."""
+"""Different dictionaries with this total size end a page, regardless of the size of their keys."""
 
 
 class Waiting:
-    """Chains (see `pilum.levels`) that wait.
+    """A buffer of chains (see `pilum.levels`).
 
     Args:
-        page_bytes: So much makes a page.
+        page_bytes: Bytes at which a page is due.
     """
 
     def __init__(self, page_bytes: int) -> None:
@@ -35,11 +35,11 @@ class Waiting:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all that waits."""
+        """Bytes of all buffered chains."""
         return self._chain_bytes + self._dictionary_bytes
 
     def add(self, chain: pa.Array) -> list[pa.Array]:
-        """Takes rows; returns chains that are due, a page each."""
+        """Add rows and return the chains that are due, one per page."""
         due: list[pa.Array] = []
         while len(chain):
             self._meet(dictionary_below(chain))
@@ -60,9 +60,9 @@ class Waiting:
         self._chain_bytes += size
 
     def flush(self) -> list[pa.Array]:
-        """Returns the chain of all that waits, if anything does.
+        """Return the chain of all buffered rows, if there are any.
 
-        More than one if dictionaries are too large together for the type of their keys.
+        There are several chains if the joined dictionaries are too large for the key type.
         """
         chains, self._chains, self._chain_bytes = self._chains, [], 0
         self._dictionary, self._dictionary_bytes = None, 0
@@ -74,7 +74,7 @@ class Waiting:
         return rows_fill_it or self._dictionary_bytes >= _DICTIONARY_BYTES
 
     def _meet(self, dictionary: pa.Array | None) -> None:
-        """Counts a dictionary, once for all neighbours that share it."""
+        """Count a dictionary, once for all adjacent arrays that share it."""
         if dictionary is None:
             return
         if self._dictionary is None or not _is_same(dictionary, self._dictionary):
@@ -82,14 +82,14 @@ class Waiting:
             self._dictionary_bytes += dictionary.nbytes
 
     def _bytes(self, chain: pa.Array) -> int:
-        """Bytes of the rows, without their dictionary, however large it is."""
+        """Return the bytes of the rows, without their dictionary."""
         if self._dictionary is None:
             return int(chain.nbytes)
         return max(int(chain.nbytes) - int(self._dictionary.nbytes), len(chain))
 
 
 def _is_same(left: pa.Array, right: pa.Array) -> bool:
-    """Whether arrays are the same memory."""
+    """Return whether two arrays have the same memory."""
     return _place(left) == _place(right)
 
 
@@ -99,7 +99,7 @@ def _place(array: pa.Array) -> list[int | None]:
 
 
 def _joined(chains: list[pa.Array]) -> list[pa.Array]:
-    """One chain of all, or of as many as go together."""
+    """Join the chains into one, or into as few as can be joined."""
     try:
         return [join_arrays(chains, "rows")]
     except UnsupportedTypeError:

@@ -1,14 +1,14 @@
-"""Writing a `.lance` file front to back.
+"""Write a `.lance` file front to back.
 
     data buffers      page after page as columns fill up, each padded to 64 bytes (or more)
     global buffer 0   the schema and the number of rows
     column metadata   one message per leaf column
     tables, footer    see `footer.py`
 
-Payloads of blobs are written as they come, in front of the page that describes them. Every leaf
-column collects rows of its own and becomes a page when about 8 MiB of them have come together, so
-that columns have different pages and memory stays bounded. Large pages are encoded in the pool of
-threads; all are written in order. Source: docs/format/container.md, "Writing".
+Payloads of blobs are written as they arrive, before the page that describes them. Every leaf column
+buffers its own rows and writes a page at about 8 MiB, so memory stays bounded and page boundaries
+differ between columns. Large pages are encoded in the thread pool; all pages are written in order.
+Source: docs/format/container.md, "Writing".
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ OnPage: TypeAlias = Callable[[tuple[Field, ...], StoredPage, EncodedPage], None]
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """What a finished file is.
+    """A finished file.
 
     Attributes:
-        num_rows: Its rows.
-        size_bytes: Its size.
+        num_rows: Number of its rows.
+        size_bytes: Its size, bytes.
         field_ids: The field of each column.
         column_indices: The number of each column.
-        version: Of the file.
-        schema: The fields where writing has added to them, which further files must know.
+        version: File version.
+        schema: The fields that were extended while writing, for use in further files.
     """
 
     num_rows: int
@@ -81,35 +81,35 @@ class WrittenFile:
 
 
 class DataFileWriter(Protocol):
-    """One new file of any version."""
+    """A writer of one new file of any version."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Adds rows."""
+        """Add rows."""
         ...
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Adds bytes that readers find by the number that is returned, from 1 on."""
+        """Add a global buffer and return its number, from 1 on."""
         ...
 
     def add_schema_metadata(self, key: str, value: str) -> None:
-        """Adds an entry to the metadata of the schema, in the place of one of the same key."""
+        """Add an entry to the schema metadata, replacing any entry with the same key."""
         ...
 
     def bytes_written(self) -> int:
-        """Bytes in the file, and those that wait to be encoded."""
+        """Return bytes in the file, and those that wait to be encoded."""
         ...
 
     def finish(self) -> WrittenFile:
-        """Writes what is left and the end of the file, and finishes the sink."""
+        """Write the remaining rows and the end of the file, then finish the sink."""
         ...
 
     def abort(self) -> None:
-        """Drops the file."""
+        """Discard the file."""
         ...
 
 
 class _ColumnWriter:
-    """Rows of one leaf column that wait to become a page."""
+    """The buffered rows of one leaf column."""
 
     def __init__(self, path: LeafPath, page_bytes: int, defaults: EncodingOptions) -> None:
         self.path = path
@@ -126,7 +126,7 @@ class _ColumnWriter:
         self._as_if_null: tuple[bool, ...] = ()
 
     def encode(self, chain: pa.Array, version: FileVersion) -> list[EncodedPage]:
-        """The pages of a chain that is due."""
+        """Encode the pages of a chain that is due."""
         if not (self.leaf.is_struct and self.leaf.children):
             return encode_pages(chain, version, self.options, self._as_if_null)
         is_v1_blob = len(self.leaf.children) == 2 and not self.leaf.is_packed
@@ -134,16 +134,16 @@ class _ColumnWriter:
         return encode(chain, len(self.path), version, self.options, self._as_if_null)
 
     def add(self, array: pa.Array) -> list[pa.Array]:
-        """Takes rows of the top-level column; returns chains that are due, a page each."""
+        """Add rows of the top-level column and return the chains that are due, one per page."""
         due = self.waiting.add(_chain(array, self.path))
         if due and not self._as_if_null:
-            # The reference misreads structs above lists where only some of the pages that it reads
-            # together say that they may be null. So all say it, unless there is but one page.
+            # The reference misreads structs above lists if only some of the pages that it reads
+            # together are marked as nullable. So all pages are marked, unless there is only one.
             self._as_if_null = nullable_above_lists(self.path)
         return due
 
     def flush(self) -> list[pa.Array]:
-        """Returns the chains of all rows that wait."""
+        """Return the chains of all buffered rows."""
         due = self.waiting.flush()
         if len(due) > 1:
             self._as_if_null = nullable_above_lists(self.path)
@@ -151,19 +151,19 @@ class _ColumnWriter:
 
 
 class FileWriter:
-    """One new file.
+    """A writer of one new file.
 
     Args:
-        sink: Where it goes; finished or aborted by the writer.
-        schema: Its fields, with the ids of the table.
-        version: Of the file.
+        sink: The destination; the writer finishes or aborts it.
+        schema: Its fields, with the field ids of the table.
+        version: File version.
         options: Sizes and encodings.
-        on_page: Called with the fields from the column to the leaf, the place and the page, for
-            each page that is written.
-        sidecars: Where larger blobs go; finished or aborted by the caller.
+        on_page: Called for each written page with the fields from the column to the leaf, the place
+            and the page.
+        sidecars: The destination of larger blobs; the caller finishes or aborts it.
 
     Raises:
-        InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
+        InvalidInputError: If the metadata of a field ask for an unknown encoding.
         UnsupportedTypeError: If files of the version cannot hold a field.
     """
 
@@ -196,15 +196,15 @@ class FileWriter:
         self._encoding = InOrder(self._write_pages)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Adds rows.
+        """Add rows.
 
         Args:
-            batch: With the columns of the schema, in its order and of its types.
+            batch: Rows with the columns of the schema, in the same order and of the same types.
 
         Raises:
             SchemaMismatchError: If the columns or their types differ.
             InvalidInputError: If a column that is not nullable holds a null.
-            UnsupportedTypeError: If a column has no form in the file format.
+            UnsupportedTypeError: If a column cannot be stored in the file format.
         """
         if batch.schema.names != self._arrow.names:
             raise SchemaMismatchError(f"columns {batch.schema.names}; expected {self._arrow.names}")
@@ -222,20 +222,20 @@ class FileWriter:
         require_countable(self._num_rows)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Adds bytes that readers find by the number that is returned, from 1 on."""
+        """Add a global buffer and return its number, from 1 on."""
         return self._body.global_buffer(data)
 
     def add_schema_metadata(self, key: str, value: str) -> None:
-        """Adds an entry to the metadata of the schema, in the place of one of the same key."""
+        """Add an entry to the schema metadata, replacing any entry with the same key."""
         self._schema = replace(self._schema, metadata={**self._schema.metadata, key: value})
 
     def bytes_written(self) -> int:
-        """Bytes in the file, and those that wait to be encoded."""
+        """Return bytes in the file, and those that wait to be encoded."""
         waiting = sum(column.waiting.num_bytes for columns in self._columns for column in columns)
         return self._sink.position + self._encoding.waiting_bytes + waiting
 
     def finish(self) -> WrittenFile:
-        """Writes what is left and the end of the file, and finishes the sink."""
+        """Write the remaining rows and the end of the file, then finish the sink."""
         columns = [column for group in self._columns for column in group]
         for column in columns:
             for chain in column.flush():
@@ -253,7 +253,7 @@ class FileWriter:
         )
 
     def abort(self) -> None:
-        """Drops the file."""
+        """Discard the file."""
         self._encoding.cancel()
         self._sink.abort()
 
@@ -271,7 +271,8 @@ class FileWriter:
 
     def _write_page(self, column: _ColumnWriter, page: EncodedPage) -> None:
         buffers = self._body.page(page.buffers)
-        # Fixed-size lists of structs make the length of a page one of elements, not its start.
+        # With fixed-size lists of structs, the length of a page counts elements; its start counts
+        # rows.
         stored = StoredPage(column.num_rows, page.num_rows * column.elements, buffers)
         column.entries.append((stored, page.layout))
         if self._on_page:
@@ -285,7 +286,7 @@ class FileWriter:
 
 
 def _chain(array: pa.Array, path: LeafPath) -> pa.Array:
-    """The array with only the members on a path."""
+    """Return the array with only the members on a path."""
     if len(path) == 1:
         return without_null_values(array) if pt.is_dictionary(array.type) else array
     if pt.is_struct(array.type):
@@ -305,7 +306,7 @@ def _chain(array: pa.Array, path: LeafPath) -> pa.Array:
         return pa.FixedSizeListArray.from_arrays(_chain(items, path[1:]), size, mask=mask)
     first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
     items = _chain(array.values.slice(first, last - first), path[1:])
-    # Arrow makes no list with a mask from offsets that are a slice.
+    # Arrow cannot build a masked list from offsets that are a slice.
     offsets = _minus(array.offsets, first) if first or array.offset else array.offsets
     make = pa.LargeListArray if pt.is_large_list(array.type) else pa.ListArray
     mask = array.is_null() if array.null_count else None
@@ -322,12 +323,12 @@ def _minus(offsets: pa.Array, first: int) -> pa.Array:
 
 
 def checked_storage(field: Field, array: pa.Array) -> pa.Array:
-    """The storage of an array that fits the field.
+    """Return the storage of an array, checked against the field.
 
     Raises:
         SchemaMismatchError: If its type differs.
         InvalidInputError: If it holds a null where none is allowed.
-        UnsupportedTypeError: If it holds structs without members that no file can hold.
+        UnsupportedTypeError: If it contains structs without members that no file can hold.
     """
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
@@ -342,7 +343,7 @@ def checked_storage(field: Field, array: pa.Array) -> pa.Array:
 
 
 def _same_type(given: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether types are equal but for the names, nullability and metadata of fields below."""
+    """Return whether types are equal up to names, nullability and metadata of child fields."""
     if given.num_fields != expected.num_fields or given.id != expected.id:
         return False
     if given.num_fields == 0:
@@ -357,7 +358,7 @@ def _same_type(given: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def _check_empty_structs(field: Field, path: str) -> None:
-    """The format has no levels for structs without members, only valid ones on top."""
+    """Raise an error for structs without members, except valid ones at the top level."""
     if field.is_struct and not field.children:
         raise UnsupportedTypeError(
             f"column {path!r}: a struct without members that is null or nested"
@@ -372,7 +373,7 @@ def _check_nulls(field: Field, array: pa.Array, path: str) -> None:
             f"column {path!r} is not nullable, but holds {array.null_count} nulls"
         )
     if all(map(_may_be_null_below, field.children)):
-        return  # nearly always; looking at what lists hold would copy it
+        return  # nearly always; looking at the items of lists would copy them
     if field.is_list or field.list_size is not None:
         _check_nulls(field.item, list_items(array), f"{path}.{field.item.name}")
     elif field.is_struct:
@@ -386,7 +387,7 @@ def _may_be_null_below(field: Field) -> bool:
 
 
 def _valid(array: pa.Array) -> pa.Array:
-    """Without nulls; Arrow cannot make every type of array from nothing."""
+    """Return the valid values; Arrow cannot make every type of array from nothing."""
     if array.null_count == len(array):
         return array.slice(0, 0)
     return without_nulls(array)

@@ -1,11 +1,11 @@
-"""What a legacy file would not give back: refused when it is written.
+"""Reject values that a legacy file would not preserve, before they are written.
 
     numbers, times, lists, structs …   a null comes back as some value, as an empty list
     strings and binary, nullable       an empty one comes back as null
     dictionaries                       a null comes back as the first value
 
-The reference writes all of these and loses them without a word. Source: docs/format/legacy.md,
-"What is lost".
+The reference implementation writes all of these and loses them silently. Source:
+docs/format/legacy.md, "What is lost".
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _INSTEAD = "files of version 2.1 hold them"
 
 
 def require_type(field: Field, path: str) -> None:
-    """Fails for types that legacy files do not have.
+    """Raise an error for a type that legacy files cannot hold.
 
     Raises:
-        UnsupportedTypeError: For such a type.
+        UnsupportedTypeError: If the type is unsupported.
     """
     kind = field.arrow_type
     for child in field.children:
@@ -50,10 +50,10 @@ def require_type(field: Field, path: str) -> None:
 
 
 def require_kept(field: Field, array: pa.Array, path: str) -> None:
-    """Fails if a legacy file would give back other values.
+    """Raise an error if a legacy file would not preserve the values.
 
     Args:
-        field: What the array is written as.
+        field: The field that the array is written to.
         array: The values.
         path: Name of the field, for messages.
 

@@ -1,10 +1,10 @@
-"""Dictionaries: keys in the pages, the values once.
+"""Dictionaries: keys in the pages, values once per file.
 
     page      key 0, key 1, …                       plain, of the key type; length = rows
     values    plain, or var-binary data + offsets    in the file, and again in the table's manifest
 
 `Field.dictionary` holds the position of the values (of the offsets, for strings) and their number.
-An empty value is null. Nulls have no key: they come back as the first value. Source:
+An empty value is null. Nulls have no key: they are read back as the first value. Source:
 docs/format/legacy.md, "Dictionaries".
 """
 
@@ -31,10 +31,10 @@ __all__ = ["Unified", "encode_values", "read_keys", "read_values"]
 
 
 def read_keys(kind: pa.DataType, values: pa.Array, pages: Pages, slots: Slots) -> Plan[pa.Array]:
-    """Reads rows as an array with `values` as its dictionary.
+    """Read rows as a dictionary array with the given values.
 
     Raises:
-        CorruptFileError: If a key has no value.
+        CorruptFileError: If a key is out of range.
     """
     keys = yield from read_plain(kind.index_type, pages, slots)
     if len(keys):
@@ -45,16 +45,16 @@ def read_keys(kind: pa.DataType, values: pa.Array, pages: Pages, slots: Slots) -
 
 
 def read_values(kind: pa.DataType, place: file_pb2.Dictionary, file_bytes: int) -> Plan[pa.Array]:
-    """Reads the values of a dictionary.
+    """Read the values of a dictionary.
 
     Args:
-        kind: Of the values.
-        place: Where they are.
+        kind: Type of the values.
+        place: Position of the values.
         file_bytes: Size of the file.
 
     Raises:
-        CorruptFileError: If they are not all in the file.
-        UnsupportedFormatError: For values of a type that dictionaries of the format do not have.
+        CorruptFileError: If the values do not lie within the file.
+        UnsupportedFormatError: If the format has no dictionaries of this type.
     """
     inside = 0 <= place.offset <= file_bytes and 0 <= place.length <= file_bytes
     demand(inside, f"dictionary: {place.length} values at {place.offset}")
@@ -70,7 +70,7 @@ def read_values(kind: pa.DataType, place: file_pb2.Dictionary, file_bytes: int) 
 
 
 def encode_values(values: pa.Array, position: int) -> tuple[bytes, int]:
-    """The bytes of the values, and where they are found if the bytes stand at `position`."""
+    """Return the bytes of the values and where the values lie if the bytes are at `position`."""
     if not is_var_binary(values.type):
         return bytes(encode_plain(values)), position
     data, offsets = encode_var_binary(values)
@@ -79,14 +79,14 @@ def encode_values(values: pa.Array, position: int) -> tuple[bytes, int]:
 
 
 class Unified:
-    """One dictionary for all that is written of a field; values are only ever added at its end.
+    """The dictionary of all values written of a field; values are only ever appended.
 
     Args:
         kind: Type of the field.
-        values: What the table has already.
+        values: Values that the table already has.
 
     Attributes:
-        values: All so far.
+        values: All values so far.
     """
 
     def __init__(self, kind: pa.DataType, values: pa.Array | None = None) -> None:
@@ -95,10 +95,10 @@ class Unified:
         self._last: tuple[object, pa.Array | None] = (None, None)
 
     def keys(self, array: pa.DictionaryArray, name: str) -> pa.Array:
-        """The rows as keys of this dictionary.
+        """Return the keys of rows in this dictionary.
 
         Raises:
-            InvalidInputError: If there are more values than keys.
+            InvalidInputError: If there are more values than the key type can number.
         """
         keys = self._keys_of(array.dictionary)
         if keys is None:
@@ -112,7 +112,7 @@ class Unified:
             ) from None
 
     def _keys_of(self, found: pa.Array) -> pa.Array | None:
-        """The key of each value of another dictionary; None if they are the same."""
+        """Return the key of each value of another dictionary; None if both are equal."""
         # Batches that were cut out of one array share its dictionary.
         same = (found.offset, len(found), tuple(b.address for b in found.buffers() if b))
         if same != self._last[0]:

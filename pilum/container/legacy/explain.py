@@ -1,7 +1,7 @@
-"""Pages of a legacy file in words: a page per field and batch, and its size.
+"""Describe the pages of a legacy file: one per field and batch, with its size.
 
-The page table says how many values a page has. How long strings are, their first and last offsets
-tell, which is all that is read of the pages.
+The page table says how many values a page has. The size of strings follows from their first and
+last offsets, which is all that is read of the pages.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def explain_field(
     dictionaries: Mapping[FieldId, pa.Array],
     name: str,
 ) -> Iterator[PageExplanation]:
-    """The pages of a field and all below it, as far as the file has them.
+    """Describe the pages of a field and of all fields below it that the file has.
 
     Args:
         file: The file.
         field: The field.
-        pages: By field id.
-        dictionaries: Values of the dictionary fields.
+        pages: Pages by field id.
+        dictionaries: Values of the dictionary fields, by field id.
         name: Path of the field.
 
     Raises:
@@ -70,7 +70,7 @@ def _explain_pages(
 
 
 def _encoding(file: LegacyFile, kind: pa.DataType, pages: Pages) -> tuple[str, list[_Sizes]]:
-    """How values are stored, and for each buffer of a page its bytes in all pages."""
+    """Return the encoding of the values, and the size of each buffer in all pages."""
     counts = pages.lengths
     if pt.is_null(kind):
         return "no value", []

@@ -1,7 +1,7 @@
-"""Reading a field of a fragment whose files are legacy ones.
+"""Read a field of a fragment whose files are legacy files.
 
-A segment is some megabytes of rows, from many batches; it is one plan per file. Members of a
-struct may be in files of their own. Source: docs/format/legacy.md, "Reading".
+A segment holds some megabytes of rows from many batches and is read with one plan per file. Members
+of a struct may be in files of their own. Source: docs/format/legacy.md, "Reading".
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SEGMENT_BYTES = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one file supplies of a field.
+    """The part of a field that one file supplies.
 
     Attributes:
         file: The open file.
-        pages: By field id.
-        dictionaries: Values of the dictionary fields among them.
+        pages: Pages by field id.
+        dictionaries: Values of the dictionary fields among them, by field id.
     """
 
     file: LegacyFile
@@ -58,20 +58,20 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class LegacySegment(Segment):
-    """Some rows of a field; they begin to count at the start of the fragment."""
+    """Some rows of a field, counted from the start of the fragment."""
 
     field: LegacyFieldReader
     start: int
     rows: RowRanges
 
     def plans(self) -> list[tuple[Source, Plan[Any]]]:
-        """One plan per file."""
+        """Return one plan per file."""
         return [
             (part.file.source, part.read(self.field.field, self.rows)) for part in self.field.parts
         ]
 
     def build(self, results: Sequence[Any]) -> pa.Array:
-        """The array of the rows."""
+        """Build the array of the rows."""
         if len(results) == 1:
             return results[0]
         found = [
@@ -85,8 +85,8 @@ class LegacyFieldReader(FieldReader):
     """One field of a fragment.
 
     Attributes:
-        field: With only the members that are wanted.
-        parts: The files that hold some of it.
+        field: The field, with only the projected members.
+        parts: The files that hold parts of it.
         num_rows: Physical rows of the fragment.
     """
 
@@ -97,12 +97,12 @@ class LegacyFieldReader(FieldReader):
 
     @classmethod
     def of(cls, field: Field, parts: Sequence[FilePart], num_rows: int) -> LegacyFieldReader:
-        """Finds the pages of a field in files; see `pilum.container.open.field_reader`."""
+        """Find the pages of a field in files; see `pilum.container.open.field_reader`."""
         return cls(field, [_part(field, part) for part in parts], num_rows)
 
     @cached_property
     def bytes_per_row(self) -> float:
-        """About the bytes of a row in memory; strings count as if the file held nothing else."""
+        """The approximate bytes of a row in memory; strings count as if nothing else was stored."""
         total = 0.0
         for part in self.parts:
             owned = [owner for owner in page_owners(self.field) if owner.id in part.pages]
@@ -112,7 +112,7 @@ class LegacyFieldReader(FieldReader):
         return total / max(self.num_rows, 1)
 
     def segments(self, rows: RowRanges) -> Iterator[LegacySegment]:
-        """Cuts rows between batches where they are many."""
+        """Split large numbers of rows at batch boundaries."""
         if rows.num_rows * self.bytes_per_row <= _SEGMENT_BYTES:
             if len(rows.bounds):
                 yield LegacySegment(self, 0, rows)
@@ -126,7 +126,7 @@ class LegacyFieldReader(FieldReader):
                 yield LegacySegment(self, int(start), RowRanges(wanted.bounds + start))
 
     def explain(self) -> Iterator[PageExplanation]:
-        """The pages of all batches, in words."""
+        """Describe the pages of all batches."""
         for part in self.parts:
             try:
                 yield from explain_field(
@@ -136,7 +136,7 @@ class LegacyFieldReader(FieldReader):
                 raise error.at(f"column {self.field.name!r}").at(part.file.source.path) from None
 
     def zones(self, path: tuple[str, ...]) -> Zones | None:
-        """What statistics say about the batches."""
+        """Return the zone map of the batches from their statistics."""
         field = self.field
         for name in path:
             field = next(child for child in field.children if child.name == name)
@@ -164,7 +164,7 @@ def _part(field: Field, part: FilePart) -> _Part:
 
 
 def _require_whole_lists(field: Field, owners: frozenset[int], ids: frozenset[int]) -> None:
-    """Fails for items in another file than where their lists end."""
+    """Raise an error if list items are in another file than the list offsets."""
     for item in field.walk():
         if item.is_list and item.id not in owners and not ids.isdisjoint(item.ids):
             raise UnsupportedFormatError(f"column {field.name!r}: a list spread over several files")
@@ -185,7 +185,7 @@ def _fixed_bytes(field: Field, pages: Pages) -> float:
 
 
 def _merged(field: Field, found: Sequence[tuple[frozenset[int], pa.Array]]) -> pa.Array:
-    """One array of what several files have of a field."""
+    """Merge the parts of a field that several files hold into one array."""
     having = [(ids, array) for ids, array in found if not ids.isdisjoint(field.ids)]
     if len(having) <= 1 or not field.is_struct:
         return (having or found)[0][1]

@@ -1,8 +1,8 @@
-"""Reading a legacy file: its metadata at once, pages, statistics and dictionaries when needed.
+"""Read a legacy file: metadata when it is opened; pages, statistics and dictionaries on demand.
 
-Opening takes one request for the end of the file. Which columns there are, the table says: page
-tables are found by field id, counted from the smallest one of the file. A file on its own brings
-its schema in the embedded manifest. Source: docs/format/legacy.md, "Reading".
+Opening takes one request for the end of the file. The table determines the columns: page tables are
+indexed by field id, counted from the smallest id of the file. A file without a table has its schema
+in the embedded manifest. Source: docs/format/legacy.md, "Reading".
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class LegacyFile:
     """An open legacy file. Safe to use from several threads.
 
     Attributes:
-        source: Where the bytes come from.
-        metadata: What its end says.
+        source: The source of the bytes.
+        metadata: The parsed metadata.
         num_rows: Rows of the file.
     """
 
@@ -61,14 +61,14 @@ class LegacyFile:
 
     @classmethod
     def open(cls, source: Source, tail: Tail | None = None) -> LegacyFile:
-        """Reads footer and metadata.
+        """Read footer and metadata.
 
         Args:
             source: The file.
-            tail: Its end, where the caller has read it already.
+            tail: Its end, if the caller has already read it.
 
         Raises:
-            CorruptFileError: If this is no legacy Lance file, or a damaged one.
+            CorruptFileError: If the file is not a legacy Lance file, or is damaged.
         """
         tail = Tail.read(source) if tail is None else tail
         try:
@@ -80,23 +80,23 @@ class LegacyFile:
 
     @property
     def column_ids(self) -> tuple[FieldId, ...]:
-        """None: columns have no numbers."""
+        """An empty tuple: legacy columns have no numbers."""
         return ()
 
     def field_columns(self) -> dict[FieldId, int]:
-        """The fields of the file; their columns have no numbers."""
+        """Return the fields of the file; their columns have no numbers."""
         return {field.id: -1 for field in self.schema.walk()}
 
     @property
     def held_bytes(self) -> int:
-        """About the memory that the open file takes, pages of its table and dictionaries too."""
+        """Estimate the memory of the open file, including cached page tables and dictionaries."""
         tables = sum(table.held_bytes for table in list(self._tables.values()))
         dictionaries: int = sum(values.nbytes for values in list(self._dictionaries.values()))
         return _READER_BYTES + len(self._tail.data) + tables + dictionaries
 
     @cached_property
     def _manifest(self) -> table_pb2.Manifest | None:
-        """The embedded manifest."""
+        """Return the embedded manifest."""
         if not self.metadata.manifest:
             return None
         plan = _message(self.source.size, self._tail, self.metadata.manifest)
@@ -114,14 +114,14 @@ class LegacyFile:
         return Schema.from_proto(self._manifest.fields, self._manifest.schema_metadata)
 
     def first_id(self, ids: Iterable[int]) -> int:
-        """The field of the first row of the page table.
+        """Return the field of the first row of the page table.
 
         Args:
-            ids: Of the fields that the table knows to be in the file; negative ones have been
-                given up since, and only the file remembers them.
+            ids: Ids of the fields that the table lists for the file; negative ones were dropped
+                from the table, and only the file still has them.
 
         Raises:
-            CorruptFileError: If nobody knows.
+            CorruptFileError: If neither the ids nor the file determine it.
         """
         known = list(ids)
         if known and min(known) >= 0:
@@ -131,14 +131,14 @@ class LegacyFile:
         return min(own)
 
     def page_table(self, first_id: int) -> PageTable:
-        """The page table, when its first row is that of a field."""
+        """Return the page table whose first row belongs to field `first_id`."""
         if first_id not in self._tables:
             at, batches = self.metadata.page_table, self.metadata.num_batches
             self._tables[first_id] = PageTable(at, first_id, batches, self.source.size)
         return self._tables[first_id]
 
     def pages(self, field: Field, ids: frozenset[int], first_id: int) -> Mapping[int, Pages]:
-        """The pages of a field and all below it, as far as the file has them.
+        """Return the pages of a field and all below it, as far as the file has them.
 
         Args:
             field: A top-level field.
@@ -159,9 +159,9 @@ class LegacyFile:
         return pages
 
     def slots(self, rows: RowRanges) -> Slots:
-        """Rows of the file as slots of its batches."""
+        """Return rows of the file as slots of its batches."""
         last, slots = self._last_slots
-        if last is not rows:  # all columns of a take ask for the same ones
+        if last is not rows:  # all columns of a take read the same rows
             slots = Slots.of_rows(rows, self.metadata.batch_bounds)
             if len(rows.bounds) <= _FEW_RANGES:
                 self._last_slots = (rows, slots)
@@ -169,25 +169,25 @@ class LegacyFile:
 
     @cached_property
     def _statistics(self) -> Mapping[str, Field]:
-        """By the field id of the column, as text."""
+        """The statistics fields by the field id of the column, as text."""
         place = self.metadata.statistics
         fields = () if place is None else Schema.from_proto(place.message.schema).fields
         return {field.name: field for field in fields if field.is_struct}
 
     def statistics_field(self, field_id: FieldId) -> Field | None:
-        """The field that holds the statistics of a column, None if it has none."""
+        """Return the field that holds the statistics of a column, None if it has none."""
         return self._statistics.get(str(field_id))
 
     def statistics_table(self, first_id: int) -> PageTable:
-        """The page table of the statistics, which have one batch."""
+        """Return the page table of the statistics, which consist of one batch."""
         assert self.metadata.statistics is not None
         return PageTable(self.metadata.statistics.page_table, first_id, 1, self.source.size)
 
     def dictionary(self, field: Field) -> pa.Array:
-        """The values of a dictionary field, as the file itself has them.
+        """Return the values of a dictionary field, as stored in the file.
 
         Raises:
-            CorruptFileError: If it has none.
+            CorruptFileError: If the file has none.
         """
         if field.id not in self._dictionaries:
             fields = () if self._manifest is None else self._manifest.fields
@@ -200,12 +200,12 @@ class LegacyFile:
 
 
 def page_owners(field: Field) -> list[Field]:
-    """Fields that have pages: all but structs."""
+    """Return the fields that have pages: all but structs."""
     return [item for item in field.walk() if not item.is_struct]
 
 
 def _rows_are_slots(field: Field) -> list[Field]:
-    """Fields with pages that are in no list, so that each slot is a row."""
+    """Return the fields with pages outside of lists, where each slot is a row."""
     if field.is_struct:
         return [item for child in field.children for item in _rows_are_slots(child)]
     return [field]
@@ -217,13 +217,13 @@ def read_field(
     dictionaries: Mapping[FieldId, pa.Array],
     slots: Slots,
 ) -> Plan[pa.Array]:
-    """Reads slots of a field and all below it.
+    """Read slots of a field and all below it.
 
     Args:
         field: The field; members without pages are null.
-        pages: By field id.
-        dictionaries: Values of the dictionary fields.
-        slots: Of the field.
+        pages: Pages by field id.
+        dictionaries: Values of the dictionary fields, by field id.
+        slots: The slots of the field.
 
     Raises:
         CorruptFileError: If a page is damaged.
@@ -264,7 +264,7 @@ def _read_leaf(
 
 
 def _message(file_bytes: int, tail: Tail, position: int) -> Plan[bytes]:
-    """A message behind its length."""
+    """Read a length-prefixed message."""
     inside = position + _LENGTH.size <= file_bytes
     demand(inside, f"a message at {position} in a file of {file_bytes} bytes")
     head = yield from tail.bytes_at(position, _LENGTH.size)

@@ -1,4 +1,4 @@
-"""The end of a legacy file: what is where, and which rows each batch holds.
+"""The end of a legacy file: the positions of its parts and the rows of each batch.
 
     …                u32 length, Manifest        optional: the schema, for readers without a table
     metadata         u32 length, Metadata
@@ -36,14 +36,14 @@ _M = TypeVar("_M", bound=Message)
 
 
 def parse_footer(tail: bytes, file_bytes: int) -> int:
-    """Position of the metadata.
+    """Return the position of the metadata.
 
     Args:
         tail: At least the last 16 bytes, or the whole file if it is shorter.
         file_bytes: Size of the file.
 
     Raises:
-        CorruptFileError: If this is no legacy Lance file, or a damaged one.
+        CorruptFileError: If the file is not a legacy Lance file, or is damaged.
     """
     demand(len(tail) >= FOOTER_BYTES, f"file size, bytes: at least 16, found {len(tail)}")
     position, major, minor, magic = _FOOTER.unpack(tail[-FOOTER_BYTES:])
@@ -55,13 +55,13 @@ def parse_footer(tail: bytes, file_bytes: int) -> int:
 
 
 def pack_footer(metadata_position: int) -> bytes:
-    """The 16 bytes."""
+    """Serialise the footer: 16 bytes."""
     return _FOOTER.pack(metadata_position, *_WRITTEN, _MAGIC)
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsPlace:
-    """Where the statistics are.
+    """The position of the statistics.
 
     Attributes:
         message: Their schema.
@@ -74,7 +74,7 @@ class StatisticsPlace:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What the metadata say.
+    """The parsed metadata of a legacy file.
 
     Attributes:
         batch_bounds: int64, shape (batches + 1,), first row of each batch and the end.
@@ -90,16 +90,16 @@ class Metadata:
 
     @property
     def num_batches(self) -> int:
-        """Pages of a column."""
+        """Number of batches, which is the number of pages of a column."""
         return len(self.batch_bounds) - 1
 
     @classmethod
     def from_bytes(cls, data: bytes, limit: int) -> Metadata:
-        """Reads the message.
+        """Parse the message.
 
         Args:
             data: The message.
-            limit: Position that all others lie before.
+            limit: Upper bound of all positions.
 
         Raises:
             CorruptFileError: If it contradicts the format.
@@ -121,10 +121,10 @@ class Metadata:
 
 
 def parse(kind: type[_M], data: bytes) -> _M:
-    """Parses a message.
+    """Parse a message.
 
     Raises:
-        CorruptFileError: If the bytes are no such message.
+        CorruptFileError: If the bytes are not such a message.
     """
     message: _M = kind()
     try:

@@ -1,9 +1,9 @@
-"""Lists: where each one's items end, and the items as a page of the field below.
+"""Lists: a page of offsets, and the items as a page of the child field.
 
     page     0, offset 1, … offset n      i32 (list) or i64 (large_list); length = rows + 1
     items    a page of their own in the same batch, to which the offsets are relative
 
-A null list is an empty one. Source: docs/format/legacy.md, "List pages".
+A null list is stored as an empty list. Source: docs/format/legacy.md, "List pages".
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["encode_offsets", "list_array", "read_offsets"]
 
 
 def read_offsets(kind: pa.DataType, pages: Pages, slots: Slots) -> Plan[tuple[pa.Array, Slots]]:
-    """Reads where lists begin and end; one request.
+    """Read the offsets of lists with one request.
 
     Returns:
-        The offsets of the lists as one array, and the runs of items that they are made of.
+        The offsets of the lists as one array, and the runs of items that they cover.
 
     Raises:
         CorruptFileError: If offsets decrease or are negative.
@@ -56,17 +56,17 @@ def read_offsets(kind: pa.DataType, pages: Pages, slots: Slots) -> Plan[tuple[pa
 
 
 def list_array(kind: pa.DataType, offsets: pa.Array, items: pa.Array) -> pa.Array:
-    """Lists without nulls."""
+    """List without nulls."""
     return pa.Array.from_buffers(
         kind, len(offsets) - 1, [None, offsets.buffers()[1]], 0, children=[items]
     )
 
 
 def encode_offsets(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """The offsets of lists, the first of which is 0, and the items that they refer to.
+    """Return the offsets of lists, the first of which is 0, and the items that they cover.
 
     Args:
-        array: Without null lists.
+        array: An array without null lists.
     """
     # Arrow has no offsets at all for an array of no lists.
     offsets = array.offsets.to_numpy().astype(np.int64) if len(array) else np.zeros(1, np.int64)

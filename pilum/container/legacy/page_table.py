@@ -1,4 +1,4 @@
-"""The page table: where the pages of each field are.
+"""The page table: the position and length of each page.
 
                          batch 0             batch 1          …
     smallest field id    i64 pos, i64 len    i64 pos, i64 len
@@ -6,8 +6,8 @@
     …                                                          up to the last field with pages
 
 Fields without pages (structs, ids that the file does not hold) have zeros, or no row at the end of
-the table: their rows are never looked at. The length counts what the page holds, see the module
-of each kind of page. Source: docs/format/legacy.md, "Page table".
+the table: their rows are never read. The unit of the length depends on the kind of page; see the
+module of each kind. Source: docs/format/legacy.md, "Page table".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["PageTable", "Pages", "pack_page_table"]
 _ENTRY_BYTES = 16
 _MAX_BYTES = 1 << 62
 _OVERHEAD = 16
-"""What a row takes beside its entries, in entries."""
+"""The memory overhead of a row, in entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Pages:
     """The pages of one field.
 
     Attributes:
-        positions: int64, shape (batches,), the first byte of each.
-        lengths: int64, same shape.
+        positions: int64, shape (batches,), the first byte of each page.
+        lengths: int64, same shape, the length of each page.
         file_bytes: Size of the file; pages do not overlap, so that no read is larger.
     """
 
@@ -50,10 +50,10 @@ class Pages:
         return Slots.of_batches(self.lengths)
 
     def ranges(self, slots: Slots, width_bytes: int, extra: int = 0) -> Ranges:
-        """The bytes of slots with values of a fixed width, and of `extra` values behind each run.
+        """Return the byte ranges of slots of a fixed width, with `extra` values after each run.
 
         Raises:
-            CorruptFileError: If they cannot all be in the file.
+            CorruptFileError: If they exceed the file.
         """
         self.require(slots, extra)
         # As Python integers: what a damaged file claims may not fit in 64 bits.
@@ -64,22 +64,22 @@ class Pages:
         return Ranges(self.positions[slots.batches] + slots.starts * width_bytes, sizes)
 
     def require(self, slots: Slots, extra: int = 0) -> None:
-        """Fails if pages are shorter than what is wanted of them."""
+        """Raise an error if pages are shorter than the slots that are read."""
         inside = slots.stops + extra <= self.lengths[slots.batches]
         demand(bool(inside.all()), "page: shorter than the rows that it should hold")
 
     def require_bytes(self, size: int) -> None:
-        """Fails if so many bytes are more than the file has."""
+        """Raise an error if a number of bytes exceeds the file."""
         demand(size <= self.file_bytes, f"pages: {size} bytes in a file of {self.file_bytes}")
 
 
 class PageTable:
-    """The page table of a file; rows are fetched when they are needed.
+    """The page table of a file; rows are fetched on demand.
 
     Args:
-        position: Of the table.
+        position: Position of the table.
         first_id: The field of its first row.
-        num_batches: Its columns.
+        num_batches: Number of its columns.
         file_bytes: Size of the file.
     """
 
@@ -92,11 +92,11 @@ class PageTable:
 
     @property
     def held_bytes(self) -> int:
-        """About the memory that the rows at hand take."""
+        """Estimate the memory of the rows that were fetched."""
         return _ENTRY_BYTES * (_OVERHEAD + self._num_batches) * len(self._rows)
 
     def read(self, ids: Iterable[int]) -> Plan[Mapping[int, Pages]]:
-        """Reads the rows of fields that own pages.
+        """Read the table rows of fields that own pages.
 
         Raises:
             CorruptFileError: If the table has no such row, or one with impossible numbers.
@@ -128,10 +128,10 @@ class PageTable:
 def pack_page_table(
     pages: Mapping[int, Sequence[NDArray[np.int64]]], first_id: int, num_batches: int
 ) -> bytes:
-    """The bytes of a table.
+    """Serialise a page table.
 
     Args:
-        pages: By field id, the position and length of each page, int64, shape (n, 2), from runs of
+        pages: The position and length of each page by field id, int64, shape (n, 2), from runs of
             batches; structs are left out.
         first_id: The smallest id of the file, with pages or without.
         num_batches: Pages of each field.

@@ -2,9 +2,9 @@
 
     page    value 0, value 1, …        little-endian; length = rows
 
-Booleans are bits, from the lowest, and every page begins with a byte of its own. Fixed-size lists
-are their items, whatever their depth; the length still counts rows. There is no room for nulls:
-what stands in a null's place is read as a value. Source: docs/format/legacy.md, "Plain pages".
+Booleans are bits, least significant first, and every page begins at a byte boundary. Fixed-size
+lists are their items, whatever their depth; the length still counts rows. Nulls cannot be
+represented: the slot of a null is read as a value. Source: docs/format/legacy.md, "Plain pages".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["encode_plain", "items_per_value", "read_plain", "width_bits"]
 
 
 def items_per_value(kind: pa.DataType) -> tuple[pa.DataType, int]:
-    """The innermost items of fixed-size lists, and how many of them a value has."""
+    """Return the innermost item type of fixed-size lists, and the number of items per value."""
     count = 1
     while pt.is_fixed_size_list(kind):
         count *= int(kind.list_size)
@@ -31,13 +31,13 @@ def items_per_value(kind: pa.DataType) -> tuple[pa.DataType, int]:
 
 
 def width_bits(kind: pa.DataType) -> int:
-    """Bits of a value."""
+    """Return the bits of a value."""
     item, count = items_per_value(kind)
     return int(item.bit_width) * count
 
 
 def read_plain(kind: pa.DataType, pages: Pages, slots: Slots) -> Plan[pa.Array]:
-    """Reads values; one request.
+    """Read values with one request.
 
     Raises:
         CorruptFileError: If a page is too short for them.
@@ -64,7 +64,7 @@ def _read_bits(pages: Pages, slots: Slots, count: int) -> Plan[NDArray[np.uint8]
 
 
 def _nested(kind: pa.DataType, values: pa.Array, length: int) -> pa.Array:
-    """Items as the fixed-size lists that they are in."""
+    """Wrap items in the fixed-size lists that contain them."""
     if not pt.is_fixed_size_list(kind):
         return values
     items = _nested(kind.value_type, values, length * int(kind.list_size))
@@ -72,10 +72,10 @@ def _nested(kind: pa.DataType, values: pa.Array, length: int) -> pa.Array:
 
 
 def encode_plain(array: pa.Array) -> memoryview | bytes:
-    """The bytes of a page.
+    """Encode a page.
 
     Args:
-        array: Without nulls at any depth.
+        array: An array without nulls at any depth.
     """
     while pt.is_fixed_size_list(array.type):
         array = array.flatten()

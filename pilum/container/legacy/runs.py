@@ -1,7 +1,7 @@
-"""Pages of many batches at once: a batch is only a thousand rows or so.
+"""Encode the pages of many batches at once, as a batch has only about a thousand rows.
 
-The rows of a run of batches are encoded as one piece per field; `cuts` say where a batch ends. Only
-the bytes are dealt out batch by batch, as the file wants them:
+The rows of a run of batches are encoded as one piece per field; `cuts` holds the batch boundaries.
+The bytes are then interleaved batch by batch, in file order:
 
     field a    aaaa aaaa aa
     field b    bb   bb   b         ->    aaaa bb aaaa bb aa b
@@ -37,11 +37,12 @@ class PageRun:
     """The pages of one field in a run of batches.
 
     Attributes:
-        field_id: Of the field.
-        lengths: int64, shape (batches,), what the page table says of them.
-        data: The bytes of all pages (of var-binary ones, what stands in front of the offsets).
-        sizes: int64, shape (batches,), how many of these bytes belong to each batch.
-        offsets: Of var-binary pages those of all values in `data`, int64, and the cuts; else None.
+        field_id: Id of the field.
+        lengths: int64, shape (batches,), their lengths in the page table.
+        data: The bytes of all pages (of var-binary pages, the part before the offsets).
+        sizes: int64, shape (batches,), the number of these bytes in each batch.
+        offsets: For var-binary pages, the offsets of all values in `data`, int64, and the cuts;
+            else None.
     """
 
     field_id: FieldId
@@ -54,13 +55,13 @@ class PageRun:
 def encode_pages(
     field: Field, array: pa.Array, cuts: _Cuts, dictionaries: Mapping[FieldId, Unified]
 ) -> Iterator[PageRun]:
-    """The pages of a field and of each field below it.
+    """Encode the pages of a field and of each field below it.
 
     Args:
         field: The field.
-        array: Its slots in all batches of the run.
+        array: Slots of the field in all batches of the run.
         cuts: int64, shape (batches + 1,), from 0 to the length of the array.
-        dictionaries: Of the dictionary fields.
+        dictionaries: Dictionaries of the dictionary fields, by field id.
 
     Raises:
         InvalidInputError: If a dictionary has more values than keys.
@@ -89,7 +90,7 @@ def encode_pages(
 def _of_pages(
     offsets: NDArray[np.int64], cuts: _Cuts, starts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The offsets of each page one behind the other, those of a page from its start on."""
+    """Return the offsets of each page, one page after another, relative to the page start."""
     pages = np.empty(int(cuts[-1]) + len(starts), np.int64)
     shifts = (starts - offsets[cuts[:-1]]).tolist()
     for number, ((first, last), shift) in enumerate(
@@ -103,18 +104,18 @@ def _of_pages(
 def _plain(array: pa.Array, cuts: _Cuts) -> tuple[Any, NDArray[np.int64]]:
     item, count = items_per_value(array.type)
     bits = int(item.bit_width) * count
-    if ((cuts[1:-1] * bits) % 8).any():  # each page begins with a byte of its own
+    if ((cuts[1:-1] * bits) % 8).any():  # each page begins at a byte boundary
         pages = [encode_plain(array.slice(start, end - start)) for start, end in pairwise(cuts)]
         return b"".join(pages), np.array([len(page) for page in pages], np.int64)
     return encode_plain(array), (np.diff(cuts) * bits + 7) // 8
 
 
 def lay_out(runs: Sequence[PageRun], position: int) -> tuple[NDArray[np.int64], Any]:
-    """Deals out the bytes of some fields, batch by batch.
+    """Interleave the bytes of some fields, batch by batch.
 
     Args:
-        runs: Of the same batches.
-        position: Where the bytes will stand in the file.
+        runs: Runs of the same batches.
+        position: Where the bytes will lie in the file.
 
     Returns:
         The positions of the pages, int64, shape (batches, runs), and the bytes.

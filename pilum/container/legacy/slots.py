@@ -1,9 +1,9 @@
-"""Which values of which pages are wanted, and how their bytes become one piece.
+"""Runs of selected slots in the pages of many batches, and how their bytes are joined.
 
-A batch is only a thousand rows or so, so that many are read at once:
+A batch has only about a thousand rows, so many are read at once:
 
     batches  0        0        1        3            runs of slots, in order;
-    slots    [5, 9)   [40, 41) [0, 1024) [0, 1024)   those of lists' items count items
+    slots    [5, 9)   [40, 41) [0, 1024) [0, 1024)   for list items, slots count items
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pilum.storage.base import Fetched
 __all__ = ["Slots", "bits", "joined"]
 
 _SMALL_BYTES = 64 * 1024
-"""Up to here memory of the kernel is as cheap as that of NumPy, which is kept for later."""
+"""Up to this size, memory from the kernel is as cheap as memory from NumPy, which is cached."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Slots:
     Attributes:
         batches: int64, shape (n,), the batch of each run, ascending.
         starts: int64, same shape, first slot of the run within the page.
-        stops: int64, same shape, the slot behind the last.
+        stops: int64, same shape, the slot after the last.
     """
 
     batches: NDArray[np.int64]
@@ -40,10 +40,10 @@ class Slots:
 
     @classmethod
     def of_rows(cls, rows: RowRanges, bounds: NDArray[np.int64]) -> Slots:
-        """Rows of the file, cut where batches end.
+        """Build the slots of rows of the file, split at batch boundaries.
 
         Args:
-            rows: All within the file.
+            rows: Rows within the file.
             bounds: int64, first row of each batch and the end.
         """
         first = np.searchsorted(bounds, rows.starts, side="right") - 1
@@ -58,27 +58,27 @@ class Slots:
 
     @classmethod
     def of_batches(cls, lengths: NDArray[np.int64]) -> Slots:
-        """All slots of all batches."""
+        """Build the slots of all batches in full."""
         return cls(
             np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths
         ).without_empty()
 
     @cached_property
     def num_slots(self) -> int:
-        """How many slots there are."""
+        """The number of slots."""
         return int((self.stops - self.starts).sum())
 
     @cached_property
     def furthest(self) -> int:
-        """The highest stop, 0 if there is none."""
+        """The highest stop; 0 if there are no runs."""
         return int(self.stops.max(initial=0))
 
     def times(self, factor: int) -> Slots:
-        """Runs of items where every slot has `factor` of them."""
+        """Return the runs of items where every slot has `factor` items."""
         return Slots(self.batches, self.starts * factor, self.stops * factor)
 
     def without_empty(self) -> Slots:
-        """Only runs that have slots."""
+        """Return only the runs that are not empty."""
         some = self.starts < self.stops
         return (
             self if some.all() else Slots(self.batches[some], self.starts[some], self.stops[some])
@@ -86,7 +86,7 @@ class Slots:
 
 
 def joined(fetched: Fetched) -> NDArray[np.uint8]:
-    """All ranges one behind the other; a view where they lie so already."""
+    """Join all ranges, without a copy where they are already contiguous."""
     starts, sizes = fetched.starts, fetched.sizes
     if len(starts) == 0:
         return np.empty(0, np.uint8)
@@ -99,7 +99,7 @@ def joined(fetched: Fetched) -> NDArray[np.uint8]:
 
 
 def bits(data: NDArray[np.uint8], slots: Slots) -> NDArray[np.uint8]:
-    """A bitmap of the bits of slots, from the bytes that hold each run, one behind the other."""
+    """Return a bitmap of the bits of slots, from the joined bytes that hold each run."""
     if ((slots.starts % 8) == 0).all() and ((slots.stops[:-1] % 8) == 0).all():
         return data
     run_bytes = (slots.stops + 7) // 8 - slots.starts // 8

@@ -1,14 +1,14 @@
-"""Page statistics: for each batch of a column how many nulls it has, and bounds of its values.
+"""Page statistics: the null count and value bounds of each batch of a column.
 
     "<field id>": struct      id 4k       one row per batch, stored as a little legacy file of one
         null_count: int64     id 4k + 1   batch inside of the file
         min_value             id 4k + 2   of the type of the column
         max_value             id 4k + 3
 
-Columns of numbers, dates, decimals of 128 bits, booleans, strings and binary have them, on top or
-in structs. Bounds need not be met by a value: strings are cut to 64 bytes, and a maximum that was
-cut is raised. So they tell which batches a filter cannot match, and never what the largest value
-is. Source: docs/format/legacy.md, "Statistics".
+Columns of numbers, dates, decimals of 128 bits, booleans, strings and binary have them, at the top
+level or in structs. Bounds need not be values of the column: strings are cut to 64 bytes, and a
+maximum that was cut is raised. So bounds prove which batches a filter cannot match, but not what
+the largest value is. Source: docs/format/legacy.md, "Statistics".
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FLOATS = (pa.float32(), pa.float64())
 
 
 def has_statistics(field: Field) -> Iterator[Field]:
-    """Fields that have statistics, of a field and all below it."""
+    """Return the fields that have statistics, among a field and all below it."""
     kind = field.arrow_type
     if field.is_struct:
         for child in field.children:
@@ -64,7 +64,7 @@ def has_statistics(field: Field) -> Iterator[Field]:
 
 
 def statistics_field(field: Field, number: int) -> Field:
-    """The field that holds the statistics of the `number`-th column that has any."""
+    """Return the field for the statistics of the `number`-th column that has any."""
     first = 4 * number
     kind = field.logical_type
     members = (
@@ -76,10 +76,11 @@ def statistics_field(field: Field, number: int) -> Field:
 
 
 def bounds(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """A lower and an upper bound of the values, each an array of one value; null for unknown.
+    """Return a lower and an upper bound of the values, as arrays of one value; null if unknown.
 
     Args:
-        array: Of a type that has statistics, with a value at least, unless it is var-binary.
+        array: An array of a type that has statistics; it has at least one value unless it is
+            var-binary.
     """
     least, most = _ends(array)
     if array.type in _FLOATS:
@@ -93,7 +94,7 @@ def _ends(array: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _has_long(array: pa.Array) -> bool:
-    """Whether bounds must be cut, if they are the longest values."""
+    """Return whether the longest values exceed the size of a bound."""
     if not is_var_binary(array.type):
         return False
     longest = pc.max(pc.binary_length(array)).as_py()
@@ -103,7 +104,7 @@ def _has_long(array: pa.Array) -> bool:
 def bounds_of_batches(
     array: pa.Array, cuts: NDArray[np.int64]
 ) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """How many nulls batches have, and a lower and an upper bound of the values of each.
+    """Return the null count, a lower bound and an upper bound of each batch.
 
     Args:
         array: All rows; without nulls unless it is var-binary.
@@ -146,7 +147,7 @@ def _of_short_strings(
 
 
 def _numbers(array: pa.Array) -> NDArray[Any] | None:
-    """Values as numbers of the same order; None if they are not such."""
+    """Return the values as numbers of the same order; None if the type has none."""
     kind = array.type
     if pt.is_boolean(kind):
         bits: NDArray[Any] = array.to_numpy(zero_copy_only=False).view(np.uint8)
@@ -167,7 +168,7 @@ def _of_numbers(numbers: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _float(bound: pa.Array, unknown: float, zero: float) -> pa.Array:
-    """A bound of floats: NaN does not count, and zero has the sign that includes the other one."""
+    """Return a bound of floats: NaN is ignored, and the sign of zero includes the other zero."""
     value = bound[0].as_py()
     if math.isnan(value):
         value = unknown
@@ -191,19 +192,19 @@ def _array(value: bytes | None, kind: pa.DataType) -> pa.Array:
 
 
 def _cut(value: bytes, text: bool) -> bytes:
-    """At most 64 bytes, of text whole characters."""
+    """Cut a value to at most 64 bytes; text is cut between characters."""
     cut = value[:_MAX_BYTES]
     return cut.decode(errors="ignore").encode() if text else cut
 
 
 def _raised(value: bytes) -> bytes | None:
-    """The next larger value of this length, None if there is none."""
+    """Return the next larger value of this length; None if there is none."""
     number = int.from_bytes(value, "big") + 1
     return number.to_bytes(len(value), "big") if number < 256 ** len(value) else None
 
 
 def _raised_text(value: bytes) -> bytes | None:
-    """The text with its last byte raised for which that leaves text, None if there is none."""
+    """Raise the last byte of a text that can be raised; None if the result is never text."""
     for index in reversed(range(len(value))):
         if value[index] < 255:
             raised = value[:index] + bytes([value[index] + 1]) + value[index + 1 :]

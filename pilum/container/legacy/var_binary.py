@@ -1,11 +1,11 @@
-"""Strings and binary: the bytes, then where they are.
+"""Strings and binary: the bytes of the values, then their offsets.
 
     data     "hello" "world"
     page     i64 offset 0, i64 offset 1, … i64 offset n      absolute positions in the file
 
 The page table points to the offsets; the length is n, the number of values. Value i lies between
 offset i and offset i + 1. If the two are equal it is null where the field is nullable, else empty:
-the format cannot tell the one from the other. Source: docs/format/legacy.md, "Var-binary pages".
+the format cannot distinguish the two. Source: docs/format/legacy.md, "Var-binary pages".
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _MAX_SMALL_BYTES = 2**31 - 1
 
 
 def is_var_binary(kind: pa.DataType) -> bool:
-    """Whether values of a type are stored this way."""
+    """Return whether values of a type are stored in var-binary pages."""
     return kind in _KINDS
 
 
 def read_var_binary(
     kind: pa.DataType, nullable: bool, pages: Pages, slots: Slots
 ) -> Plan[pa.Array]:
-    """Reads values; a request for their offsets and one for them.
+    """Read values with two requests: one for offsets and one for data.
 
     Raises:
         CorruptFileError: If offsets decrease or point outside of the file.
-        UnsupportedFormatError: If they are too much for an array of this type.
+        UnsupportedFormatError: If the values are too large for an array of this type.
     """
     pages.require(slots)
     fetched = yield _offset_ranges(pages, slots)
@@ -62,10 +62,10 @@ def read_var_binary(
 
 
 def text_bytes(pages: Pages) -> Plan[NDArray[np.int64]]:
-    """The bytes of the values of each page, by its outer offsets; one request.
+    """Read the size of the values of each page from its outer offsets, with one request.
 
     Raises:
-        CorruptFileError: If offsets decrease or are not in the file.
+        CorruptFileError: If offsets decrease or point outside of the file.
     """
     ends = pages.positions + pages.lengths * _OFFSET_BYTES
     pages.require_bytes(int(pages.lengths.max(initial=0)) * _OFFSET_BYTES)
@@ -78,10 +78,10 @@ def text_bytes(pages: Pages) -> Plan[NDArray[np.int64]]:
 
 
 def _offset_ranges(pages: Pages, slots: Slots) -> Ranges:
-    """The offsets in front of each value, and the one behind the last of each run."""
+    """Return the ranges of the offsets of each run, including the one after its last value."""
     pages.require_bytes(slots.furthest * _OFFSET_BYTES)
     sizes = (slots.stops - slots.starts + 1) * _OFFSET_BYTES
-    # Runs share their outer offsets at most with one other.
+    # A run shares each outer offset with at most one other run.
     pages.require_bytes(int(sizes.sum()) // 2)
     return Ranges(pages.positions[slots.batches] + slots.starts * _OFFSET_BYTES, sizes)
 
@@ -103,10 +103,10 @@ def _array(
 
 
 def encode_var_binary(array: pa.Array) -> tuple[Any, NDArray[np.int64]]:
-    """The data of a page and its offsets, as if the data began at position 0.
+    """Return the data of a page and its offsets, relative to the start of the data.
 
     Args:
-        array: Nulls have no bytes in the page, whatever they have in memory.
+        array: The values; nulls take no bytes in the page, whatever they take in memory.
     """
     if array.null_count:
         array = _without_hidden_bytes(array)

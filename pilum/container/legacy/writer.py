@@ -1,4 +1,4 @@
-"""Writing a legacy file front to back.
+"""Write a legacy file front to back.
 
     pages of batch 0, pages of batch 1 …    fields depth first, members of structs in their order
     page table
@@ -6,8 +6,8 @@
     values of dictionaries
     manifest, metadata, footer              see `footer.py`
 
-Rows are collected until a batch is full. Nothing is padded. Values that would not come back are
-refused, see `checks.py`. Source: docs/format/legacy.md, "Writing".
+Rows are buffered until a batch is full. Nothing is padded. Values that would not be preserved are
+rejected, see `checks.py`. Source: docs/format/legacy.md, "Writing".
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _LENGTH = struct.Struct("<I")
 _MAX_ROWS = 2**31 - 1
 _BUFFER_BYTES = 1024 * 1024
 _RUN_BYTES = 8 * 1024 * 1024
-"""About so much is written at once."""
+"""The approximate size of a single write."""
 
 
 class LegacyWriter:
-    """One new file.
+    """A writer of one new file.
 
     Args:
-        sink: Where it goes; finished or aborted by the writer.
-        schema: Its fields, with the ids of the table.
-        grouping: Where its batches end; the last one may have fewer rows.
+        sink: The destination; the writer finishes or aborts it.
+        schema: Its fields, with the field ids of the table.
+        grouping: The batch boundaries; the last batch may have fewer rows.
 
     Raises:
-        UnsupportedTypeError: If legacy files do not have a type.
+        UnsupportedTypeError: If legacy files cannot hold a type.
     """
 
     def __init__(self, sink: Sink, schema: Schema, grouping: Grouping) -> None:
@@ -82,14 +82,14 @@ class LegacyWriter:
         }
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Adds rows.
+        """Add rows.
 
         Args:
-            batch: With the columns of the schema, in its order and of its types.
+            batch: Rows with the columns of the schema, in the same order and of the same types.
 
         Raises:
             SchemaMismatchError: If the columns or their types differ.
-            InvalidInputError: If a value would not come back.
+            InvalidInputError: If a value would not be preserved.
         """
         if batch.schema.names != self._schema.names:
             raise SchemaMismatchError(
@@ -111,7 +111,7 @@ class LegacyWriter:
                 self._write_groups()
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Legacy files have none.
+        """Raise an error: legacy files have no global buffers.
 
         Raises:
             UnsupportedFormatError: Always.
@@ -121,16 +121,16 @@ class LegacyWriter:
         )
 
     def add_schema_metadata(self, key: str, value: str) -> None:
-        """Adds an entry to the metadata of the schema, in the place of one of the same key."""
+        """Add an entry to the schema metadata, replacing any entry with the same key."""
         self._schema = replace(self._schema, metadata={**self._schema.metadata, key: value})
 
     def bytes_written(self) -> int:
-        """Bytes in the file, and those that wait for their batch to be full."""
+        """Return bytes in the file, and those that wait for their batch to be full."""
         waiting: int = sum(part.nbytes for part in self._waiting)
         return self._sink.position + waiting
 
     def finish(self) -> WrittenFile:
-        """Writes what is left and the end of the file, and finishes the sink."""
+        """Write the remaining rows and the end of the file, then finish the sink."""
         if self._waiting:
             self._write_groups()
         num_rows = self._batch_offsets[-1]
@@ -152,11 +152,11 @@ class LegacyWriter:
         return WrittenFile(num_rows, size, tuple(ids), (), FileVersion.LEGACY, schema)
 
     def abort(self) -> None:
-        """Drops the file."""
+        """Discard the file."""
         self._sink.abort()
 
     def _next_rows(self, available: int, run_rows: int) -> int:
-        """How many rows to add: whole groups, the rest of one, or all that there are."""
+        """Return how many rows to add: whole groups, the rest of a group, or all available."""
         done = self._batch_offsets[-1]
         if self._waiting_rows:
             return self._missing_rows - self._waiting_rows
@@ -165,12 +165,12 @@ class LegacyWriter:
 
     @property
     def _missing_rows(self) -> int:
-        """Rows of the next batch."""
+        """Return the number of rows missing in the next batch."""
         done = self._batch_offsets[-1]
         return self._grouping.end_behind(done) - done
 
     def _write_groups(self) -> None:
-        """Writes all that waits: groups, of which the last may have fewer rows."""
+        """Write all buffered rows as groups; the last group may have fewer rows."""
         parts, rows = self._waiting, self._waiting_rows
         self._waiting, self._waiting_rows = [], 0
         first = self._batch_offsets[-1]
@@ -212,7 +212,7 @@ class LegacyWriter:
         )
 
     def _write_manifest(self) -> int:
-        """The schema for readers without a table, and the dictionaries that it points to."""
+        """Write the schema for readers without a table, and the dictionaries that it refers to."""
         manifest = table_pb2.Manifest(
             fields=self._schema.to_proto(),
             version=1,
@@ -238,7 +238,7 @@ class LegacyWriter:
 
 
 class _Buffered:
-    """Collects the many small pieces of a file; memory for one piece and `_BUFFER_BYTES`."""
+    """A buffer that joins small writes; holds one piece and up to `_BUFFER_BYTES`."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -275,10 +275,10 @@ class _Buffered:
 
 
 class _PageWriter:
-    """Writes pages and remembers where they are.
+    """A writer of pages that records their positions.
 
     Attributes:
-        dictionaries: Of the dictionary fields.
+        dictionaries: Dictionaries of the dictionary fields, by field id.
     """
 
     def __init__(self, sink: Sink, dictionaries: dict[FieldId, Unified]) -> None:
@@ -287,7 +287,7 @@ class _PageWriter:
         self._pages: dict[int, list[NDArray[np.int64]]] = {}
 
     def write(self, runs: list[PageRun]) -> None:
-        """Writes the pages of some fields in the same batches."""
+        """Write the pages of some fields for the same batches."""
         positions, data = lay_out(runs, self._sink.position)
         self._sink.write(data)
         for run, own in zip(runs, positions.T, strict=True):
@@ -295,7 +295,7 @@ class _PageWriter:
             self._pages.setdefault(run.field_id, []).append(pages)
 
     def write_table(self, first_id: int, num_batches: int) -> int:
-        """Writes the page table; returns its position."""
+        """Write the page table and return its position."""
         position = self._sink.position
         self._sink.write(pack_page_table(self._pages, first_id, num_batches))
         return position

@@ -1,8 +1,8 @@
-"""What page statistics let a filter know about batches.
+"""Zone maps of batches from page statistics, for filters.
 
-Statistics tell of the values that were written, filters see those that are read. Where the format
-loses nulls the two differ, so that a batch with nulls is unknown; and where it makes nulls of empty
-strings, a least value that is empty stands for nulls. Source: docs/format/legacy.md, "Statistics".
+Statistics describe the values that were written; filters see the values that are read. Where the
+format loses nulls, the two differ, so a batch with nulls is unknown. Where it turns empty strings
+into nulls, an empty minimum denotes nulls. Source: docs/format/legacy.md, "Statistics".
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["read_zones"]
 
 
 def read_zones(file: LegacyFile, field: Field) -> Zones | None:
-    """What the statistics of a column say; None if it has none.
+    """Return the zone map of a column; None if it has no statistics.
 
     Raises:
-        CorruptFileError: If they are damaged.
+        CorruptFileError: If the statistics are damaged.
     """
     found = file.statistics_field(field.id)
     if found is None:
@@ -44,7 +44,7 @@ def read_zones(file: LegacyFile, field: Field) -> Zones | None:
 
 
 def _read(file: LegacyFile, statistics: Field) -> pa.StructArray:
-    """The statistics of a column, a row per batch."""
+    """Read the statistics of a column, one row per batch."""
     assert file.metadata.statistics is not None
     first = min(file.metadata.statistics.message.fields, default=0)
     table = file.statistics_table(first)
@@ -83,7 +83,7 @@ def _of_strings(
     bounds: NDArray[np.int64],
 ) -> Zones:
     no_bytes = [np.asarray(pc.binary_length(ends).fill_null(0)) == 0 for ends in (least, most)]
-    # Without bytes a most value is unknown; a least one is unknown or empty, which is no less.
+    # An empty maximum is unknown; an empty minimum is unknown or empty, which is as low.
     return Zones(
         bounds,
         least,

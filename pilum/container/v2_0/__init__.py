@@ -1,1 +1,1 @@
-"""Files of version 2.0: columns to Arrow arrays and back."""
+"""Files of version 2.0: read columns as Arrow arrays, and write them."""

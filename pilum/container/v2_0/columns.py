@@ -1,4 +1,4 @@
-"""One column of a file of version 2.0: its pages, and reading any of its items from them."""
+"""One column of a file of version 2.0: its pages, and random access to its items."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["Column"]
 T = TypeVar("T")
 
 _JOINT_ITEMS = 16 * 1024
-"""More values are worth a request of their own, whose bytes need not be copied."""
+"""More values than this get a request of their own, whose bytes need not be copied."""
 
 
 class Column:
@@ -41,7 +41,7 @@ class Column:
     Attributes:
         path: Of the file, for messages.
         index: Number of the column in the file.
-        is_blob: Whether its values say where in the file the real ones stand.
+        is_blob: Whether its values are positions of payloads in the file.
         bounds: int64, shape (pages + 1,): first item of each page, and the end.
     """
 
@@ -57,7 +57,7 @@ class Column:
 
     @property
     def num_items(self) -> int:
-        """Items of the column; below a list not its rows."""
+        """Number of items of the column; below a list these are not rows."""
         return int(self.bounds[-1])
 
     @cached_property
@@ -67,11 +67,11 @@ class Column:
 
     @property
     def first_encoding(self) -> ArrayEncoding | None:
-        """That of the first page, which tells some columns from others; None without pages."""
+        """The encoding of the first page, which identifies some columns; None without pages."""
         return self._encoding(0) if self._pages else None
 
     def explain(self, name: str, kind: pa.DataType) -> Iterator[PageExplanation]:
-        """The pages in words.
+        """Return the pages in words.
 
         Args:
             name: Path of the field.
@@ -84,10 +84,10 @@ class Column:
             yield explained(self.path, name, kind, number, rows, description, sizes)
 
     def read(self, rows: RowRanges, kind: pa.DataType) -> Plan[pa.Array]:
-        """Reads items as an array of an Arrow type.
+        """Read items as an array of an Arrow type.
 
         Raises:
-            CorruptFileError: If the column is damaged; the text says where.
+            CorruptFileError: If the column is damaged; the text names the place.
             UnsupportedFormatError: If a page is stored in a way that is not supported.
         """
         plans = [
@@ -105,7 +105,7 @@ class Column:
             raise UnsupportedFormatError(f"{self.path}, column {self.index}: {error}") from None
 
     def joint_read(self, rows: RowRanges, kind: pa.DataType) -> JointRead | None:
-        """Items of one page, if they can be read together with those of other columns."""
+        """Return a joint read of items of one page, or None if they must be read alone."""
         if not 0 < rows.num_rows <= _JOINT_ITEMS:
             return None
         first, last = int(rows.bounds[0, 0]), int(rows.bounds[-1, 1])
@@ -119,7 +119,7 @@ class Column:
         return values and DirectRead(values, rows, number, self.index, self.path)
 
     def _direct(self, number: int, kind: pa.DataType, *, is_whole: bool) -> Direct | None:
-        """How values of a page are read together with others; found once, as many ask for it."""
+        """Return how values of a page are read jointly with others; cached, as it is used often."""
         known = self._known_direct.get((number, is_whole))
         if known is not None and known[0] == kind:
             return known[1]
@@ -129,7 +129,7 @@ class Column:
             find = encoding.direct_whole if is_whole else encoding.direct
             found = find(page.buffers, page.num_items, kind)
         except (CorruptFileError, UnsupportedFormatError):
-            found = None  # `read` says where
+            found = None  # `read` reports where
         self._known_direct[number, is_whole] = kind, found
         return found
 
@@ -137,10 +137,10 @@ class Column:
         return int(self.bounds.searchsorted(item, side="right")) - 1
 
     def lists(self, rows: RowRanges, offset_bits: int) -> Plan[list[tuple[Entries, int]]]:
-        """Reads lists: for each page that holds some, these, and the first item of the page.
+        """Read lists: for each page that holds some, its lists and its first item.
 
         Raises:
-            CorruptFileError: If the column is damaged, or holds no lists.
+            CorruptFileError: If the column is damaged, or does not hold lists.
         """
 
         def entries(encoding: ArrayEncoding, items: Items) -> Plan[Entries]:
@@ -180,7 +180,7 @@ class Column:
     def _at(
         self, number: int, read: Callable[[ArrayEncoding, Items], Plan[T]], rows: RowRanges
     ) -> Plan[T]:
-        """Reads from one page, and says so if that fails."""
+        """Read from one page, and name the page in errors."""
         page = self._pages[number]
         encoding = self._encoding(number)
         with self._told(number):
@@ -196,7 +196,7 @@ class Column:
 
     @contextmanager
     def _told(self, number: int) -> Iterator[None]:
-        """Adds to errors in which page they are."""
+        """Add the page to errors."""
         try:
             yield
         except CorruptFileError as error:

@@ -1,10 +1,10 @@
-"""Collecting the rows of a field until they make pages of its columns.
+"""Buffer the rows of a field until they form pages of its columns.
 
-    struct   column k       only counts its items; one page without bytes at the very end
+    struct   column k       only counts its items; one page without bytes at the end of the data
     list     column k       ends of the lists; a page of them ends with a page of their items
-    others   column k       values, a page when enough of them wait
+    others   column k       values, a page when enough are buffered
 
-A page that is due is handed out as a `PageJob`, to be encoded by whoever has a thread free.
+A page that is due is yielded as a `PageJob`, to be encoded by any free thread.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NARROW_BITS = 16
 
 @dataclass
 class ColumnPages:
-    """The pages of one column so far: items, buffers and encoding of each."""
+    """The pages of one column so far, each with its items, buffers and encoding."""
 
     field_id: FieldId
     is_blob: bool
@@ -51,14 +51,14 @@ class ColumnPages:
 
 @dataclass(frozen=True, slots=True)
 class PageJob:
-    """A page that is to be encoded and written.
+    """A page to be encoded and written.
 
     Attributes:
-        column: Of what.
-        num_items: Its items.
-        num_bytes: About how much they are.
-        is_hard: Whether they are to be compressed.
-        encode: Does it.
+        column: The column of the page.
+        num_items: Number of its items.
+        num_bytes: Their approximate size.
+        is_hard: Whether they will be compressed.
+        encode: Encodes the page.
     """
 
     column: ColumnPages
@@ -69,32 +69,32 @@ class PageJob:
 
 
 class FieldEncoder(ABC):
-    """Takes the rows of a field, or the items of a list."""
+    """An encoder of the rows of a field, or of the items of a list."""
 
     @abstractmethod
     def add(self, array: pa.Array) -> Iterator[PageJob]:
-        """Takes rows; hands out the pages that are due."""
+        """Add rows and yield the pages that are due."""
 
     @abstractmethod
     def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
-        """Hands out all that waits; with `empty`, a page of no items if nothing does."""
+        """Yield all buffered rows; with `empty`, yield a page without items if there are none."""
 
     def finish(self) -> Iterator[PageJob]:
-        """Hands out what stands at the end of the data."""
+        """Yield the pages that lie at the end of the data."""
         yield from ()
 
     @abstractmethod
     def goes_with(self, array: pa.Array) -> bool:
-        """Return whether rows may go into one page with those before them."""
+        """Return whether rows may share a page with the rows before them."""
 
     @property
     @abstractmethod
     def waiting_bytes(self) -> int:
-        """Bytes that wait to become pages."""
+        """Bytes that are buffered for pages."""
 
 
 class ValuesEncoder(FieldEncoder):
-    """Values of one column."""
+    """An encoder of the values of one column."""
 
     def __init__(self, field: Field, path: str, make: EncoderMaker, column: ColumnPages) -> None:
         self._field = field
@@ -108,11 +108,11 @@ class ValuesEncoder(FieldEncoder):
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that wait to become pages."""
+        """Bytes that are buffered for pages."""
         return self._waiting_bytes
 
     def add(self, array: pa.Array) -> Iterator[PageJob]:
-        """Takes values; hands out the pages that are due."""
+        """Add values and yield the pages that are due."""
         if not self.goes_with(array):
             yield from self.flush()
         if _has_narrow_keys(array.type):
@@ -128,7 +128,7 @@ class ValuesEncoder(FieldEncoder):
                 yield from self.flush()
 
     def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
-        """Hands out one page."""
+        """Yield one page."""
         waiting, num_bytes = self._waiting, self._waiting_bytes
         self._waiting, self._waiting_bytes = [], 0
         if not waiting and not empty:
@@ -149,13 +149,13 @@ class ValuesEncoder(FieldEncoder):
         return partial(encode_array, array, self._options)
 
     def goes_with(self, array: pa.Array) -> bool:
-        """Return False if a dictionary differs so that narrow keys might not do for both."""
+        """Return False if the dictionary differs so that narrow keys may not cover both."""
         last = self._last_dictionary
         return last is None or array.dictionary.equals(last)
 
 
 class ListsEncoder(FieldEncoder):
-    """Lists: where each ends, and the encoder of their items."""
+    """An encoder of lists: their end offsets, and the encoder of their items."""
 
     def __init__(self, make: EncoderMaker, column: ColumnPages, items: FieldEncoder) -> None:
         self._page_lists = max(make.page_bytes // _OFFSET_BYTES, 1)
@@ -168,18 +168,19 @@ class ListsEncoder(FieldEncoder):
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that wait to become pages, with those of the items."""
+        """Bytes that are buffered for pages, including those of the items."""
         return self._count * _OFFSET_BYTES + self._items.waiting_bytes
 
     def add(self, array: pa.Array) -> Iterator[PageJob]:
-        """Takes lists and their items; items below null lists are dropped."""
+        """Add lists and their items; items below null lists are dropped."""
         while len(array):
             room = self._page_lists - self._count
             piece, array = array.slice(0, room), array.slice(room)
             valid = validity_mask(piece)
             offsets, _, items = shown_items(piece, valid if piece.null_count else None)
             if self._count and not self._items.goes_with(items):
-                # No page of lists may need several dictionaries, or nothing could read it whole.
+                # A page of lists must not need several dictionaries, or it could not be read as a
+                # whole.
                 yield from self.flush()
             self._ends.append(offsets[1:] + self._num_items if self._num_items else offsets[1:])
             self._num_items += len(items)
@@ -190,11 +191,11 @@ class ListsEncoder(FieldEncoder):
                 yield from self.flush()
 
     def goes_with(self, array: pa.Array) -> bool:
-        """Return whether the items do."""
+        """Return whether the items may share a page with those before them."""
         return self._items.goes_with(array.values)
 
     def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
-        """Hands out one page, and what there is of its items."""
+        """Yield one page of lists, then the buffered items."""
         count, self._count, self._num_items = self._count, 0, 0
         if not count and not empty:
             return
@@ -205,12 +206,12 @@ class ListsEncoder(FieldEncoder):
         yield from self._items.flush(empty=not len(ends) or not ends[-1])
 
     def finish(self) -> Iterator[PageJob]:
-        """What the items have to say at the end."""
+        """Yield the pages of the items that lie at the end of the data."""
         yield from self._items.finish()
 
 
 class StructsEncoder(FieldEncoder):
-    """Structs: the encoders of their members, and a count."""
+    """An encoder of structs: the encoders of their members, and a count."""
 
     def __init__(self, path: str, column: ColumnPages, members: list[FieldEncoder]) -> None:
         self._path = path
@@ -220,28 +221,28 @@ class StructsEncoder(FieldEncoder):
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of the members that wait to become pages."""
+        """Bytes of the members that are buffered for pages."""
         return sum(member.waiting_bytes for member in self._members)
 
     def add(self, array: pa.Array) -> Iterator[PageJob]:
-        """Takes structs, none of which may be null."""
+        """Add structs, none of which may be null."""
         _require_no_null_structs(array, self._path)
         self._count += len(array)
         for index, member in enumerate(self._members):
             yield from member.add(array.field(index))
 
     def goes_with(self, array: pa.Array) -> bool:
-        """Return whether all members do."""
+        """Return whether all members may share a page with those before them."""
         pairs = enumerate(self._members)
         return all(member.goes_with(array.field(index)) for index, member in pairs)
 
     def flush(self, *, empty: bool = False) -> Iterator[PageJob]:
-        """Hands out what the members have."""
+        """Yield the pages of the members."""
         for member in self._members:
             yield from member.flush(empty=empty)
 
     def finish(self) -> Iterator[PageJob]:
-        """The one page of the struct."""
+        """Yield the only page of the struct."""
         yield PageJob(self._column, self._count, 0, False, lambda: Encoded(Struct(), ()))
         for member in self._members:
             yield from member.finish()
@@ -249,12 +250,12 @@ class StructsEncoder(FieldEncoder):
 
 @dataclass
 class EncoderMaker:
-    """Makes the encoders of a file, and the columns that they ask for.
+    """A factory of the encoders of a file and of their columns.
 
     Attributes:
-        page_bytes: Bytes of values in memory that make a page.
-        encoding: What is asked of the encodings.
-        columns: In their order.
+        page_bytes: Bytes of values in memory at which a page is due.
+        encoding: Options of the encodings.
+        columns: The columns, in order.
     """
 
     page_bytes: int
@@ -262,10 +263,10 @@ class EncoderMaker:
     columns: list[ColumnPages] = field(default_factory=list)
 
     def encoder_of(self, field: Field, above: str = "") -> FieldEncoder:
-        """The encoder of a field, in the form that files hold.
+        """Make the encoder of a field, in its storage form.
 
         Raises:
-            InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
+            InvalidInputError: If the metadata of a field ask for an unknown encoding.
         """
         path = above + field.name
         is_blob = any(child.id == DESCRIPTOR_ID for child in field.children)
@@ -284,7 +285,7 @@ def _has_narrow_keys(kind: pa.DataType) -> bool:
 
 
 def _together(pieces: list[NDArray[T]], kind: type[T]) -> NDArray[T]:
-    """All pieces as one; nearly always there is one."""
+    """Concatenate all pieces; nearly always there is only one."""
     return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, kind), *pieces])
 
 
@@ -297,7 +298,7 @@ def _require_no_null_structs(array: pa.Array, path: str) -> None:
 
 
 def _require_no_nulls(array: pa.Array, path: str) -> None:
-    """Packed structs hold no nulls at any depth."""
+    """Raise an error if a packed struct contains a null at any depth."""
     _require_no_null_structs(array, path)
     for member, values in zip(array.type, array.flatten(), strict=True):
         while pt.is_fixed_size_list(values.type) and not values.null_count:

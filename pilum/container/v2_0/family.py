@@ -1,4 +1,4 @@
-"""File version 2.0: structs and lists have columns too, and nesting is theirs."""
+"""File version 2.0: structs and lists have columns too, which store the nesting."""
 
 from __future__ import annotations
 

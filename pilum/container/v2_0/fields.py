@@ -1,8 +1,8 @@
-"""Reading a field of a fragment whose files have version 2.0.
+"""Read a field of a fragment whose files have version 2.0.
 
-Structs have no bytes, so each member above the first list is read on its own, from whatever file
-has it, and they meet in the end. A segment is a range of rows that lies within one page of each
-of these columns.
+Structs have no bytes, so each member above the first list is read on its own, from the file that
+has it. The members are combined in the end. A segment is a range of rows that lies within one page
+of each of these columns.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How pieces become the array of a field: a struct of others, one piece, or nulls."""
+    """The shape of a field: a struct of other shapes, one piece, or nulls."""
 
     field: Field
     piece: _Piece | None = None
     members: tuple[_Shape, ...] | None = None
 
     def pieces(self) -> Iterator[_Piece]:
-        """All pieces, in the order of the schema."""
+        """Yield all pieces, in schema order."""
         if self.piece is not None:
             yield self.piece
         for member in self.members or ():
             yield from member.pieces()
 
     def explain(self, name: str) -> Iterator[PageExplanation]:
-        """The pages of all pieces."""
+        """Describe the pages of all pieces."""
         if self.piece is not None:
             yield from self.piece.node.explain(name)
         for member in self.members or ():
             yield from member.explain(f"{name}.{member.field.name}")
 
     def build(self, arrays: Iterator[pa.Array], num_rows: int) -> pa.Array:
-        """The array, taking those of the pieces in order."""
+        """Build the array from the arrays of the pieces, in order."""
         if self.piece is not None:
             return next(arrays)
         if self.members is None:
@@ -80,7 +80,7 @@ class PagedSegment(Segment):
     rows: RowRanges
 
     def plans(self) -> list[tuple[Source, Plan[Any] | JointRead]]:
-        """One plan per piece."""
+        """Return one plan per piece."""
         rows = RowRanges(self.rows.bounds + self.start) if self.start else self.rows
         return [
             (piece.source, piece.node.joint_read(rows) or piece.node.read(rows))
@@ -88,7 +88,7 @@ class PagedSegment(Segment):
         ]
 
     def build(self, results: Sequence[Any]) -> pa.Array:
-        """The array of the rows."""
+        """Build the array of the rows."""
         return self.field.shape.build(iter(results), self.rows.num_rows)
 
 
@@ -96,9 +96,9 @@ class PagedFieldReader(FieldReader):
     """One field of a fragment.
 
     Attributes:
-        field: With only the members that are wanted.
-        shape: How its array is made.
-        pieces: What is read for it.
+        field: The field, with only the projected members.
+        shape: How its array is built from pieces.
+        pieces: The pieces that are read for it.
         num_rows: Physical rows of the fragment.
     """
 
@@ -117,21 +117,21 @@ class PagedFieldReader(FieldReader):
 
     @classmethod
     def of(cls, field: Field, parts: Sequence[FilePart], num_rows: int) -> PagedFieldReader:
-        """Finds a field in files; see `pilum.container.open.field_reader`."""
+        """Find a field in files; see `pilum.container.open.field_reader`."""
         return cls(field, _shape(field, parts, num_rows), num_rows)
 
     @cached_property
     def bytes_per_row(self) -> float:
-        """About the bytes of a row in memory, on average; at least those that are stored."""
+        """The approximate mean bytes of a row in memory; at least its stored bytes."""
         nodes = (node for piece in self.pieces for node in piece.node.walk())
         return sum(node.memory_bytes() for node in nodes) / max(self.num_rows, 1)
 
     def explain(self) -> Iterator[PageExplanation]:
-        """The pages of all columns but those of structs, in words."""
+        """Describe the pages of all columns but those of structs."""
         yield from self.shape.explain(self.field.name)
 
     def segments(self, rows: RowRanges) -> Iterator[PagedSegment]:
-        """Cuts rows of the fragment at page borders."""
+        """Cut rows of the fragment at page borders."""
         if len(rows.bounds) == 0:
             return
         if len(self._cuts) == 2:
@@ -150,7 +150,7 @@ class PagedFieldReader(FieldReader):
 def _shape(field: Field, parts: Sequence[FilePart], num_rows: int) -> _Shape:
     part = next((part for part in parts if part.columns.get(field.id, -1) >= 0), None)
     if field.is_struct and (part is None or not _is_packed(field, part)):
-        # The members of a struct may be in files that do not have the struct itself.
+        # The members of a struct may lie in files that do not have the struct itself.
         if part is None and not any(set(field.ids).intersection(part.columns) for part in parts):
             return _Shape(field)
         if part is not None:

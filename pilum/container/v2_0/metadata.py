@@ -1,4 +1,4 @@
-"""Column metadata of version 2.0: protobuf to plain values and back.
+"""Convert column metadata of version 2.0 between protobuf and plain values.
 
     ColumnMetadata   encoding: `values` or `blob`; pages, in row order; buffers of the column
     Page             buffers (offset, size), number of items, description
@@ -34,8 +34,8 @@ class PageEntry:
 
     Attributes:
         num_items: Items of the column in the page.
-        buffers: Where its buffers stand.
-        encoding: How they hold the items.
+        buffers: Positions of its buffers.
+        encoding: The encoding of the items.
     """
 
     num_items: int
@@ -45,14 +45,14 @@ class PageEntry:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEntry:
-    """One column: whether it holds descriptors of blobs, and its pages, without the empty ones."""
+    """One column: its non-empty pages, and whether it holds descriptors of blobs."""
 
     is_blob: bool
     pages: list[PageEntry]
 
 
 def parse_column(data: bytes, file_bytes: int) -> ColumnEntry:
-    """Reads the metadata of one column.
+    """Read the metadata of one column.
 
     Args:
         data: A serialised `ColumnMetadata`.
@@ -60,7 +60,7 @@ def parse_column(data: bytes, file_bytes: int) -> ColumnEntry:
 
     Raises:
         CorruptFileError: If it does not parse, or a page lies outside of the file.
-        UnsupportedFormatError: If a description stands elsewhere in the file.
+        UnsupportedFormatError: If a description is stored outside the column metadata.
     """
     try:
         message = file_pb2.ColumnMetadata.FromString(data)
@@ -119,7 +119,7 @@ def _is_blob(encoding: pb.ColumnEncoding) -> bool:
 
 
 def pack_column(pages: Sequence[tuple[int, Buffers, ArrayEncoding]], *, blob: bool) -> bytes:
-    """Serialises the metadata of one column: for each page its items, buffers and encoding."""
+    """Serialise the metadata of one column: for each page its items, buffers and encoding."""
     plain = pb.ColumnEncoding(values=pb.Empty())
     column = pb.ColumnEncoding(blob=pb.Blob(inner=plain)) if blob else plain
     message = file_pb2.ColumnMetadata(

@@ -1,7 +1,7 @@
-"""Reading a field from its columns: a tree in the shape of the schema, each node with its column.
+"""Read a field from its columns: a tree in the shape of the schema, each node with its column.
 
-    list            column k: where each list ends
-    └── struct      column k + 1: nothing but its length
+    list            column k: the end of each list
+    └── struct      column k + 1: only its length
         ├── a       column k + 2
         └── b       column k + 3
 
@@ -43,26 +43,26 @@ _TEXT_BYTES = 16
 
 
 class Node(ABC):
-    """A field, or what is left of it in a file."""
+    """A field, or the part of it that a file stores."""
 
     @abstractmethod
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
-        """Reads rows, or items where the node is below a list.
+        """Read rows, or items where the node is below a list.
 
         Raises:
             CorruptFileError: If a column is damaged.
         """
 
     def joint_read(self, rows: RowRanges) -> JointRead | None:
-        """The same, together with other columns; None where it has to be read alone."""
+        """Return a joint read of rows; None if the node must be read alone."""
         return None
 
     def columns(self) -> tuple[Column, ...]:
-        """Those of the node itself, without the nodes below."""
+        """Return the columns of the node itself, without those of the nodes below."""
         return ()
 
     def explain(self, name: str) -> Iterator[PageExplanation]:
-        """The pages of the node and all below it; those of structs have no bytes and are left out.
+        """Describe the pages of the node and all below it, except pages of structs (without bytes).
 
         Args:
             name: Path of the field.
@@ -70,17 +70,17 @@ class Node(ABC):
         yield from ()
 
     def below(self) -> tuple[Node, ...]:
-        """The nodes below."""
+        """Return the child nodes."""
         return ()
 
     def walk(self) -> Iterator[Node]:
-        """The node and all below it."""
+        """Yield the node and all nodes below it."""
         yield self
         for node in self.below():
             yield from node.walk()
 
     def memory_bytes(self) -> float:
-        """About the bytes of all values of the node itself."""
+        """Return the approximate bytes of all values of the node itself in memory."""
         return sum(column.stored_bytes for column in self.columns())
 
 
@@ -91,58 +91,58 @@ class Absent(Node):
     kind: pa.DataType
 
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
-        """Nulls."""
+        """Return nulls."""
         yield from ()
         return pa.nulls(rows.num_rows, self.kind)
 
 
 @dataclass(frozen=True)
 class Values(Node):
-    """A field that is one column: anything but lists and structs."""
+    """A field with a single column: anything but lists and structs."""
 
     column: Column
     kind: pa.DataType
 
     def columns(self) -> tuple[Column, ...]:
-        """The column."""
+        """Return the column."""
         return (self.column,)
 
     def explain(self, name: str) -> Iterator[PageExplanation]:
-        """Pages of values."""
+        """Describe the pages of values."""
         yield from self.column.explain(name, self.kind)
 
     def memory_bytes(self) -> float:
-        """Nulls and the items of dictionaries are stored in less than they become."""
+        """Estimate the bytes in memory: stored nulls and dictionary items are smaller."""
         width = packed_bytes(self.kind) or (bits_of(self.kind) or _TEXT_BYTES * 8) / 8
         return max(self.column.stored_bytes, width * self.column.num_items)
 
     def joint_read(self, rows: RowRanges) -> JointRead | None:
-        """The values, together with other columns."""
+        """Return a joint read of the values; None if they must be read alone."""
         return self.column.joint_read(rows, self.kind)
 
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
-        """The values."""
+        """Read the values."""
         return (yield from self.column.read(rows, self.kind))
 
 
 @dataclass(frozen=True)
 class PackedMembers(Node):
-    """Some members of a struct whose rows are stored whole."""
+    """Some members of a packed struct."""
 
     column: Column
     stored: pa.DataType
     field: Field
 
     def columns(self) -> tuple[Column, ...]:
-        """The column."""
+        """Return the column."""
         return (self.column,)
 
     def explain(self, name: str) -> Iterator[PageExplanation]:
-        """Pages of rows, whatever members are wanted."""
+        """Describe the pages of whole rows, regardless of the projection."""
         yield from self.column.explain(name, self.stored)
 
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
-        """The structs with their wanted members."""
+        """Read the structs with their projected members."""
         whole = yield from self.column.read(rows, self.stored)
         members = [whole.field(child.name) for child in self.field.children]
         return struct_array(self.field, members, len(whole))
@@ -150,10 +150,10 @@ class PackedMembers(Node):
 
 @dataclass(frozen=True)
 class BlobPlaces(PackedMembers):
-    """Where payloads of blobs stand. A null has words of its own; it is one here, as since 2.1."""
+    """Positions of blob payloads. Nulls, which have special words, become nulls as since 2.1."""
 
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
-        """The descriptors with their wanted members."""
+        """Read the descriptors with their projected members."""
         whole = yield from self.column.read(rows, self.stored)
         null = pc.and_(pc.equal(whole.field("position"), 1), pc.equal(whole.field("size"), 0))
         members = [whole.field(child.name) for child in self.field.children]
@@ -162,27 +162,27 @@ class BlobPlaces(PackedMembers):
 
 @dataclass(frozen=True)
 class Structs(Node):
-    """A struct: its column knows only how many there are."""
+    """A struct, whose column only has a length."""
 
     header: Column
     field: Field
     members: tuple[Node, ...]
 
     def columns(self) -> tuple[Column, ...]:
-        """That of the struct."""
+        """Return the column of the struct."""
         return (self.header,)
 
     def below(self) -> tuple[Node, ...]:
-        """The members."""
+        """Return the members."""
         return self.members
 
     def explain(self, name: str) -> Iterator[PageExplanation]:
-        """Pages of the members."""
+        """Describe the pages of the members."""
         for child, member in zip(self.field.children, self.members, strict=True):
             yield from member.explain(f"{name}.{child.name}")
 
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
-        """The structs, none of them null."""
+        """Read the structs, none of which are null."""
         if len(rows.bounds) and rows.stops[-1] > self.header.num_items:
             raise CorruptFileError(
                 f"structs: expected {int(rows.stops[-1])}, found {self.header.num_items}",
@@ -202,21 +202,21 @@ class Lists(Node):
     items: Node
 
     def columns(self) -> tuple[Column, ...]:
-        """That of the offsets."""
+        """Return the column of the offsets."""
         return (self.column,)
 
     def below(self) -> tuple[Node, ...]:
-        """The items."""
+        """Return the items."""
         return (self.items,)
 
     def explain(self, name: str) -> Iterator[PageExplanation]:
-        """Pages of the offsets, then those of the items."""
+        """Describe the pages of the offsets, then those of the items."""
         yield from self.column.explain(name, self.kind)
         is_text = self.kind.id in OFFSET_BITS
         yield from self.items.explain(f"{name}.{'bytes' if is_text else self.kind.field(0).name}")
 
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
-        """The lists with their items."""
+        """Read the lists with their items."""
         large = pt.is_large_list(self.kind) or OFFSET_BITS.get(self.kind.id) == 64
         pages = yield from self.column.lists(rows, 64 if large else 32)
         if not pages:
@@ -241,7 +241,7 @@ def _joined(spans: list[np.ndarray[Any, Any]]) -> RowRanges:
 
 
 def _concatenated(pages: list[Entries]) -> Entries:
-    """Lists of neighbouring pages as if they were of one."""
+    """List of neighbouring pages as if they were of one."""
     if len(pages) == 1:
         return pages[0]
     sizes = np.concatenate([np.diff(entries.offsets) for entries in pages])
@@ -264,7 +264,7 @@ def _flags(entries: Entries) -> np.ndarray[Any, Any]:
 
 
 def struct_array(field: Field, members: list[pa.Array], length: int) -> pa.Array:
-    """Structs of these members, none of them null."""
+    """Build structs of these members, none of which are null."""
     kind = field.arrow_type
     if not members:
         return pa.Array.from_buffers(kind, length, [None], 0)
@@ -272,16 +272,17 @@ def struct_array(field: Field, members: list[pa.Array], length: int) -> pa.Array
 
 
 def node_of(field: Field, file: PagedFileReader, columns: Mapping[FieldId, int]) -> Node:
-    """The tree of a field, with only its wanted members.
+    """Build the tree of a field, with only its projected members.
 
     Args:
         field: The field.
-        file: Which holds it.
+        file: The file that holds it.
         columns: The column of each of its fields that owns one.
 
     Raises:
         CorruptFileError: If a column does not exist or its metadata are damaged.
-        UnsupportedFormatError: If a struct is stored in rows, and the file does not know it.
+        UnsupportedFormatError: If a struct is stored in rows, but missing in the schema of the
+        file.
     """
     number = columns.get(field.id, -1)
     if number < 0:
@@ -302,7 +303,7 @@ def node_of(field: Field, file: PagedFileReader, columns: Mapping[FieldId, int])
 
 
 def _stored_type(field: Field, file: PagedFileReader) -> pa.DataType:
-    """The type of a packed struct with all its members, under the names of the table."""
+    """Return the type of a packed struct with all its members, under the names of the table."""
     if DESCRIPTOR_ID in field.ids:
         return pa.struct([(member.name, member.arrow_type) for member in stored_members(field)])
     names = {child.id: child.name for child in field.children}

@@ -1,4 +1,4 @@
-"""An open file of version 2.0: the container of later versions, with other columns."""
+"""Open files of version 2.0, which have the container of later versions but other columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["PagedFileReader", "column_owners"]
 
 
 def column_owners(field: Field) -> Iterator[Field]:
-    """The fields that own columns, in column order: all but the members of packed structs."""
+    """Yield the fields that own columns, in column order: all but members of packed structs."""
     yield field
     if field.is_list or not is_packed(field.metadata):
         for child in field.children:
@@ -28,14 +28,14 @@ def column_owners(field: Field) -> Iterator[Field]:
 
 
 _PARSED_FACTOR = 8
-"""What metadata take once they are parsed, for each byte of theirs."""
+"""Bytes in memory per byte of serialised metadata, once these are parsed."""
 
 
 class PagedFileReader:
     """An open file. Safe to use from several threads.
 
     Attributes:
-        container: Its footer, tables and schema.
+        container: Reader of its footer, tables and schema.
     """
 
     def __init__(self, container: FileReader) -> None:
@@ -47,12 +47,12 @@ class PagedFileReader:
     def open(
         cls, source: Source, tail: Tail | None = None, lookups: CachePart | None = None
     ) -> PagedFileReader:
-        """Reads footer and tables; see `FileReader.open`."""
+        """Read footer and tables; see `FileReader.open`."""
         return cls(FileReader.open(source, tail, lookups))
 
     @property
     def source(self) -> Source:
-        """Where the bytes come from."""
+        """The source of the bytes."""
         return self.container.source
 
     @property
@@ -62,27 +62,27 @@ class PagedFileReader:
 
     @property
     def schema(self) -> Schema:
-        """Its fields, with the ids of the table that it was written for."""
+        """Its fields, with the field ids of the table that it was written for."""
         return self.container.schema
 
     @property
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows of the file."""
         return self.container.num_rows
 
     @property
     def held_bytes(self) -> int:
-        """About the memory that the open file takes."""
+        """Return the approximate memory that the open file takes."""
         return self.container.held_bytes + _PARSED_FACTOR * self._parsed_bytes
 
     @cached_property
     def column_ids(self) -> tuple[FieldId, ...]:
-        """The field that each column is of; the first writers added columns that are of none."""
+        """The field of each column; early writers added columns without a field."""
         numbers = tuple(self._field_columns)
         return numbers if len(numbers) == self.container.num_columns else ()
 
     def field_columns(self) -> Mapping[FieldId, int]:
-        """The number of the column of each field of the schema that has one."""
+        """Return the number of the column of each field of the schema that has one."""
         return self._field_columns
 
     @cached_property
@@ -91,7 +91,7 @@ class PagedFileReader:
         return {owner.id: number for number, owner in enumerate(owners)}
 
     def columns(self, indices: Iterable[int]) -> list[Column]:
-        """Columns by their number; their metadata are read together if they are not at hand yet.
+        """Return columns by number; metadata that were not read before are read together.
 
         Raises:
             CorruptFileError: If a column does not exist or its metadata are damaged.

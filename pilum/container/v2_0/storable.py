@@ -1,4 +1,4 @@
-"""What files of version 2.0 can hold; everything else is refused before a byte is written."""
+"""Reject fields that files of version 2.0 cannot hold, before a byte is written."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ __all__ = ["require_storable"]
 
 
 def require_storable(field: Field, path: str | None = None) -> None:
-    """Fails if files of version 2.0 cannot hold a field.
+    """Raise an error if files of version 2.0 cannot hold a field.
 
     Raises:
-        UnsupportedTypeError: The text says which field, and which version could if one can.
+        UnsupportedTypeError: If the field cannot be stored; the text names the field, and a version
+        that can store it if there is one.
     """
     path = path or field.name
     kind = field.arrow_type

@@ -1,9 +1,9 @@
-"""Writing a file of version 2.0 front to back.
+"""Write a file of version 2.0 front to back.
 
-Payloads of blobs are written as they come. Every column becomes pages on its own, so that columns
-have different pages and memory stays bounded. Large pages are encoded in the pool of threads; all
-are written in order, and the end is that of all files (`pilum.container.body`). Source:
-docs/format/encodings-2.0.md, "What writers choose".
+Payloads of blobs are written as they arrive. Every column is split into pages on its own, so memory
+stays bounded and page boundaries differ between columns. Large pages are encoded in the thread
+pool; all pages are written in order. The end of the file is the same for all versions
+(`pilum.container.body`). Source: docs/format/encodings-2.0.md, "What writers choose".
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _DEFAULTS = FileOptions()
 
 
 class PagedFileWriter:
-    """One new file.
+    """A writer of one new file.
 
     Args:
-        sink: Where it goes; finished or aborted by the writer.
-        schema: Its fields, with the ids of the table.
-        options: Sizes, and how text is compressed.
+        sink: The destination; the writer finishes or aborts it.
+        schema: Its fields, with the field ids of the table.
+        options: Sizes, and the compression of text.
 
     Raises:
-        InvalidInputError: If the metadata of a field ask for an encoding that does not exist.
+        InvalidInputError: If the metadata of a field ask for an unknown encoding.
         UnsupportedTypeError: If the version cannot hold a field.
     """
 
@@ -62,10 +62,10 @@ class PagedFileWriter:
         self._encoding = InOrder(self._write_page)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Adds rows.
+        """Add rows.
 
         Args:
-            batch: With the columns of the schema, in its order and of its types.
+            batch: Rows with the columns of the schema, in the same order and of the same types.
 
         Raises:
             SchemaMismatchError: If the columns or their types differ.
@@ -85,20 +85,20 @@ class PagedFileWriter:
         require_countable(self._num_rows)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Adds bytes that readers find by the number that is returned, from 1 on."""
+        """Add a global buffer and return its number, from 1 on."""
         return self._body.global_buffer(data)
 
     def add_schema_metadata(self, key: str, value: str) -> None:
-        """Adds an entry to the metadata of the schema, in the place of one of the same key."""
+        """Add an entry to the schema metadata, replacing any entry with the same key."""
         self._schema = replace(self._schema, metadata={**self._schema.metadata, key: value})
 
     def bytes_written(self) -> int:
-        """Bytes in the file, and those that wait to be encoded."""
+        """Return bytes in the file, and those that wait to be encoded."""
         waiting = sum(encoder.waiting_bytes for encoder in self._encoders)
         return self._body.sink.position + self._encoding.waiting_bytes + waiting
 
     def finish(self) -> WrittenFile:
-        """Writes what is left and the end of the file, and finishes the sink."""
+        """Write the remaining rows and the end of the file, then finish the sink."""
         for encoder in self._encoders:
             self._start(encoder.flush())
         for encoder in self._encoders:
@@ -116,7 +116,7 @@ class PagedFileWriter:
         )
 
     def abort(self) -> None:
-        """Drops the file."""
+        """Discard the file."""
         self._encoding.cancel()
         self._body.sink.abort()
 
