@@ -1,6 +1,6 @@
-"""What every compressive encoding is: a description of stored values, to and from protobuf.
+"""The base of compressive encodings: descriptions of stored values, to and from protobuf.
 
-A description says nothing to the bytes itself. It becomes a `Plan` with which one kernel call
+A description does not decode bytes itself. It becomes a `Plan` with which one kernel call
 decodes the values of a whole page, or a `Block` for levels and dictionaries, which are one buffer
 each. A new encoding is one file beside `compressive/flat.py` and one line in `registry.py`.
 """
@@ -25,7 +25,8 @@ class Compressive(ABC):
 
     Attributes:
         arm: Name of the protobuf oneof member; the key of the registry.
-        coding: What the kernel does to values when it cuts them into mini-block chunks.
+        coding: The coding that the kernel applies to values when it cuts them into mini-block
+            chunks.
     """
 
     arm: ClassVar[str]
@@ -34,7 +35,7 @@ class Compressive(ABC):
     @classmethod
     @abstractmethod
     def from_proto(cls, message: Any, children: Children) -> Compressive:
-        """Reads the member message; `children` reads the encodings inside of it.
+        """Parse the member message; `children` parses the encodings within it.
 
         Raises:
             CorruptFileError: If the message describes something impossible.
@@ -42,36 +43,36 @@ class Compressive(ABC):
 
     @abstractmethod
     def member(self) -> Any:
-        """The member message."""
+        """Return the member message."""
 
     def to_proto(self) -> pb.CompressiveEncoding:
-        """The message as a page holds it."""
+        """Return the message as a page holds it."""
         return pb.CompressiveEncoding(**{self.arm: self.member()})
 
     @property
     def num_buffers(self) -> int:
-        """Value buffers per mini-block chunk."""
+        """Number of value buffers per mini-block chunk."""
         return 1
 
     def plan(self) -> Plan:
-        """How to decode values of chunks or zipped entries.
+        """Return the plan that decodes values of chunks or zipped entries.
 
         Raises:
-            CorruptFileError: If the encoding has no meaning there.
+            CorruptFileError: If the encoding is not defined there.
         """
         raise CorruptFileError(f"{self.arm} cannot hold the values of a page")
 
     def block(self) -> Block:
-        """How to decode a block.
+        """Return the description of a block for the kernels.
 
         Raises:
-            CorruptFileError: If the encoding has no meaning there.
+            CorruptFileError: If the encoding is not defined there.
         """
         raise CorruptFileError(f"{self.arm} cannot hold a block")
 
 
 def demand(holds: bool, message: str) -> None:
-    """Fails unless something that the format promises holds.
+    """Raise an error unless a guarantee of the format holds.
 
     Raises:
         CorruptFileError: With this message.

@@ -1,7 +1,7 @@
-"""What a writer compares: ways to store the values of a page, with their sizes.
+"""Candidates that a writer compares: encodings of the values of a page, with their sizes.
 
-Whoever knows the values makes a `Choice`; it names what else was looked at, so that `pilum.explain`
-can tell why.
+The code that examines the values makes a `Choice`. It lists the other candidates, so that
+`pilum.explain` can report the reason.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["Choice", "smallest"]
 
 
 class Choice(NamedTuple):
-    """How the values of a page are to be stored.
+    """The chosen encoding of the values of a page.
 
     Attributes:
-        block: Values as they are to be stored: strings already compressed, or indices.
+        block: Values in stored form: strings already compressed, or indices.
         encoding: Their description.
-        candidates: All that was compared.
-        size_bytes: What the values take, about.
-        dictionary: What the values are indices into.
+        candidates: All candidates that were compared.
+        size_bytes: The approximate size of the values.
+        dictionary: The dictionary, if the values are indices.
     """
 
     block: ValueBlock
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 
 
 def smallest(block: ValueBlock, costs: list[tuple[Compressive, int]]) -> Choice:
-    """The encoding that takes the fewest bytes; the first of equals."""
+    """Return the encoding that takes the fewest bytes; the first one of equal candidates."""
     encoding, size_bytes = min(costs, key=lambda cost: cost[1])
     candidates = tuple([Candidate(other, cost) for other, cost in costs])
     return Choice(block, encoding, candidates, size_bytes)

@@ -1,11 +1,11 @@
-"""Which layout and which encoding a page gets: by size, in this order.
+"""Choose the layout and the encoding of a page: by size, in this order.
 
-1. No value, or only nulls: a constant page; since 2.2 also where all values are the same.
+1. No value, or only nulls: a constant page; since 2.2 also if all values are equal.
 2. A dictionary where values repeat enough (strings, 128-bit values, since 2.2 64-bit ones).
 3. Values below 256 bytes: mini-block; else full-zip.
 4. Integers and floats: the smallest of flat, run-length and bit-packing.
-5. Text: FSST where it makes the page smaller; very long strings: zstd, each on its own.
-6. Where lz4 or zstd is asked for: around the chunks, if the page is smaller so.
+5. Text: FSST if it makes the page smaller; very long strings: zstd, each on its own.
+6. If lz4 or zstd is requested: around the chunks, if this makes the page smaller.
 
 Any choice can be read by any reader. Source: docs/format/encodings-2.1.md, "What the writer
 chooses".
@@ -45,7 +45,7 @@ _DEFAULTS = EncodingOptions()
 
 
 class _Rows(NamedTuple):
-    """What is to be stored, but for the values."""
+    """The rows to be stored, except for the values."""
 
     levels: Levels
     num_rows: int
@@ -60,19 +60,19 @@ def encode_pages(
     options: EncodingOptions = _DEFAULTS,
     as_if_null: Sequence[bool] = (),
 ) -> list[EncodedPage]:
-    """Encodes some rows of a leaf column.
+    """Encode some rows of a leaf column.
 
     Args:
         chain: See `pilum.levels`; at least one row.
-        version: Of the file.
-        options: What is asked for.
+        version: File version.
+        options: The requested encoding options.
         as_if_null: See `pilum.levels.ravel`.
 
     Returns:
         One page; more if there are too many lists without items for the levels of one.
 
     Raises:
-        UnsupportedTypeError: For a leaf type without a form in the file format.
+        UnsupportedTypeError: If the file format cannot store the leaf type.
     """
     levels, leaf = ravel(chain, as_if_null=as_if_null)
     num_rows = len(chain)
@@ -100,7 +100,7 @@ def encode_pages(
 
 
 def _is_without_values(leaf: pa.Array, levels: Levels) -> bool:
-    """Whether no value is valid: null itself, or below a null."""
+    """Return whether every value is null or below a null."""
     if leaf.null_count == len(leaf) or (pt.is_struct(leaf.type) and leaf.type.num_fields == 0):
         return True
     return levels.max_def > 0 and bool(levels.def_.min() > 0)
@@ -123,14 +123,14 @@ def _encode(leaf: pa.Array, block: ValueBlock, rows: _Rows) -> EncodedPage:
 
 
 def _why_full_zip(block: ValueBlock, options: EncodingOptions) -> str:
-    """Why values are not for chunks; empty if they are."""
+    """Return why values do not suit chunks; an empty text if they do."""
     if options.structural_encoding is not None:
         return "full-zip is asked for" if options.structural_encoding == "fullzip" else ""
     return f"values of {_WIDE_BYTES} bytes" if block.max_value_bytes >= _WIDE_BYTES else ""
 
 
 def _mini_block(choice: Choice, rows: _Rows, *refused: Candidate) -> EncodedPage:
-    """The page of a choice, compressed where that is asked for and smaller."""
+    """Encode the page of a choice, compressed if that is requested and smaller."""
     plain = _chunks(choice, rows)
     general = _general(choice, rows.options)
     candidates = (*refused, *choice.candidates)
@@ -159,7 +159,7 @@ def _chunks(choice: Choice, rows: _Rows) -> EncodedPage:
 
 
 def _general(choice: Choice, options: EncodingOptions) -> General | None:
-    """The general compression that is asked for; chunks of lists have none."""
+    """Return the requested general compression; chunks of lists have none."""
     scheme = options.general
     if scheme is None or isinstance(choice.block, ListBlock):
         return None

@@ -1,4 +1,4 @@
-"""What the description of a page says, in words, without reading its buffers."""
+"""Describe a page in words, without reading its buffers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["PageDescription", "describe_page"]
 
 @dataclass(frozen=True, slots=True)
 class PageDescription:
-    """A page in words.
+    """The description of a page in words.
 
     Attributes:
-        layout: "mini-block", "full-zip", "constant" or "blob", behind which that of the places
-            stands.
-        encoding: Of the values.
-        num_values: Value slots, nulls among them.
+        layout: "mini-block", "full-zip", "constant" or "blob", followed by the layout of the
+            places.
+        encoding: Encoding of the values.
+        num_values: Number of value slots, including nulls.
         dictionary: Encoding and number of its values; empty without one.
         levels: How repetition and definition are stored; empty without any.
     """
@@ -32,7 +32,7 @@ class PageDescription:
 
 
 def describe_page(layout: pb.PageLayout, stored: StoredPage) -> PageDescription:
-    """Puts a description into words."""
+    """Describe a page in words."""
     arm = layout.WhichOneof("layout")
     if arm == "mini_block_layout":
         return _mini_block(layout.mini_block_layout)

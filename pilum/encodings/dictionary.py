@@ -1,7 +1,7 @@
-"""Whether a page gets a dictionary, and what it then consists of.
+"""Decide whether a page gets a dictionary, and build it.
 
-A sample tells most columns apart without counting their values. A dictionary is kept only if it is
-clearly smaller, indices and all, than the values in their own best encoding. Source:
+A sample classifies most columns without counting their values. A dictionary is kept only if it is
+clearly smaller, including its indices, than the values in their own best encoding. Source:
 docs/format/encodings-2.1.md, "What the writer chooses".
 """
 
@@ -33,20 +33,20 @@ _STRETCHES = 32
 
 _SMALL_SAMPLE = 512
 _SURELY_REPEATED = 16_384
-"""A small sample of no more different values than that has eight repeats on average, and none in
-one of three thousand samples; long strings take a while to compare."""
+"""Size of the small sample. With no more distinct values than that, it has eight repeats on
+average, and none in one of three thousand samples; long strings take a while to compare."""
 
 
 def choose_dictionary(
     leaf: pa.Array, block: ValueBlock, version: FileVersion, options: EncodingOptions
 ) -> Choice | Candidate:
-    """Indices and dictionary if they are clearly smaller than the values, else why not.
+    """Return indices and dictionary if they are clearly smaller than the values, else the reason.
 
     Args:
         leaf: The values.
-        block: The same as the encodings see them.
-        version: Of the file.
-        options: What is asked for.
+        block: The same values in the form that the encodings take.
+        version: File version.
+        options: The requested encoding options.
     """
     if not _may_have(block, version):
         return _no("not for such values")
@@ -59,7 +59,7 @@ def choose_dictionary(
     if not _repeats(leaf, most):
         return _no(f"more than {most} different values by a sample")
     if isinstance(block, FixedBlock) and block.bits == 64 and len(leaf) <= _SAMPLE:
-        nulls = min(leaf.null_count, 1)  # all of which are zeros in the block
+        nulls = min(leaf.null_count, 1)  # all nulls are zeros in the block
         if kernels.exceeds_distinct(block.data, most + nulls):
             return _no(f"more than {most} different values")
     found = _distinct(leaf, block, most)
@@ -77,9 +77,9 @@ def choose_dictionary(
 
 
 def _distinct(leaf: pa.Array, block: ValueBlock, most: int) -> tuple[ValueBlock, FixedBlock] | None:
-    """The different values and the number of each value; None if there are more than `most`."""
+    """Return the distinct values and the index of each value; None if there are over `most`."""
     if isinstance(block, StringBlock):
-        # Arrow would take twice the time.
+        # Arrow would take twice as long.
         found = kernels.distinct_strings(block.offsets, block.data, _validity(leaf), most)
         if found is None:
             return None
@@ -105,21 +105,21 @@ def _no(reason: str) -> Candidate:
 
 
 def _may_have(block: ValueBlock, version: FileVersion) -> bool:
-    """Whether the format has dictionaries of such values."""
+    """Return whether the format has dictionaries of such values."""
     if isinstance(block, FixedBlock):
         return block.bits == 128 or (block.bits == 64 and version.has_wide_dictionaries)
     return isinstance(block, StringBlock)
 
 
 def _plain_bytes(block: ValueBlock, options: EncodingOptions) -> int:
-    """Bytes without a dictionary."""
+    """Return the bytes of the values without a dictionary."""
     if isinstance(block, FixedBlock) and options.structural_encoding != "fullzip":
         return choose_fixed(block, options).size_bytes
     return block.raw_bytes
 
 
 def _repeats(leaf: pa.Array, most: int) -> bool:
-    """Whether a sample promises no more than that many different values."""
+    """Return whether a sample suggests at most `most` distinct values."""
     if len(leaf) <= _SAMPLE:
         return True
     if most < _SURELY_REPEATED and _distinct_share(leaf, _SMALL_SAMPLE) == 1:
@@ -129,7 +129,7 @@ def _repeats(leaf: pa.Array, most: int) -> bool:
 
 
 def _distinct_share(leaf: pa.Array, count: int) -> float:
-    """Share of different values among so many, from stretches all over the values."""
+    """Return the share of distinct values in a sample of stretches from all over the values."""
     step, size = len(leaf) // _STRETCHES, count // _STRETCHES
     sample = pa.concat_arrays([leaf.slice(i * step, size) for i in range(_STRETCHES)])
     return len(sample.unique()) / len(sample)
@@ -138,7 +138,7 @@ def _distinct_share(leaf: pa.Array, count: int) -> float:
 def dictionary_of(
     values: ValueBlock, version: FileVersion, options: EncodingOptions
 ) -> PageDictionary:
-    """The smallest block of the values that the version has; they are no lists."""
+    """Return the smallest block encoding of the values (not lists) in a file version."""
     if isinstance(values, StringBlock):
         plain = PageDictionary(
             Variable(values.offset_bits), join_strings(values), values.num_values
@@ -165,7 +165,7 @@ def _bitmap(values: BitBlock) -> PageDictionary:
 def _compressed(
     plain: PageDictionary, version: FileVersion, options: EncodingOptions
 ) -> PageDictionary:
-    """The same as a whole with lz4 or zstd, where that is smaller."""
+    """Compress a block as a whole with lz4 or zstd, if that is smaller."""
     scheme, level = options.dict_scheme, options.dict_values_compression_level
     if scheme is None or not version.has_compressed_dictionaries:
         return plain

@@ -1,8 +1,8 @@
-"""Arrow dictionary arrays as pages: their keys are the values of a page that has their dictionary.
+"""Encode Arrow dictionary arrays: the keys become the values of a page with that dictionary.
 
-Such columns always get mini-block pages (or constant ones, where all is null), and the keys keep
-their width. Formats and readers know nulls by their levels only, so nulls that hide in a dictionary
-become nulls of the column first. Source: docs/format/encodings-2.1.md, "Dictionary".
+Such columns always get mini-block pages (or constant pages, if all values are null), and the keys
+keep their width. The format represents nulls by levels only, so nulls within a dictionary are first
+converted to nulls of the column. Source: docs/format/encodings-2.1.md, "Dictionary".
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = [
 def dictionary_choice(
     leaf: pa.DictionaryArray, version: FileVersion, options: EncodingOptions
 ) -> Choice:
-    """Keys and their dictionary.
+    """Return the keys and their dictionary.
 
-    The dictionary stays as it is, in its order, unless it has more values than there are keys:
-    then what no key names is left out.
+    The dictionary is kept in its order. If it has more values than there are keys, values without a
+    key are left out.
 
     Args:
-        leaf: At least one value that is not null; no null in the dictionary.
-        version: Of the file.
-        options: What is asked for.
+        leaf: An array with at least one value that is not null, and no null in the dictionary.
+        version: File version.
+        options: The requested encoding options.
     """
     keys, values = leaf.indices, leaf.dictionary
     if len(values) > len(keys):
@@ -51,7 +51,7 @@ def dictionary_choice(
 
 
 def _used(keys: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Keys to only those values that any of them names, in the order of the dictionary."""
+    """Return the used values, in the order of the dictionary, and the keys to these."""
     used = np.zeros(len(values), dtype=np.bool_)
     used[keys.drop_null().to_numpy()] = True
     places = pa.array(np.maximum(np.cumsum(used) - 1, 0)).cast(keys.type)
@@ -59,7 +59,7 @@ def _used(keys: pa.Array, values: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def dictionary_below(chain: pa.Array) -> pa.Array | None:
-    """The dictionary of the leaf of a chain (see `pilum.levels`), if it has one."""
+    """Return the dictionary of the leaf of a chain (see `pilum.levels`), if it has one."""
     while not pt.is_dictionary(chain.type):
         if chain.type.num_fields == 0:
             return None

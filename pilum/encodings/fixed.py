@@ -1,8 +1,7 @@
-"""Which encoding values of fixed width get: the smallest of flat, run-length and bit-packing.
+"""Choose the encoding of fixed-width values: the smallest of flat, run-length and bit-packing.
 
-Where lz4 or zstd is asked for, a sample of the values is compressed in each of the encodings that
-may stand inside, byte-stream split among them. Source: docs/format/encodings-2.1.md, "What the
-writer chooses".
+If lz4 or zstd is requested, a sample of the values is compressed in each possible inner encoding,
+including byte-stream split. Source: docs/format/encodings-2.1.md, "What the writer chooses".
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _NO_LEVELS: NDArray[np.uint16] = np.empty(0, np.uint16)
 
 
 def choose_fixed(block: FixedBlock | BitBlock | ListBlock, options: EncodingOptions) -> Choice:
-    """The smallest encoding without general compression."""
+    """Choose the smallest encoding without general compression."""
     if isinstance(block, ListBlock):
         return smallest(block, [(list_encoding(block), len(block.data))])
     if isinstance(block, BitBlock):
@@ -66,13 +65,13 @@ def compressed_fixed(
     scheme: Literal["lz4", "zstd"],
     options: EncodingOptions,
 ) -> General:
-    """The smallest encoding within general compression, by a sample.
+    """Choose the smallest encoding within general compression, by a sample.
 
     Args:
         block: The values.
-        plain: What they get without it.
+        plain: The choice without it.
         scheme: "lz4" or "zstd".
-        options: What else is asked for.
+        options: The other encoding options.
     """
     splits = block.bits in (32, 64) and options.bss != "off"
     inner: list[Compressive] = [ByteStreamSplit(block.bits)] if splits else []
@@ -86,7 +85,7 @@ def compressed_fixed(
 
 
 def _sample(block: FixedBlock) -> FixedBlock:
-    """Some stretches of the values."""
+    """Return some stretches of the values."""
     if block.num_values <= _SAMPLES * _SAMPLE_VALUES:
         return block
     rows = block.data.reshape(block.num_values, -1)
@@ -117,7 +116,7 @@ def _bytes_of(block: FixedBlock, encoding: General) -> int:
 
 
 def list_encoding(block: FixedBlock | ListBlock) -> Flat | FixedSizeList:
-    """Values or items side by side."""
+    """Return the encoding of contiguous values or items."""
     if isinstance(block, FixedBlock):
         return Flat(block.bits)
     encoding: Flat | FixedSizeList = Flat(block.item_bits)

@@ -1,7 +1,7 @@
-"""Pages that are read together: one request and few calls of the kernels for all of them.
+"""Read pages jointly: one request and few kernel calls for all of them.
 
-Tables of many columns have many small pages, and takes want little of each. A generator, a request
-and a call of the kernel for every one would cost more than decoding it.
+Tables of many columns have many small pages, and takes read little of each. A generator, a request
+and a kernel call per page would cost more than decoding it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class JointRead(ABC):
     """Some rows of one page, read together with all other reads of its class.
 
     Attributes:
-        number: Of the page in its column.
+        number: Number of the page in its column.
         column: Number of the column in its file.
-        path: Of the file.
+        path: Path of the file.
     """
 
     __slots__ = ("column", "number", "path")
@@ -35,12 +35,12 @@ class JointRead(ABC):
     @classmethod
     @abstractmethod
     def read_all(cls, reads: Sequence[Self]) -> Plan[list[Any]]:
-        """Reads pages of one file, one result for each.
+        """Read pages of one file, one result for each.
 
         Raises:
-            CorruptFileError: If one is damaged; the text says which.
+            CorruptFileError: If one is damaged; the text names it.
         """
 
     def located(self, error: CorruptFileError) -> CorruptFileError:
-        """The error, with the place of the page."""
+        """Return the error with the place of the page."""
         return error.at(f"page {self.number}").at(f"column {self.column}").at(self.path)

@@ -1,4 +1,4 @@
-"""The structural layouts that are known, by the member of the protobuf oneof that names them."""
+"""The registry of structural layouts, by the member of the protobuf oneof that names them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LAYOUTS: dict[str, Callable[[Any, StoredPage, FileVersion], Page]] = {
 
 
 def page_of(layout: pb.PageLayout, stored: StoredPage, version: FileVersion) -> Page:
-    """Makes a page of its description, in a file of some version.
+    """Build a page from its description.
 
     Raises:
         CorruptFileError: If the description is empty or contradicts the format.
-        UnsupportedFormatError: If the layout is not known.
+        UnsupportedFormatError: If the layout is unknown.
     """
     arm = layout.WhichOneof("layout")
     if arm is None:

@@ -1,8 +1,7 @@
-"""How many levels a page may have, so that every chunk has room for its own.
+"""Limit the levels of a page, so that the levels of every chunk fit.
 
-A chunk takes the entries up to its last value, so long stretches of lists without items, which own
-no value, may be more than it can hold. Source: docs/format/encodings-2.1.md, "What the writer
-chooses".
+A chunk holds the entries up to its last value. Long stretches of lists without items, which own no
+value, may exceed its capacity. Source: docs/format/encodings-2.1.md, "What the writer chooses".
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _BUDGET_BITS = 131_072
 _MAX_LEVELS = 65_535
 
 LEVEL_BYTES = _BUDGET_BITS // 8
-"""Bytes that the levels of a chunk take at most."""
+"""Upper bound of the bytes of the levels of a chunk."""
 
 
 def _level_bits(levels: Levels) -> int:
@@ -29,32 +28,32 @@ def _level_bits(levels: Levels) -> int:
 
 
 def most_values(levels: Levels, wanted: int) -> int:
-    """The most values of a chunk, a power of two: what is wanted, if their levels are no more."""
+    """Return the most values of a chunk, a power of two: `wanted`, unless levels limit it."""
     room = _BUDGET_BITS // max(_level_bits(levels), 1)
     return min(wanted, 1 << (room.bit_length() - 1))
 
 
 def _budget(levels: Levels) -> int:
-    """Entries whose levels fit a chunk, whatever the values are."""
+    """Return the number of entries whose levels always fit a chunk."""
     return min(_BUDGET_BITS // max(_level_bits(levels), 1), _MAX_LEVELS)
 
 
 def levels_fit_chunks(levels: Levels, chunk_values: int) -> bool:
-    """Whether every chunk has room for its levels, wherever it is cut.
+    """Return whether every chunk has room for its levels, wherever it is cut.
 
     Args:
-        levels: Of a page.
+        levels: Levels of a page.
         chunk_values: The most values of a chunk.
     """
     budget, empties = _budget(levels), levels.num_entries - levels.num_visible
     values = min(chunk_values, levels.num_visible)
     if empties == 0 or empties + values <= budget:
-        return True  # even if all that own no value stood together
+        return True  # even if all entries without a value were adjacent
     return kernels.most_entries(levels.def_, levels.max_visible, values) <= budget
 
 
 def split_rows(chain: pa.Array, levels: Levels) -> list[pa.Array]:
-    """Cuts rows so that the entries of each piece keep to the budget where they can."""
+    """Split rows so that the entries of each piece keep within the budget where possible."""
     starts = levels.row_starts
     cuts = [0]
     while cuts[-1] < len(chain):

@@ -14,9 +14,9 @@ _OF_ONE_PAGE = {"null_adjustment", "null_offset_adjustment", "num_items"}
 
 
 def encoding_text(encoding: pb.CompressiveEncoding | pb20.ArrayEncoding) -> str:
-    """An encoding with its numbers and the encodings within.
+    """Return the text of an encoding with its parameters and inner encodings.
 
-    Symbol tables, numbers of buffers and what differs from page to page are left out.
+    Symbol tables, buffer counts and parameters that differ from page to page are left out.
     """
     (oneof,) = encoding.DESCRIPTOR.oneofs
     arm = encoding.WhichOneof(oneof.name)

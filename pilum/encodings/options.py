@@ -1,4 +1,4 @@
-"""What users ask of the encodings, by the metadata of a field or for a whole write.
+"""The encoding options of users, from the metadata of a field or for a whole write.
 
     EncodingOptions attribute    metadata of the field           values
     compression                  lance-encoding:compression      lz4, zstd, fsst, none
@@ -12,9 +12,9 @@
     structural_encoding          …:structural-encoding           miniblock, fullzip
     minichunk_size               …:minichunk-size                1 and above, bytes
 
-The metadata of a field go before what a write asks for. They are those of the leaf, but for the
-structural encoding, which is that of the column. Source: docs/format/encodings-2.1.md, "Field
-metadata".
+The metadata of a field take precedence over the options of a write. They are read from the leaf,
+except for the structural encoding, which is read from the column. Source:
+docs/format/encodings-2.1.md, "Field metadata".
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ _MAX_CHUNK_VALUES = 32_768
 
 @dataclass(frozen=True, slots=True)
 class EncodingOptions:
-    """How values are to be encoded; None leaves it to the writer.
+    """Options of how values are encoded; None leaves the choice to the writer.
 
-    What is asked for is done where it makes a page smaller. Any choice can be read by any reader.
+    An option is applied where it makes a page smaller. Any choice can be read by any reader.
 
     Attributes:
         compression: "lz4" or "zstd" for general compression of values, "fsst" for strings of
-            symbols, "none" for values as they are.
-        compression_level: Of zstd, 0 for its default.
+            symbols, "none" for uncompressed values.
+        compression_level: Level of zstd, 0 for its default.
         rle_threshold: Run-length encoding needs fewer runs than this share of the values.
         bss: "on" or "off" for byte-stream split where values are compressed with lz4 or zstd;
             "auto" tries it on a sample.
         dict_divisor: A dictionary has at most this fraction of the number of values.
         dict_size_ratio: A dictionary with its indices has at most this share of the plain bytes.
-        dict_values_compression: Of dictionaries, since file version 2.2.
-        dict_values_compression_level: Of zstd, 0 for its default.
-        structural_encoding: "miniblock" or "fullzip", whatever the size of values.
+        dict_values_compression: Compression of dictionaries, since file version 2.2.
+        dict_values_compression_level: Level of zstd, 0 for its default.
+        structural_encoding: "miniblock" or "fullzip", regardless of the size of values.
         minichunk_size: Bytes of values that a chunk of a mini-block page aims at. Files of version
             2.1 have no chunks above 32 KiB.
-        minichunk_values: Most values of a chunk, a power of two from 2 to 32,768; no metadata say
-            this. Bit-packed chunks always have 1,024.
+        minichunk_values: Most values of a chunk, a power of two from 2 to 32,768; it has no
+            metadata key. Bit-packed chunks always have 1,024.
 
     Raises:
-        InvalidInputError: For a value that is not allowed.
+        InvalidInputError: If a value is not allowed.
     """
 
     compression: str | None = None
@@ -79,10 +79,10 @@ class EncodingOptions:
 
     @classmethod
     def of_texts(cls, texts: Mapping[str, str]) -> EncodingOptions:
-        """Options from the names of attributes and their values as texts.
+        """Build options from attribute names and values as texts.
 
         Raises:
-            InvalidInputError: For a value that is not allowed.
+            InvalidInputError: If a value is not allowed.
         """
         found: dict[str, Any] = {}
         for name, text in texts.items():
@@ -93,7 +93,7 @@ class EncodingOptions:
 
     @property
     def general(self) -> Literal["lz4", "zstd"] | None:
-        """The scheme of general compression, if one is asked for."""
+        """The scheme of general compression, if one is requested."""
         return _scheme(self.compression)
 
     @property
@@ -105,11 +105,11 @@ class EncodingOptions:
     def of_field(
         cls, path: Sequence[tuple[str, Mapping[str, str]]], defaults: EncodingOptions
     ) -> EncodingOptions:
-        """What counts for one leaf column.
+        """Return the effective options of one leaf column.
 
         Args:
             path: Names and metadata of the fields from the column down to the leaf.
-            defaults: What counts where the metadata say nothing.
+            defaults: Options for everything that the metadata leave out.
 
         Raises:
             InvalidInputError: If the metadata hold a value that is not allowed.
@@ -141,7 +141,7 @@ def _scheme(name: str | None) -> Literal["lz4", "zstd"] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Which values are allowed, and how metadata spell them."""
+    """The allowed values of an option, and their spelling in metadata."""
 
     kind: Callable[[str], Any]
     expected: str
@@ -154,7 +154,7 @@ class _Rule:
         return self.test(value) and (self.kind is not int or hasattr(value, "__index__"))
 
     def parse(self, text: str) -> Any | None:
-        """The value, None if it is not allowed."""
+        """Parse a value; return None if it is not allowed."""
         try:
             value = self.kind(text.strip().lower() if self.kind is str else text)
         except ValueError:

@@ -1,4 +1,4 @@
-"""A page: the values of one column for some neighbouring rows, stored in one structural layout.
+"""A page: the values of one column for some adjacent rows, stored in one structural layout.
 
 A `Page` is read by a plan that asks for byte ranges and ends in a `Decoded`: the value buffers as
 Arrow has them, and for every layer (inner-most first) its validity and its list offsets. A new
@@ -60,7 +60,7 @@ class DictionaryBlock:
     num_values: int
 
     def owned(self) -> DictionaryBlock:
-        """The same values in memory of their own, not in that of a larger read."""
+        """Return the same values in memory of their own, not in that of a larger read."""
         return DictionaryBlock([buffer.copy() for buffer in self.buffers], self.num_values)
 
     @property
@@ -78,8 +78,8 @@ class Decoded(NamedTuple):
             [a bitmap per nullable level …, items].
         num_values: Number of value slots.
         layers: Inner-most first.
-        dictionary: What the values are indices into, if they are.
-        members: Of packed structs, all members that the file has, in its order.
+        dictionary: The dictionary, if the values are indices.
+        members: All stored members of a packed struct, in the file's order.
     """
 
     encoding: Compressive | None
@@ -92,14 +92,14 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """Where a page stands in its file.
+    """The place of a page in its file.
 
     Attributes:
         first_row: Row of the column with which the page begins.
         num_rows: Rows in the page.
         buffers: (offset, size) of each buffer, bytes.
-        lookup: Where a page keeps what it needs for every random access, such as the table of
-            its chunks; None to keep nothing. A page that is read as a whole puts nothing in.
+        lookup: The cache for what a page needs for every random access, such as the table of its
+            chunks; None to cache nothing. A page that is read as a whole caches nothing.
     """
 
     first_row: int
@@ -108,7 +108,7 @@ class StoredPage:
     lookup: CacheSlot | None = field(default=None, compare=False)
 
     def buffer(self, index: int) -> tuple[int, int]:
-        """Offset and size of one buffer.
+        """Return the offset and size of one buffer.
 
         Raises:
             CorruptFileError: If the page has no such buffer.
@@ -120,7 +120,7 @@ class StoredPage:
         return self.buffers[index]
 
     def fetch(self, *indices: int) -> Plan[list[NDArray[np.uint8]]]:
-        """Reads whole buffers."""
+        """Read whole buffers."""
         fetched = yield Ranges.of(*(self.buffer(index) for index in indices))
         return [fetched[i] for i in range(len(indices))]
 
@@ -132,7 +132,7 @@ class Page(ABC):
 
     @abstractmethod
     def read(self, rows: RowRanges) -> Plan[Decoded]:
-        """Reads rows, counted from the first of the page.
+        """Read rows, counted from the first of the page.
 
         Raises:
             CorruptFileError: If the bytes contradict the description.
@@ -140,12 +140,12 @@ class Page(ABC):
 
 
 class Candidate(NamedTuple):
-    """A way to store values that the writer looked at.
+    """An encoding that the writer considered.
 
     Attributes:
-        way: The encoding, or the name of something else; put into words when somebody asks.
-        size_bytes: What the values would take, about; None if nobody counted.
-        note: Why it was not taken, where that is not the size.
+        way: The encoding, or the name of something else; converted to text on demand.
+        size_bytes: The approximate size of the values; None if it was not computed.
+        note: Why it was rejected, if not for its size.
     """
 
     way: Compressive | str
@@ -154,7 +154,7 @@ class Candidate(NamedTuple):
 
     @property
     def encoding(self) -> str:
-        """In the words of `encoding_text`, or of a layout."""
+        """The text of the encoding (see `encoding_text`), or the name of a layout."""
         return self.way if isinstance(self.way, str) else encoding_text(self.way.to_proto())
 
 
@@ -165,8 +165,8 @@ class EncodedPage(NamedTuple):
         num_rows: Rows in the page.
         layout: Its description.
         buffers: What to write, in order; anything with the buffer protocol.
-        candidates: What it was chosen from.
-        raw_bytes: Bytes of the values as Arrow has them, None if nobody counted.
+        candidates: The candidates that were compared.
+        raw_bytes: Bytes of the values as Arrow has them, None if they were not counted.
     """
 
     num_rows: int
@@ -178,7 +178,7 @@ class EncodedPage(NamedTuple):
     def chosen_from(
         self, candidates: tuple[Candidate, ...], raw_bytes: int | None = None
     ) -> EncodedPage:
-        """The same page, with what it was chosen from, and the size of its values in memory."""
+        """Return the page with its candidates and the size of its values in memory."""
         return EncodedPage(self.num_rows, self.layout, self.buffers, candidates, raw_bytes)
 
     @property
@@ -188,15 +188,15 @@ class EncodedPage(NamedTuple):
 
 
 def layer_kinds(codes: bytes) -> list[pb.RepDefLayer]:
-    """Layer kinds as a description holds them."""
+    """Convert layer kinds to those of a description."""
     return cast("list[pb.RepDefLayer]", list(codes))
 
 
 def layer_codes(layers: Any) -> bytes:
-    """Layer kinds of a description, inner-most first, as the kernels take them.
+    """Convert the layer kinds of a description, inner-most first, to codes for the kernels.
 
     Raises:
-        CorruptFileError: If there is none, a kind that does not exist, or a list for a leaf.
+        CorruptFileError: If there are no layers, a kind is unknown, or a leaf is a list.
     """
     codes = list(layers)
     if not codes or not all(1 <= code <= 6 for code in codes) or codes[0] not in (1, 3):

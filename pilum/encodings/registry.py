@@ -1,4 +1,4 @@
-"""The encodings that are known, by the member of the protobuf oneof that names them."""
+"""The registry of encodings, by the member of the protobuf oneof that names them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _BY_ARM = {encoding.arm: encoding for encoding in COMPRESSIVE}
 
 
 def compressive_of(message: pb.CompressiveEncoding) -> Compressive:
-    """Reads a description.
+    """Parse a description.
 
     Raises:
         CorruptFileError: If it is empty or contradicts the format.
-        UnsupportedFormatError: If it is an encoding that this library does not know.
+        UnsupportedFormatError: If the encoding is unknown to this library.
     """
     data = message.SerializeToString()
     return _known(data) if len(data) <= _SMALL_BYTES else _read(message)
@@ -53,7 +53,7 @@ def compressive_of(message: pb.CompressiveEncoding) -> Compressive:
 
 @lru_cache(maxsize=256)
 def _known(data: bytes) -> Compressive:
-    """A description that many pages have."""
+    """Parse a description, cached because many pages share one."""
     return _read(pb.CompressiveEncoding.FromString(data))
 
 

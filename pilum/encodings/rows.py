@@ -1,10 +1,10 @@
-"""Struct leaves as one value a row: packed structs, and descriptors of blobs.
+"""Encode struct leaves as one value per row: packed structs, and descriptors of blobs.
 
     only whole bytes of fixed width     PackedStruct in mini-blocks; below 256 bytes a row
     strings or fixed-size lists too     VariablePackedStruct in full-zip; since file version 2.2
 
-What members cannot be is refused, as no reader of the format could give it back: nulls (only the
-struct itself may be null), booleans, and anything nested but fixed-size lists of numbers. Source:
+Members that no reader of the format could restore are rejected: nulls (only the struct itself may
+be null), booleans, and nested types other than fixed-size lists of numbers. Source:
 docs/format/encodings-2.1.md, "Packed structs".
 """
 
@@ -55,7 +55,7 @@ _Part: TypeAlias = "tuple[NDArray[np.uint8], int] | tuple[NDArray[Any], NDArray[
 
 
 def check_members(kind: pa.StructType, version: FileVersion, path: str) -> None:
-    """Refuses packed structs that a file cannot hold.
+    """Raise an error for packed structs that a file cannot hold.
 
     Raises:
         UnsupportedTypeError: If there is such a member; the text names it.
@@ -99,13 +99,13 @@ def encode_rows(
     options: EncodingOptions = _DEFAULTS,
     as_if_null: Sequence[bool] = (),
 ) -> list[EncodedPage]:
-    """Encodes some rows of a packed struct.
+    """Encode some rows of a packed struct.
 
     Args:
         chain: See `pilum.levels`; its last layer is the struct with all of its members.
         num_layers: Layers of the chain, the struct included.
-        version: Of the file.
-        options: What is asked of strings, and of chunks.
+        version: File version.
+        options: Options of strings and of chunks.
         as_if_null: See `pilum.levels.ravel`.
 
     Raises:
@@ -139,13 +139,13 @@ def encode_places(
     options: EncodingOptions = _DEFAULTS,
     as_if_null: Sequence[bool] = (),
 ) -> list[EncodedPage]:
-    """Encodes positions and sizes of blobs.
+    """Encode positions and sizes of blobs.
 
     Args:
         chain: Its last layer is a struct of two uint64, position and size.
         num_layers: Layers of the chain, that struct included.
-        version: Of the file.
-        options: What is asked of chunks.
+        version: File version.
+        options: Options of the chunks.
         as_if_null: See `pilum.levels.ravel`.
     """
     levels, leaf = ravel(chain, num_layers, as_if_null)
@@ -154,7 +154,7 @@ def encode_places(
 
 
 def _alive(levels: Levels, leaf: pa.Array) -> NDArray[np.bool_] | None:
-    """Which values are there, None for all: those below a null of any layer are not."""
+    """Return which values are not below a null of any layer; None if all are."""
     if levels.max_def:
         return np.asarray(levels.def_[levels.def_ <= levels.max_visible] == 0)
     return validity_mask(leaf) if leaf.null_count else None

@@ -1,4 +1,4 @@
-"""Whether all values of a page are the same, so that one of them stands for all (since 2.2).
+"""Detect pages whose values are all equal, so that one scalar represents them (since 2.2).
 
 Source: docs/format/encodings-2.1.md, "Version 2.2".
 """
@@ -30,10 +30,10 @@ _SAMPLE = 64
 
 
 def scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | None:
-    """The value of all valid slots, if they are the same, bit for bit."""
+    """Return the value of all valid slots, if they are equal, bit for bit."""
     if isinstance(block, ListBlock):
         return None
-    # A few values tell most pages apart, so that only likely ones are compared as a whole.
+    # A few values rule out most pages, so that only likely ones are compared as a whole.
     head: Sequence[int] = range(min(block.num_values, _SAMPLE))
     if levels.max_def:
         head = _valid(levels, levels.def_[:_SAMPLE]).tolist()
@@ -58,12 +58,12 @@ def scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | Non
 
 
 def _valid(levels: Levels, def_: NDArray[np.uint16]) -> NDArray[np.int64]:
-    """Which of the values of some entries are not null."""
+    """Return which of the values of some entries are not null."""
     return np.flatnonzero(def_[def_ <= levels.max_visible] == 0)
 
 
 def _may_be_same(block: FixedBlock | BitBlock | StringBlock, some: Sequence[int]) -> bool:
-    """Whether some values are the same, if there are any."""
+    """Return whether some sampled values are equal, if there are any."""
     values = (_bytes_of(block, index) for index in some)
     first = next(values, b"")
     return all(value == first for value in values)
@@ -80,7 +80,7 @@ def _bytes_of(block: FixedBlock | BitBlock | StringBlock, index: int) -> bytes:
 
 
 def _all_same(values: pa.Array) -> bool:
-    """Whether all values are the same, bit for bit."""
+    """Return whether all values are equal, bit for bit."""
     block = block_of(values)
     if isinstance(block, BitBlock):
         return values.true_count in (0, len(values))

@@ -1,4 +1,4 @@
-"""Which encoding strings and binaries get: as they are, as FSST codes, or compressed.
+"""Choose the encoding of strings and binaries: plain, as FSST codes, or compressed.
 
 Source: docs/format/encodings-2.1.md, "What the writer chooses".
 """
@@ -28,7 +28,7 @@ _ZIPPED_MIN_BYTES = 32_768
 
 
 def choose_text(block: StringBlock, options: EncodingOptions) -> Choice:
-    """Strings as they are, or as FSST codes where these are clearly smaller."""
+    """Choose plain strings, or FSST codes if these are clearly smaller."""
     plain = Variable(block.offset_bits)
     candidates = [Candidate(plain, block.data_bytes)]
     if reason := _why_no_fsst(block, options):
@@ -60,7 +60,7 @@ def _why_no_fsst(block: StringBlock, options: EncodingOptions) -> str:
 
 
 def choose_zipped_text(block: StringBlock, options: EncodingOptions) -> Choice:
-    """Strings with zstd around each where that is asked for or promising, else `choose_text`."""
+    """Choose zstd for each string if that is requested or promising, else `choose_text`."""
     if (level := _zstd_level(block, options)) is None:
         return choose_text(block, options)
     offsets, data = kernels.compress_zstd(block.offsets, block.data, level)
@@ -74,12 +74,12 @@ def choose_zipped_text(block: StringBlock, options: EncodingOptions) -> Choice:
 
 
 def _zstd_level(block: StringBlock, options: EncodingOptions) -> int | None:
-    """The level of zstd, None if it is not to be tried."""
+    """Return the level of zstd; None if zstd is not to be tried."""
     if block.data_bytes < _ZIPPED_MIN_BYTES or options.compression in {"none", "fsst"}:
         return None
     if options.compression == "zstd":
         return options.compression_level or 0
-    # Each value is a frame of its own, which lz4 would hardly be faster for: as the reference does.
+    # Each value is a frame of its own, where lz4 is hardly faster; the reference does the same.
     long_values = block.max_value_bytes > _ZIPPED_MIN_BYTES
     return 0 if options.compression == "lz4" or long_values else None
 
@@ -87,6 +87,6 @@ def _zstd_level(block: StringBlock, options: EncodingOptions) -> int | None:
 def _with_offsets(
     block: StringBlock, offsets: NDArray[np.int64], data: NDArray[np.uint8]
 ) -> StringBlock:
-    """The block with other bytes; offsets keep their width."""
+    """Return the block with other bytes; offsets keep their width."""
     kind: np.dtype[Any] = block.offsets.dtype
     return StringBlock(offsets.astype(kind), data, block.num_values, block.is_text)

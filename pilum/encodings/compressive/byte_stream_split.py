@@ -21,7 +21,7 @@ __all__ = ["ByteStreamSplit"]
 
 @dataclass(frozen=True)
 class ByteStreamSplit(Compressive):
-    """Fixed-width values that compress better by byte position."""
+    """Fixed-width values grouped by byte position, which compress better."""
 
     arm = "byte_stream_split"
     coding = "byte_stream_split"
@@ -33,16 +33,16 @@ class ByteStreamSplit(Compressive):
 
     @classmethod
     def from_proto(cls, message: pb.ByteStreamSplit, children: Children) -> ByteStreamSplit:
-        """Reads the member message."""
+        """Read the member message."""
         values = children(message.values)
         demand(isinstance(values, Flat), f"byte-stream split: values as {values.arm}")
         assert isinstance(values, Flat)
         return cls(values.bits)
 
     def member(self) -> pb.ByteStreamSplit:
-        """The member message."""
+        """Return the member message."""
         return pb.ByteStreamSplit(values=Flat(self.bits).to_proto())
 
     def plan(self) -> Plan:
-        """Values of chunks."""
+        """Return the plan that decodes values of chunks."""
         return Plan.byte_stream_split(self.bits)

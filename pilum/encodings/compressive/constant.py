@@ -1,7 +1,7 @@
 """Items that are all null (`CompressiveEncoding.constant` without a value).
 
 Only inside of fixed-size lists: every list stores the validity of its items and no bytes for them.
-It may stand for lists too, whose own lists are then not described. Source:
+It may replace nested lists too, whose own lists are then not described. Source:
 docs/format/encodings-2.1.md, "Fixed-size lists".
 """
 
@@ -18,7 +18,7 @@ __all__ = ["Constant"]
 
 @dataclass(frozen=True)
 class Constant(Compressive):
-    """Nothing but nulls."""
+    """An encoding of items that are all null."""
 
     arm = "constant"
 
@@ -26,10 +26,10 @@ class Constant(Compressive):
 
     @classmethod
     def from_proto(cls, message: pb.Constant, children: Children) -> Constant:
-        """Reads the member message."""
+        """Read the member message."""
         demand(not message.HasField("value"), "constant: a value, which no version writes here")
         return cls()
 
     def member(self) -> pb.Constant:
-        """The member message."""
+        """Return the member message."""
         return pb.Constant()

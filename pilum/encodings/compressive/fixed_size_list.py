@@ -1,4 +1,4 @@
-"""Fixed-size lists of primitives (`CompressiveEncoding.fixed_size_list`), nested at will.
+"""Fixed-size lists of primitives (`CompressiveEncoding.fixed_size_list`), nested to any depth.
 
 A value is a whole list of D items. Mini-block chunk of n lists:
 
@@ -7,7 +7,7 @@ A value is a whole list of D items. Mini-block chunk of n lists:
 
 In full-zip pages each value holds its own bitmaps (ceil(D / 8) bytes each) and then its items. The
 validity of the lists themselves is an ordinary definition level. D counts the items of all levels
-down to the one in question. Source: docs/format/encodings-2.1.md, "Fixed-size lists".
+down to its own. Source: docs/format/encodings-2.1.md, "Fixed-size lists".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FixedSizeList(Compressive):
 
     @classmethod
     def from_proto(cls, message: pb.FixedSizeList, children: Children) -> FixedSizeList:
-        """Reads the member message."""
+        """Read the member message."""
         values = children(message.values)
         known = Flat | FixedSizeList | Constant
         demand(isinstance(values, known), f"fixed-size list: items as {values.arm}")
@@ -47,7 +47,7 @@ class FixedSizeList(Compressive):
         return cls(message.items_per_value, message.has_validity, values)
 
     def member(self) -> pb.FixedSizeList:
-        """The member message."""
+        """Return the member message."""
         return pb.FixedSizeList(
             items_per_value=self.items_per_value,
             values=self.values.to_proto(),
@@ -60,7 +60,7 @@ class FixedSizeList(Compressive):
         return self.items_per_value * self.values.bits
 
     def validity_counts(self, outer: int = 1) -> list[int]:
-        """Items per value at each level whose items may be null, outer level first."""
+        """Return the items per value at each level with nullable items, outer level first."""
         items = outer * self.items_per_value
         here = [items] if self.has_validity else []
         below = self.values
@@ -68,9 +68,9 @@ class FixedSizeList(Compressive):
 
     @property
     def num_buffers(self) -> int:
-        """A bitmap per nullable level, and the items."""
+        """Number of buffers: one bitmap per nullable level, and the items."""
         return len(self.validity_counts()) + 1
 
     def plan(self) -> Plan:
-        """Values of chunks or zipped entries."""
+        """Return the plan that decodes values of chunks or zipped entries."""
         return Plan.fixed_size_list(self.validity_counts(), self.bits)

@@ -1,9 +1,9 @@
-"""Values as they are (`CompressiveEncoding.flat`).
+"""Uncompressed values (`CompressiveEncoding.flat`).
 
     bits_per_value = 1     bitmap, least significant bit first, ceil(n / 8) bytes
     any multiple of 8      n x width bytes, little-endian
 
-As a block the same bytes stand alone. Source: docs/format/encodings-2.1.md, "Flat".
+A block consists of the same bytes. Source: docs/format/encodings-2.1.md, "Flat".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Flat"]
 
 @dataclass(frozen=True)
 class Flat(Compressive):
-    """Fixed-width values without compression; any one can be read alone."""
+    """Fixed-width values without compression; any value can be read alone."""
 
     arm = "flat"
 
@@ -31,18 +31,18 @@ class Flat(Compressive):
 
     @classmethod
     def from_proto(cls, message: pb.Flat, children: Children) -> Flat:
-        """Reads the member message."""
+        """Read the member message."""
         demand(not message.HasField("data"), "flat: a compressed buffer, which no version writes")
         return cls(message.bits_per_value)
 
     def member(self) -> pb.Flat:
-        """The member message."""
+        """Return the member message."""
         return pb.Flat(bits_per_value=self.bits)
 
     def plan(self) -> Plan:
-        """Values of chunks or zipped entries."""
+        """Return the plan that decodes values of chunks or zipped entries."""
         return Plan.flat(self.bits)
 
     def block(self) -> Block:
-        """A block of values."""
+        """Return the block that decodes values."""
         return Block.flat(self.bits)

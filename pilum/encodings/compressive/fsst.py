@@ -7,8 +7,8 @@ compressed strings, each of which decodes on its own:
     1,2   for the encoder only       8        n symbols of 8 bytes, zero filled
     3     bit 0: data is coded       8 + 8n   n symbol lengths, 1..8
 
-Code c < n stands for symbol c, code 255 escapes the literal byte behind it. Without bit 0 the
-strings stand as they are. Source: docs/format/encodings-2.1.md, "FSST".
+Code c < n denotes symbol c, code 255 escapes the literal byte after it. Without bit 0 the strings
+are stored uncompressed. Source: docs/format/encodings-2.1.md, "FSST".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Fsst"]
 
 @dataclass(frozen=True)
 class Fsst(Compressive):
-    """Strings compressed by a table of frequent symbols; any one can be read alone."""
+    """Strings compressed by a table of frequent symbols; any value can be read alone."""
 
     arm = "fsst"
 
@@ -34,16 +34,16 @@ class Fsst(Compressive):
 
     @classmethod
     def from_proto(cls, message: pb.Fsst, children: Children) -> Fsst:
-        """Reads the member message."""
+        """Read the member message."""
         values = children(message.values)
         demand(isinstance(values, Variable), f"fsst: strings as {values.arm}")
         assert isinstance(values, Variable)
         return cls(message.symbol_table, values)
 
     def member(self) -> pb.Fsst:
-        """The member message."""
+        """Return the member message."""
         return pb.Fsst(symbol_table=self.symbol_table, values=self.values.to_proto())
 
     def plan(self) -> Plan:
-        """Values of chunks or zipped entries."""
+        """Return the plan that decodes values of chunks or zipped entries."""
         return Plan.fsst(self.symbol_table, self.values.offset_bits)

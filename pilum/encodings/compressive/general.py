@@ -26,7 +26,7 @@ _SCHEMES: dict[int, Literal["lz4", "zstd"]] = {
 
 @dataclass(frozen=True)
 class General(Compressive):
-    """Another encoding, compressed."""
+    """Another encoding, compressed with LZ4 or zstd."""
 
     arm = "general"
 
@@ -36,32 +36,32 @@ class General(Compressive):
 
     @classmethod
     def of(cls, scheme: Literal["lz4", "zstd"], values: Compressive, level: int | None) -> General:
-        """Compression of a level; lz4 has none, and the default of zstd is not told."""
+        """Build the compression; lz4 has no level, and zstd's default level is left out."""
         return cls(scheme, values, level if scheme == "zstd" else None)
 
     @classmethod
     def from_proto(cls, message: pb.General, children: Children) -> General:
-        """Reads the member message."""
+        """Read the member message."""
         scheme = message.compression.scheme
         demand(scheme in _SCHEMES, f"general: unknown compression scheme {scheme}")
         level = message.compression.level if message.compression.HasField("level") else None
         return cls(_SCHEMES[scheme], children(message.values), level)
 
     def member(self) -> pb.General:
-        """The member message."""
+        """Return the member message."""
         scheme = pb.BufferCompression.Scheme.Value(self.scheme.upper())
         compression = pb.BufferCompression(scheme=scheme, level=self.level)
         return pb.General(compression=compression, values=self.values.to_proto())
 
     @property
     def num_buffers(self) -> int:
-        """Those of the encoding within."""
+        """Number of buffers of the inner encoding."""
         return self.values.num_buffers
 
     def plan(self) -> Plan:
-        """Values of chunks or zipped entries."""
+        """Return the plan that decodes values of chunks or zipped entries."""
         return Plan.general(self.scheme, self.values.plan())
 
     def block(self) -> Block:
-        """A block of values."""
+        """Return the block that decodes values."""
         return Block.general(self.scheme, self.values.block())

@@ -23,7 +23,7 @@ __all__ = ["InlineBitpacking"]
 
 @dataclass(frozen=True)
 class InlineBitpacking(Compressive):
-    """Integers in as many bits as the largest of each chunk needs; any one can be read alone."""
+    """Integers in as many bits as the largest of each chunk needs; any value can be read alone."""
 
     arm = "inline_bitpacking"
     coding = "inline_bitpacking"
@@ -35,17 +35,17 @@ class InlineBitpacking(Compressive):
 
     @classmethod
     def from_proto(cls, message: pb.InlineBitpacking, children: Children) -> InlineBitpacking:
-        """Reads the member message."""
+        """Read the member message."""
         return cls(message.uncompressed_bits_per_value)
 
     def member(self) -> pb.InlineBitpacking:
-        """The member message."""
+        """Return the member message."""
         return pb.InlineBitpacking(uncompressed_bits_per_value=self.bits)
 
     def plan(self) -> Plan:
-        """Values of chunks."""
+        """Return the plan that decodes values of chunks."""
         return Plan.inline_bitpacking(self.bits)
 
     def block(self) -> Block:
-        """A block of at most 1,024 values."""
+        """Return the block that decodes at most 1,024 values."""
         return Block.inline_bitpacking(self.bits)

@@ -6,7 +6,7 @@ the packed ones (in the description, as a flat encoding of W bits):
     groups    n // 1024 groups of 1024 * W / T words, in FastLanes order
     tail      t = n % 1024 values: t raw words if t <= 1024 * W / T, else one more padded group
 
-A reader tells the two tails apart by their length. Source: docs/format/encodings-2.1.md,
+A reader distinguishes the two tails by their length. Source: docs/format/encodings-2.1.md,
 "Bit-packing".
 """
 
@@ -38,16 +38,16 @@ class OutOfLineBitpacking(Compressive):
 
     @classmethod
     def from_proto(cls, message: pb.OutOfLineBitpacking, children: Children) -> OutOfLineBitpacking:
-        """Reads the member message."""
+        """Read the member message."""
         arm = message.values.WhichOneof("compression")
         demand(arm == "flat", f"bit-packing: packed words as {arm}")
         return cls(message.uncompressed_bits_per_value, message.values.flat.bits_per_value)
 
     def member(self) -> pb.OutOfLineBitpacking:
-        """The member message."""
+        """Return the member message."""
         packed = pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=self.packed_bits))
         return pb.OutOfLineBitpacking(uncompressed_bits_per_value=self.bits, values=packed)
 
     def block(self) -> Block:
-        """A block of values."""
+        """Return the block that decodes values."""
         return Block.out_of_line_bitpacking(self.bits, self.packed_bits)

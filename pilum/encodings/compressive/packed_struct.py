@@ -40,7 +40,7 @@ class PackedStruct(Compressive):
 
     @classmethod
     def from_proto(cls, message: pb.PackedStruct, children: Children) -> PackedStruct:
-        """Reads the member message."""
+        """Read the member message."""
         bits = tuple(message.bits_per_value)
         flat = message.values.WhichOneof("compression") == "flat"
         demand(flat, "packed struct: rows that are not flat")
@@ -49,10 +49,10 @@ class PackedStruct(Compressive):
         return cls(bits)
 
     def member(self) -> pb.PackedStruct:
-        """The member message."""
+        """Return the member message."""
         values = Flat(sum(self.bits)).to_proto()
         return pb.PackedStruct(bits_per_value=self.bits, values=values)
 
     def plan(self) -> Plan:
-        """Values of chunks."""
+        """Return the plan that decodes values of chunks."""
         return Plan.flat(sum(self.bits))

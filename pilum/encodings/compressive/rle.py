@@ -8,7 +8,7 @@ One mini-block chunk holds two buffers:
     1 1 1 2 2    ->    values 1 2    lengths 3 2
 
 The runs cover the chunk; the last one may overshoot it. Runs that end before it are corruption.
-As a block (since 2.2) a u64 with the size of the values part stands in front. Source:
+As a block (since 2.2) these are preceded by a u64 with the size of the values part. Source:
 docs/format/encodings-2.1.md, "Run-length encoding".
 """
 
@@ -38,7 +38,7 @@ class Rle(Compressive):
 
     @classmethod
     def from_proto(cls, message: pb.Rle, children: Children) -> Rle:
-        """Reads the member message."""
+        """Read the member message."""
         values, lengths = children(message.values), children(message.run_lengths)
         demand(isinstance(values, Flat), f"rle: items as {values.arm}")
         demand(lengths == Flat(8), f"rle: run lengths as {lengths}")
@@ -46,7 +46,7 @@ class Rle(Compressive):
         return cls(values.bits)
 
     def member(self) -> pb.Rle:
-        """The member message."""
+        """Return the member message."""
         return pb.Rle(values=Flat(self.bits).to_proto(), run_lengths=Flat(8).to_proto())
 
     @property
@@ -55,9 +55,9 @@ class Rle(Compressive):
         return 2
 
     def plan(self) -> Plan:
-        """Values of chunks."""
+        """Return the plan that decodes values of chunks."""
         return Plan.rle(self.bits)
 
     def block(self) -> Block:
-        """A block of values."""
+        """Return the block that decodes values."""
         return Block.rle(self.bits)

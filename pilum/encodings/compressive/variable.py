@@ -6,7 +6,7 @@ One value buffer per mini-block chunk of n values, w = 4 or 8 bytes by the Arrow
     data
     padding   to a multiple of w, counted in the size of the buffer
 
-Value i is buffer[offsets[i] : offsets[i + 1]]. In full-zip pages each value stands behind its
+Value i is buffer[offsets[i] : offsets[i + 1]]. In full-zip pages each value follows its
 length instead. Source: docs/format/encodings-2.1.md, "Variable".
 """
 
@@ -24,7 +24,7 @@ __all__ = ["Variable"]
 
 @dataclass(frozen=True)
 class Variable(Compressive):
-    """Values of varying length; any one can be read alone."""
+    """Values of varying length; any value can be read alone."""
 
     arm = "variable"
 
@@ -35,16 +35,16 @@ class Variable(Compressive):
 
     @classmethod
     def from_proto(cls, message: pb.Variable, children: Children) -> Variable:
-        """Reads the member message."""
+        """Read the member message."""
         offsets = children(message.offsets)
         demand(isinstance(offsets, Flat), "variable: offsets that are not flat")
         assert isinstance(offsets, Flat)
         return cls(offsets.bits)
 
     def member(self) -> pb.Variable:
-        """The member message."""
+        """Return the member message."""
         return pb.Variable(offsets=Flat(self.offset_bits).to_proto())
 
     def plan(self) -> Plan:
-        """Values of chunks or zipped entries."""
+        """Return the plan that decodes values of chunks or zipped entries."""
         return Plan.variable(self.offset_bits)

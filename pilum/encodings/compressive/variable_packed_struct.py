@@ -36,8 +36,8 @@ class VariablePackedStruct(Compressive):
     """Rows of members of which some vary in length; any row can be read alone.
 
     Attributes:
-        members: How each is stored.
-        offset_bits: Width of the length in front of a row; told by the page.
+        members: The encoding of each member.
+        offset_bits: Width of the length prefix of a row, from the description of the page.
     """
 
     arm = "variable_packed_struct"
@@ -49,20 +49,20 @@ class VariablePackedStruct(Compressive):
     def from_proto(
         cls, message: pb.VariablePackedStruct, children: Children
     ) -> VariablePackedStruct:
-        """Reads the member message."""
+        """Read the member message."""
         demand(len(message.fields) > 0, "packed struct without members")
         return cls(tuple(_member(field, children) for field in message.fields))
 
     def member(self) -> pb.VariablePackedStruct:
-        """The member message."""
+        """Return the member message."""
         return pb.VariablePackedStruct(fields=[_message(member) for member in self.members])
 
     def with_offset_bits(self, offset_bits: int) -> VariablePackedStruct:
-        """The same in a page with lengths of this width."""
+        """Return a copy with length prefixes of this width."""
         return replace(self, offset_bits=offset_bits)
 
     def plan(self) -> Plan:
-        """Zipped entries: whole rows."""
+        """Return the plan that decodes zipped entries, which are whole rows."""
         return Plan.variable(self.offset_bits)
 
 
@@ -92,14 +92,14 @@ def _message(member: PackedMember) -> pb.VariablePackedStruct.FieldEncoding:
 
 
 def stored_bits(member: Compressive) -> int | None:
-    """Bits of a member, those of bitmaps included; None if they vary."""
+    """Return the bits of a member, including bitmaps; None if they vary."""
     if isinstance(member, FixedSizeList):
         return member.bits + sum(8 * ((count + 7) // 8) for count in member.validity_counts())
     return member.bits if isinstance(member, Flat) else None
 
 
 def length_bits(member: Compressive) -> int:
-    """Bits of the length in front of a member that varies."""
+    """Return the bits of the length prefix of a member of varying length."""
     if isinstance(member, Variable):
         return member.offset_bits
     inner = member.values if isinstance(member, Fsst | General) else None

@@ -1,12 +1,12 @@
-"""Pages of blobs that stand elsewhere in the file (`PageLayout.blob_layout`).
+"""Pages of blobs whose payloads lie elsewhere in the file (`PageLayout.blob_layout`).
 
 The payloads are written before the page, each at a multiple of 64 bytes. The page is a
-mini-block page inside of this one, whose values are 16 bytes (`PackedStruct[64, 64]`):
+mini-block page within this one, whose values are 16 bytes (`PackedStruct[64, 64]`):
 
     u64 position    absolute, in this file        u64 size
 
-Its own layers are all valid; those of the column stand here, and the levels of an entry without a
-payload stand in its position, which then has size 0:
+Its own layers are all valid; this page holds the layers of the column. An entry without a payload
+has size 0, and its position holds its levels:
 
     null blob                   position = def << 16 | rep
     valid and empty             position 0, size 0
@@ -52,7 +52,7 @@ _NO_LEVELS = np.empty(0, dtype=np.uint16)
 
 @dataclass
 class BlobPage(Page):
-    """A page of positions and sizes."""
+    """A page of positions and sizes of blobs."""
 
     stored: StoredPage
     inner: MiniBlockPage
@@ -62,11 +62,12 @@ class BlobPage(Page):
     def from_proto(
         cls, layout: pb.BlobLayout, stored: StoredPage, version: FileVersion
     ) -> BlobPage:
-        """Reads the description of a page.
+        """Read the description of a page.
 
         Raises:
             CorruptFileError: If it contradicts the format.
-            UnsupportedFormatError: For blobs in lists, whose null and empty lists no file keeps.
+            UnsupportedFormatError: For blobs in lists, as no file preserves null and empty lists of
+            blobs.
         """
         layers = layer_codes(layout.layers)
         if any(code in (2, 4, 5, 6) for code in layers):
@@ -79,7 +80,7 @@ class BlobPage(Page):
         return cls(stored, inner, layers)
 
     def read(self, rows: RowRanges) -> Plan[Decoded]:
-        """Reads positions and sizes."""
+        """Read positions and sizes."""
         decoded = yield from self.inner.read(rows)
         demand(decoded.dictionary is None, "blob page: descriptors in a dictionary")
         places = decoded.buffers[0].view("<u8").reshape(-1, 2)
@@ -100,13 +101,13 @@ def encode_blob_page(
     version: FileVersion,
     options: EncodingOptions = _DEFAULTS,
 ) -> EncodedPage:
-    """Stores positions and sizes.
+    """Encode a page of positions and sizes.
 
     Args:
         places: uint64, shape (n, 2): position and size of each payload.
         levels: Levels of the rows, none of them lists.
-        version: Of the file.
-        options: What is asked of chunks.
+        version: File version.
+        options: Options of the chunks.
     """
     places = np.ascontiguousarray(places, dtype="<u8")
     if levels.max_def:

@@ -1,14 +1,14 @@
-"""Where the chunks of a mini-block page are, and which of them hold some rows.
+"""The chunk table of a mini-block page: positions of the chunks, and the rows that they hold.
 
 Chunk words (buffer 0; u16, or u32 with large chunks), one per chunk:
 
     bits 4..    bytes of the chunk / 8 - 1      bits 0..3    log2 of its number of values
 
-The last chunk holds what is left of the page's values; its logarithm is not read. With lists, the
+The last chunk holds the remaining values of the page; its logarithm is not read. With lists, the
 repetition index (last buffer) has two u64 per chunk: rows that end in it, and entries of the row
-that goes on. From them, for each chunk:
+that continues. From them, for each chunk:
 
-    trailer     its last row goes on in the next chunk
+    trailer     its last row continues in the next chunk
     preamble    it begins in the middle of a row (the chunk before has a trailer)
     rows        that start in it = ends + trailer - preamble
 
@@ -29,7 +29,7 @@ from pilum.format.rows import RowRanges
 __all__ = ["ChunkTable"]
 
 _DENSE = 2
-"""So many chunks per range of rows still count as dense."""
+"""Up to this many chunks per range of rows count as dense."""
 
 _FEW = 8
 _MAX_VALUES = 32_768
@@ -42,7 +42,7 @@ class ChunkTable:
     Attributes:
         table: int64, shape (chunks, 5), contiguous: position in buffer 1, bytes, values, the first
             row that starts in the chunk (or would), and how many rows start in it.
-        row_ends: int64, the row behind the last one that starts in each chunk.
+        row_ends: int64, the row after the last one that starts in each chunk.
         last_chunks: int64, the chunk in which the last row of each chunk ends; None without lists.
     """
 
@@ -61,7 +61,7 @@ class ChunkTable:
         num_rows: int,
         body_bytes: int,
     ) -> ChunkTable:
-        """Reads the chunk words and the repetition index of a page.
+        """Read the chunk words and the repetition index of a page.
 
         Raises:
             CorruptFileError: If they contradict each other, the page or the size of its chunks.
@@ -96,7 +96,7 @@ class ChunkTable:
     def _of_few(
         cls, numbers: list[int], num_items: int, num_rows: int, body_bytes: int
     ) -> ChunkTable:
-        """The table of few chunks without lists, for which NumPy's cost per call is the larger."""
+        """Build the table of few chunks without lists, where NumPy's call overhead dominates."""
         lines: list[tuple[int, int, int, int, int]] = []
         behind = first = 0
         for number in numbers:
@@ -117,10 +117,10 @@ class ChunkTable:
         return self.table.nbytes + self.row_ends.nbytes + last
 
     def covering(self, rows: RowRanges) -> NDArray[np.int64] | slice:
-        """Numbers of the chunks that hold the rows, ascending.
+        """Return the numbers of the chunks that hold the rows, ascending.
 
-        Where the rows are dense, chunks in between that hold none are among them: leaving them
-        out would cost more than reading them.
+        Where the rows are dense, chunks in between that hold none are included: leaving them out
+        would cost more than reading them.
         """
         if len(self.table) == 1:
             return slice(0, 1)
@@ -134,11 +134,11 @@ class ChunkTable:
         return np.flatnonzero(np.cumsum(steps))
 
     def _first(self, rows: Any) -> Any:
-        """The chunk in which each row starts."""
+        """Return the chunk in which each row starts."""
         return self.row_ends.searchsorted(rows, side="right")
 
     def _last(self, rows: Any) -> Any:
-        """The chunk in which each row ends."""
+        """Return the chunk in which each row ends."""
         chunks = self._first(rows)
         if self.last_chunks is None:
             return chunks

@@ -5,7 +5,7 @@ In file version 2.1 every value is null, or there is none (only empty and null l
     no buffers    all rows are null
     2 buffers     repetition levels, definition levels: u16 each, either may be empty
 
-Since 2.2 levels may be compressed blocks, and one scalar may stand for all values:
+Since 2.2 levels may be compressed blocks, and one scalar may represent all values:
 
     inline value, no buffers     fixed width, up to 32 bytes; a bool is one byte
     inline value, 2 buffers      the same, with levels
@@ -58,7 +58,7 @@ _MAX_INLINE_BYTES = 32
 
 @dataclass
 class ConstantPage(Page):
-    """A page without a value for each row."""
+    """A page that stores no value for each row."""
 
     stored: StoredPage
     layers: bytes
@@ -70,7 +70,7 @@ class ConstantPage(Page):
     def from_proto(
         cls, layout: pb.ConstantLayout, stored: StoredPage, version: FileVersion
     ) -> ConstantPage:
-        """Reads the description of a page.
+        """Read the description of a page.
 
         Raises:
             CorruptFileError: If it contradicts the file version.
@@ -89,7 +89,7 @@ class ConstantPage(Page):
         return cls(stored, layer_codes(layout.layers), inline, rep, def_)
 
     def read(self, rows: RowRanges) -> Plan[Decoded]:
-        """Reads rows of the page."""
+        """Read rows of the page."""
         buffers = yield from self.stored.fetch(*range(len(self.stored.buffers)))
         value = self._value(buffers)
         layers = self._layers(buffers[-2:], rows) if len(buffers) > 1 else self._flat(rows, value)
@@ -105,7 +105,7 @@ class ConstantPage(Page):
         return _scalar(buffers[0]) if len(buffers) % 2 else None
 
     def _flat(self, rows: RowRanges, value: DictionaryBlock | None) -> list[Layer]:
-        """Layers of a page without levels: all null, or all valid."""
+        """Return the layers of a page without levels: all null, or all valid."""
         layer = Layer(rows.num_rows, None, 0, None)
         if value is None:
             validity = np.zeros((rows.num_rows + 7) // 8, dtype=np.uint8)
@@ -128,7 +128,7 @@ class ConstantPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class _Levels:
-    """How levels are compressed, and how many there are."""
+    """The compression and the number of levels."""
 
     block: kernels.Block
     count: int
@@ -149,7 +149,7 @@ def _decode(levels: _Levels | None, data: NDArray[np.uint8]) -> NDArray[np.uint1
 
 
 def _scalar(data: NDArray[np.uint8]) -> DictionaryBlock:
-    """Splits a value buffer into the buffers of an array of one element."""
+    """Split a value buffer into the buffers of an array of one element."""
     demand(len(data) >= 4, f"scalar, bytes: {len(data)}")
     count = int.from_bytes(data[:4].tobytes(), "little")
     head = 4 + 4 * count
@@ -167,7 +167,7 @@ def _scalar(data: NDArray[np.uint8]) -> DictionaryBlock:
 def _entries_of(
     rep: NDArray[np.uint16], count: int, rows: RowRanges, num_rows: int
 ) -> NDArray[np.int64]:
-    """Entries of some rows."""
+    """Return the entries of some rows."""
     if len(rep) == 0:
         demand(count == num_rows, f"constant page, levels: expected {num_rows}, found {count}")
         return rows.rows()
@@ -182,17 +182,17 @@ def _entries_of(
 def encode_constant(
     levels: Levels, num_rows: int, version: FileVersion, scalar: Scalar | None = None
 ) -> EncodedPage:
-    """Stores rows whose values are all null or all the same, or that have none.
+    """Encode rows whose values are all null or all equal, or that have no values.
 
     Args:
         levels: Levels of the rows.
         num_rows: Rows of the page.
         version: Of the file; scalars need one that has scalar pages.
-        scalar: The value of all that are valid.
+        scalar: The value of all valid slots.
     """
     if scalar is not None:
         return _encode_scalar(levels, num_rows, scalar)
-    # Without levels these are structs without members, which have no form of their own.
+    # Without levels these are structs without members, which have no encoding of their own.
     codes = levels.codes if levels.max_rep or levels.max_def else _NULLABLE_ITEM
     layout = pb.ConstantLayout(layers=layer_kinds(codes))
     buffers: tuple[Any, ...] = () if codes == _NULLABLE_ITEM else (levels.rep, levels.def_)
@@ -220,11 +220,11 @@ class Scalar:
 
     @property
     def is_inline(self) -> bool:
-        """Whether the description of a page has room for it."""
+        """Whether it fits in the description of a page."""
         return len(self.buffers) == 1 and len(self.buffers[0]) <= _MAX_INLINE_BYTES
 
     def pack(self) -> bytes:
-        """The value buffer of a page."""
+        """Serialise the value buffer of a page."""
         sizes = [len(buffer) for buffer in self.buffers]
         head = np.array([len(sizes), *sizes], dtype="<u4").tobytes()
         return b"".join((head, *self.buffers))

@@ -1,4 +1,4 @@
-"""Full-zip pages: wide values, each beside its levels (`PageLayout.full_zip_layout`).
+"""Full-zip pages: wide values, each stored next to its levels (`PageLayout.full_zip_layout`).
 
     buffer 0    the entries
     buffer 1    rows + 1 byte offsets into buffer 0, of 1, 2, 4 or 8 bytes each; only for lists and
@@ -7,7 +7,7 @@
 One entry:
 
     control word    rep << bits_def | def, in 0, 1, 2 or 4 bytes by bits_rep + bits_def
-    fixed width     the value, also of nulls; nothing for lists without items
+    fixed width     the value, also for nulls; nothing for lists without items
     varying length  length (4 or 8 bytes) and the stored bytes; nothing unless valid
 
 One row is read with one request if it has fixed width, else with two. Source:
@@ -69,7 +69,7 @@ class FullZipPage(Page):
     def from_proto(
         cls, layout: pb.FullZipLayout, stored: StoredPage, version: FileVersion
     ) -> FullZipPage:
-        """Reads the description of a page.
+        """Read the description of a page.
 
         Raises:
             CorruptFileError: If it contradicts the format.
@@ -101,7 +101,7 @@ class FullZipPage(Page):
 
     @property
     def has_index(self) -> bool:
-        """Whether rows are found by an index."""
+        """Whether rows are located by an index."""
         return self.value_bytes is None or self.bits_rep > 0
 
     @property
@@ -110,7 +110,7 @@ class FullZipPage(Page):
         return _control_bytes(self.bits_rep + self.bits_def) + (self.value_bytes or 0)
 
     def read(self, rows: RowRanges) -> Plan[Decoded]:
-        """Reads rows of the page."""
+        """Read rows of the page."""
         start, size = self.stored.buffer(0)
         if rows.covers(self.stored.num_rows):
             offsets, sizes = np.array([0]), np.array([size])
@@ -138,7 +138,7 @@ class FullZipPage(Page):
         return no_masks and self.bits_rep + self.bits_def == 0
 
     def _as_they_are(self, data: NDArray[np.uint8], num_rows: int) -> Decoded:
-        """Values without levels need no copy."""
+        """Return values without levels, which need no copy."""
         bytes_wanted = num_rows * self.stride
         demand(
             len(data) == bytes_wanted,
@@ -150,7 +150,7 @@ class FullZipPage(Page):
     def _look_up(
         self, rows: RowRanges, data_bytes: int
     ) -> Plan[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Finds the bytes of rows by the index."""
+        """Locate the bytes of rows by the index."""
         start, size = self.stored.buffer(1)
         width, rest = divmod(size, self.stored.num_rows + 1)
         demand(rest == 0 and width in (1, 2, 4, 8), f"full-zip index: {size} bytes")
@@ -164,7 +164,7 @@ class FullZipPage(Page):
 
 
 def _unsigned(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Little-endian numbers of `width` bytes at `starts`."""
+    """Return the little-endian numbers of `width` bytes at `starts`."""
     digits = data[starts[:, None] + np.arange(width)].astype(np.uint64)
     numbers = (digits << (8 * np.arange(width, dtype=np.uint64))).sum(axis=1)
     return np.asarray(numbers, dtype=np.int64)
@@ -177,7 +177,7 @@ def _control_bytes(bits: int) -> int:
 
 
 def _stored_bytes(values: Compressive) -> int:
-    """Bytes of one value with the bitmaps of its items."""
+    """Return the bytes of one value, including the bitmaps of its items."""
     if isinstance(values, FixedSizeList):
         return values.bits // 8 + sum((count + 7) // 8 for count in values.validity_counts())
     assert isinstance(values, Flat)
@@ -187,10 +187,10 @@ def _stored_bytes(values: Compressive) -> int:
 def encode_full_zip(
     block: ValueBlock, values: Compressive, levels: Levels, num_rows: int
 ) -> EncodedPage:
-    """Zips values and levels.
+    """Zip values and levels.
 
     Args:
-        block: Values as they are to be stored (strings already compressed).
+        block: Values in stored form (strings already compressed).
         values: Their description.
         levels: Levels of the rows.
         num_rows: Rows of the page.
@@ -238,7 +238,7 @@ def encode_full_zip(
 
 
 def value_parts(block: FixedBlock | BitBlock | ListBlock) -> list[tuple[NDArray[np.uint8], int]]:
-    """What one value consists of: bitmaps of items, then the items, with their widths in bytes."""
+    """Return the parts of a value: bitmaps of items, then the items, with widths in bytes."""
     if isinstance(block, FixedBlock):
         return [(block.data, block.bits // 8)]
     if isinstance(block, BitBlock):
@@ -256,7 +256,7 @@ def value_parts(block: FixedBlock | BitBlock | ListBlock) -> list[tuple[NDArray[
 
 
 def _index(starts: NDArray[np.uint64]) -> NDArray[Any]:
-    """Row starts in the narrowest width that holds the last one."""
+    """Return the row starts in the narrowest width that holds the last one."""
     last = int(starts[-1])
     width = next(width for width in (1, 2, 4, 8) if last < 1 << (8 * width))
     return starts.astype(f"<u{width}")

@@ -1,7 +1,7 @@
-"""How the writer stores levels: flat, bit-packed in as many bits as the highest needs, or in runs.
+"""Choose the encoding of levels: flat, bit-packed to the width of the highest, or run-length.
 
-The choice is made once for all levels of a page; runs are known to readers since 2.2. Source:
-docs/format/encodings-2.1.md, "What the writer chooses".
+The choice is made once for all levels of a page; readers support run-length encoding since 2.2.
+Source: docs/format/encodings-2.1.md, "What the writer chooses".
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _MAX_CHUNK_BYTES = 65_535
 _MAX_CHUNK_RUNS = (
     _MAX_CHUNK_BYTES - _RLE_HEAD_BYTES
 ) // _RLE_RUN_BYTES - _MAX_CHUNK_LEVELS // _MAX_RUN
-"""Runs, however long, that a chunk surely has room for."""
+"""Number of runs, of any length, that always fit a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelEncoding:
-    """How repetition or definition levels are stored; None if a page has none."""
+    """The encoding of repetition or definition levels; None if a page has none."""
 
     encoding: Compressive | None
 
     @property
     def block(self) -> kernels.Block | None:
-        """For the kernels."""
+        """Return the block for the kernels."""
         return None if self.encoding is None else self.encoding.block()
 
     def to_proto(self) -> pb.CompressiveEncoding | None:
-        """The description."""
+        """Return the description."""
         return None if self.encoding is None else self.encoding.to_proto()
 
 
@@ -54,7 +54,7 @@ _NO_LEVELS = LevelEncoding(None)
 
 
 def level_encodings(levels: Levels, version: FileVersion) -> tuple[LevelEncoding, LevelEncoding]:
-    """Encodings of the repetition and the definition levels of a page."""
+    """Return the encodings of the repetition and the definition levels of a page."""
     if not (levels.max_rep or levels.max_def):
         return _NO_LEVELS, _NO_LEVELS
     return (
@@ -82,7 +82,7 @@ def _runs_bytes(levels: NDArray[np.uint16]) -> int:
 
 
 def _runs_fit(levels: NDArray[np.uint16]) -> bool:
-    """Whether the runs of every chunk do, wherever it is cut: their size has 16 bits."""
+    """Return whether the runs of every chunk fit, wherever it is cut: their size has 16 bits."""
     starts = np.flatnonzero(levels[1:] != levels[:-1])
     many = starts[_MAX_CHUNK_RUNS:] - starts[:-_MAX_CHUNK_RUNS]
     return bool((many >= _MAX_CHUNK_LEVELS).all())

@@ -1,7 +1,7 @@
 """Mini-block pages: narrow values in chunks of some kilobytes (`PageLayout.mini_block_layout`).
 
     buffer 0    chunk words, see `chunks.py`
-    buffer 1    the chunks, one behind the other
+    buffer 1    the chunks, one after the other
     buffer 2    the dictionary, if there is one
     last        the repetition index, if there are lists
 
@@ -12,8 +12,8 @@ A chunk holds, each part padded to 8 bytes from its start:
     uN   value_size[num_buffers]    N = 16; 32 with large chunks (2.2)
     repetition levels, definition levels, value buffers
 
-Chunks are the unit of I/O; within the bytes of a chunk, flat, bit-packed and variable values are
-found without decoding the others. Source: docs/format/encodings-2.1.md, "Mini-block".
+Chunks are the unit of I/O; within a chunk, single flat, bit-packed and variable values are accessed
+without decoding the others. Source: docs/format/encodings-2.1.md, "Mini-block".
 """
 
 from __future__ import annotations
@@ -70,36 +70,36 @@ _LISTS = frozenset({2, 4, 5, 6})
 _ZERO = np.zeros(1, dtype=np.int64)
 _MAX_DICTIONARY_VALUES = 1 << 24
 _SPLIT = (Flat(1), Variable(32), Variable(64))
-"""Dictionaries whose blocks are taken apart here."""
+"""Dictionary encodings whose blocks this module splits itself."""
 _MAX_SMALL_CHUNK = 32_768
 _MAX_HEAD = 512
-"""Bytes of a chunk's header and padding, and by which incompressible values may grow."""
+"""Bytes of a chunk's header and padding, and of the growth of incompressible values."""
 _DEFAULTS = EncodingOptions()
 _SMALL_DESCRIPTION = 256
 _NOWHERE = StoredPage(0, 0, ())
 _LOOKUP_BYTES = 1024
-"""About what the objects around the arrays take."""
+"""The approximate size of the objects around the arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What is read once per page.
+    """Metadata that is read once per page and cached.
 
     Attributes:
         chunks: The table of its chunks.
-        dictionary: What its values are indices into, if they are.
+        dictionary: The dictionary, if its values are indices.
     """
 
     chunks: ChunkTable
     dictionary: DictionaryBlock | None
 
     def owned(self) -> Lookup:
-        """The same in memory of its own."""
+        """Return a copy in memory of its own."""
         return Lookup(self.chunks, self.dictionary and self.dictionary.owned())
 
     @property
     def size_bytes(self) -> int:
-        """About the bytes in memory."""
+        """The approximate bytes in memory."""
         dictionary = self.dictionary.size_bytes if self.dictionary else 0
         return _LOOKUP_BYTES + self.chunks.size_bytes + dictionary
 
@@ -127,7 +127,7 @@ class MiniBlockPage(Page):
     def from_proto(
         cls, layout: pb.MiniBlockLayout, stored: StoredPage, version: FileVersion
     ) -> MiniBlockPage:
-        """Reads the description of a page.
+        """Read the description of a page.
 
         Raises:
             CorruptFileError: If it contradicts the format.
@@ -138,7 +138,7 @@ class MiniBlockPage(Page):
         return _known_page(data, version)._at(stored)
 
     def _at(self, stored: StoredPage) -> MiniBlockPage:
-        """A page of the same description at another place."""
+        """Return a page of the same description at another place."""
         page = object.__new__(MiniBlockPage)
         vars(page).update(vars(self))
         page.stored = stored
@@ -178,12 +178,12 @@ class MiniBlockPage(Page):
         )
 
     def known_lookup(self) -> Lookup | None:
-        """What random access needs, if it is at hand."""
+        """The cached metadata for random access, if there are any."""
         slot = self.stored.lookup
         return None if slot is None else slot.get()
 
     def read(self, rows: RowRanges) -> Plan[Decoded]:
-        """Reads rows of the page; a whole page with one request."""
+        """Read rows of the page; a whole page with one request."""
         lookup = self.known_lookup()
         if lookup is None and rows.covers(self.stored.num_rows):
             fetched, chunks, lookup = yield from self._fetch_all()
@@ -208,10 +208,10 @@ class MiniBlockPage(Page):
     def _fetch_chunks(
         self, table: ChunkTable, rows: RowRanges
     ) -> Plan[tuple[Fetched, NDArray[np.int64]]]:
-        """Reads the chunks of rows, neighbours together.
+        """Read the chunks of rows, coalescing adjacent chunks.
 
         Returns:
-            What was fetched, and the lines of the chunk table with positions in it.
+            The fetched bytes, and the lines of the chunk table with positions in them.
         """
         body = self.stored.buffer(1)[0]
         numbers = table.covering(rows)
@@ -226,7 +226,7 @@ class MiniBlockPage(Page):
         start = int(chunks[0, 0])
         size = int(chunks[-1, 0] + chunks[-1, 1]) - start
         if size <= 2 * int(chunks[:, 1].sum()):
-            # What lies between is little: one range is cheaper than many.
+            # The gaps are small: one range is cheaper than many.
             fetched = yield Ranges(np.array([start + body]), np.array([size]))
             chunks[:, 0] += fetched.starts[0] - start
             return fetched, chunks
@@ -240,7 +240,7 @@ class MiniBlockPage(Page):
         return fetched, chunks
 
     def _fetch_all(self) -> Plan[tuple[Fetched, NDArray[np.int64], Lookup]]:
-        """Reads the page, without keeping anything for later."""
+        """Read the whole page without caching anything."""
         fetched = yield Ranges.of(self.stored.buffer(1), *self._lookup_buffers())
         _, *buffers = fetched
         lookup = self._parse(buffers)
@@ -249,7 +249,7 @@ class MiniBlockPage(Page):
         return fetched, chunks, lookup
 
     def _look_up(self) -> Plan[Lookup]:
-        """Reads what random access needs, and keeps it."""
+        """Read the metadata for random access, and cache them."""
         fetched = yield Ranges.of(*self._lookup_buffers())
         lookup = self._parse(list(fetched))
         if self.stored.lookup:
@@ -287,21 +287,21 @@ class MiniBlockPage(Page):
 def _kernel_page(
     values: Compressive, def_: Compressive | None, layers: bytes, large: bool
 ) -> kernels.MiniBlock:
-    """What pages without lists share that differ in nothing but their length."""
+    """Return the kernel description, shared by pages without lists that differ only in length."""
     levels = def_.block() if def_ else None
     return kernels.MiniBlock(values.plan(), levels, layers, values.num_buffers, large)
 
 
 @lru_cache(maxsize=256)
 def _known_page(data: bytes, version: FileVersion) -> MiniBlockPage:
-    """A description that many pages have: columns of one type and length share one."""
+    """Parse a description, cached because columns of one type and length share one."""
     return MiniBlockPage._read(pb.MiniBlockLayout.FromString(data), _NOWHERE, version)
 
 
 def read_dictionary(
     encoding: Compressive, data: NDArray[np.uint8], num_values: int
 ) -> DictionaryBlock:
-    """Decodes the dictionary of a page.
+    """Decode the dictionary of a page.
 
     Raises:
         CorruptFileError: If the bytes contradict its description.
@@ -314,7 +314,7 @@ def read_dictionary(
         whole = len(data) == (num_values + 7) // 8
         demand(whole, f"dictionary: {num_values} bits in {len(data)} bytes")
         return DictionaryBlock([data], num_values)
-    # Zero-width packing has no bytes that would bound what a file may claim.
+    # Zero-width packing has no bytes that would bound the number of values that a file claims.
     bounded = num_values <= _MAX_DICTIONARY_VALUES
     demand(bounded, f"dictionary: {num_values} values in {len(data)} bytes")
     return DictionaryBlock([kernels.decode_block(encoding.block(), data, num_values)], num_values)
@@ -323,7 +323,7 @@ def read_dictionary(
 def _split_strings(
     encoding: Variable, data: NDArray[np.uint8], num_values: int
 ) -> tuple[NDArray[np.int32] | NDArray[np.int64], NDArray[np.uint8]]:
-    """Splits a block of strings: width of offsets, start of data, n + 1 offsets, data."""
+    """Split a block of strings: width of offsets, start of data, n + 1 offsets, data."""
     width = encoding.offset_bits // 8
     kind: np.dtype[Any] = np.dtype(np.int32 if width == 4 else np.int64)
     head = width * (num_values + 3)
@@ -331,7 +331,7 @@ def _split_strings(
     bits, start = (int(number) for number in data[: 2 * width].view(kind))
     demand(bits == encoding.offset_bits, f"dictionary offsets: {bits} bits")
     demand(start == head, f"dictionary data at {start}, expected {head}")
-    # Nothing but the writer says that buffers are aligned.
+    # Whether buffers are aligned depends on the writer.
     offsets = np.require(data[2 * width : head].view(kind), requirements="A")
     ascending = offsets[0] == 0 and bool((np.diff(offsets) >= 0).all())
     demand(ascending and offsets[-1] <= len(data) - head, "dictionary offsets out of order")
@@ -340,7 +340,7 @@ def _split_strings(
 
 @dataclass(frozen=True, slots=True)
 class PageDictionary:
-    """A dictionary that is ready to be written: its description, its bytes, its size in values."""
+    """An encoded dictionary: its description, its bytes, its number of values."""
 
     encoding: Compressive
     data: bytes
@@ -356,16 +356,16 @@ def encode_mini_block(
     dictionary: PageDictionary | None = None,
     options: EncodingOptions = _DEFAULTS,
 ) -> EncodedPage:
-    """Cuts values and levels into chunks.
+    """Cut values and levels into chunks.
 
     Args:
-        block: Values as they are to be stored (strings already compressed, or indices).
+        block: Values in stored form (strings already compressed, or indices).
         values: Their description.
         levels: Levels of the rows.
         num_rows: Rows of the page.
-        version: Of the file.
-        dictionary: What the values are indices into.
-        options: What is asked of the chunks.
+        version: File version.
+        dictionary: The dictionary, if the values are indices.
+        options: Options of the chunks.
 
     Raises:
         UnsupportedTypeError: For values too wide for chunks, of which each has two.
@@ -423,7 +423,7 @@ class _Description(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _layout(found: _Description) -> pb.PageLayout:
-    """The message, which many columns share; nobody changes it."""
+    """Return the message, which is immutable because many columns share it."""
     layout = pb.MiniBlockLayout(
         rep_compression=found.rep.to_proto(),
         def_compression=found.def_.to_proto(),
@@ -442,7 +442,7 @@ def _layout(found: _Description) -> pb.PageLayout:
 def _chunking(
     levels: Levels, version: FileVersion, options: EncodingOptions
 ) -> tuple[int, int | None]:
-    """The most values of a chunk, and the bytes that it aims at."""
+    """Return the most values of a chunk, and its target size in bytes."""
     most, target = most_values(levels, options.minichunk_values), options.minichunk_size
     if target is not None and not version.has_large_chunks:
         has_levels = levels.max_rep or levels.max_def
@@ -456,7 +456,7 @@ def _compression(values: Compressive) -> tuple[str, int] | None:
 
 
 def join_strings(block: StringBlock) -> bytes:
-    """A block of strings: width of the offsets, start of the data, offsets from 0, data."""
+    """Serialise strings as a block: width of offsets, start of the data, offsets from 0, data."""
     kind = block.offsets.dtype
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     head = np.array([block.offset_bits, kind.itemsize * (block.num_values + 3)], dtype=kind)

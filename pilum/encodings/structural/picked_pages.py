@@ -1,7 +1,7 @@
-"""Some rows of mini-block pages without lists, decoded together, as takes read them.
+"""Read some rows of many mini-block pages without lists together, as takes do.
 
-Only pages whose chunk table is at hand: one call picks the chunks of all of them, one request
-brings these, and one call decodes the rows.
+This needs pages whose chunk table is cached: one call picks the chunks of all pages, one request
+fetches them, and one call decodes the rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PickedPage(JointRead):
     """Some rows of a page.
 
     Attributes:
-        page: One without lists.
+        page: A page without lists.
         kernel_page: Its description, for the kernel.
         lookup: Its chunk table and dictionary.
         rows: Counted from the first of the page.
@@ -52,7 +52,7 @@ class PickedPage(JointRead):
     def of(
         cls, page: Page, number: int, column: int, path: str, rows: RowRanges
     ) -> PickedPage | None:
-        """Rows of a page, if these can be decoded with others."""
+        """Build the read of rows of a page, if they can be decoded with others."""
         if not isinstance(page, MiniBlockPage) or page.kernel_page is None:
             return None
         lookup = page.known_lookup()
@@ -62,7 +62,7 @@ class PickedPage(JointRead):
 
     @classmethod
     def read_all(cls, reads: Sequence[PickedPage]) -> Plan[list[Decoded]]:
-        """Reads pages of one file with one request."""
+        """Read pages of one file with one request."""
         picked = kernels.PickedChunks(
             [
                 (read.lookup.chunks.table, read.page.stored.buffer(1)[0], read.rows.bounds)

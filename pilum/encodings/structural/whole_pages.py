@@ -1,13 +1,13 @@
-"""Whole mini-block pages without lists, decoded together.
+"""Read whole mini-block pages without lists together.
 
 Scans read whole pages, and tables of many columns have many small ones. A request, a chunk table
-and a call of the kernel for each would cost more than decoding it, so the pages of a step are one
-request and one call, which reads the chunk words itself:
+and a kernel call per page would cost more than decoding it. So the pages of a step are read with
+one request and one call, which parses the chunk words itself:
 
     ranges    words and chunks of each page, then the dictionaries of the pages that have one
 
-Tables of many small files have many small pages of one column. Where these are in memory and have
-the same description and dictionary, they become one array, one behind the other.
+Tables of many small files have many small pages of one column. If these are in memory and have the
+same description and dictionary, they are decoded into one array.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WholePage(JointRead):
     """All rows of a page.
 
     Attributes:
-        page: One that is `decoded_with_others`.
+        page: A page that is `decoded_with_others`.
     """
 
     __slots__ = ("page",)
@@ -45,7 +45,7 @@ class WholePage(JointRead):
 
     @classmethod
     def read_all(cls, reads: Sequence[WholePage]) -> Plan[list[Decoded]]:
-        """Reads pages of one file with one request."""
+        """Read pages of one file with one request."""
         places = [place for read in reads for place in read.page.stored.buffers[:2]]
         places += [read.page.stored.buffers[2] for read in reads if read.page.dictionary]
         offsets, sizes = np.ascontiguousarray(np.array(places, dtype=np.int64).T)
@@ -71,18 +71,18 @@ class WholePage(JointRead):
 
 
 def decoded_with_others(page: Page) -> MiniBlockPage | None:
-    """The page, if it is one that this file is about, and says where all of it is."""
+    """Return the page if this module can read it and its extent is known."""
     if not isinstance(page, MiniBlockPage) or page.kernel_page is None:
         return None
     return page if len(page.stored.buffers) >= (2 if page.dictionary is None else 3) else None
 
 
 def likeness_of(data: NDArray[np.uint8], page: MiniBlockPage) -> Hashable | None:
-    """What pages have in common that can be decoded as one; None for a page that cannot.
+    """Return a key shared by pages that can be decoded as one; None if this page cannot.
 
     Args:
-        data: The bytes of its file.
-        page: One that is `decoded_with_others`.
+        data: The bytes of the file of the page.
+        page: A page that is `decoded_with_others`.
     """
     if page.dictionary is None:
         return page.kernel_page
@@ -94,13 +94,13 @@ def likeness_of(data: NDArray[np.uint8], page: MiniBlockPage) -> Hashable | None
 
 
 def decode_as_one(pages: Sequence[tuple[NDArray[np.uint8], MiniBlockPage]]) -> Decoded:
-    """Decodes pages of one likeness, one behind the other.
+    """Decode pages with an equal `likeness_of`, one after the other.
 
     Args:
-        pages: Each with the bytes of its file.
+        pages: The pages, each with the bytes of its file.
 
     Raises:
-        CorruptFileError: If one is damaged; the text does not say which.
+        CorruptFileError: If one is damaged; the text does not name it.
     """
     data, first = pages[0]
     dictionary = None
@@ -118,7 +118,7 @@ def decode_as_one(pages: Sequence[tuple[NDArray[np.uint8], MiniBlockPage]]) -> D
 
 
 def _decode(reads: Sequence[WholePage], fetched: Fetched, first: int) -> list[Any]:
-    """Decodes neighbouring pages, the first of which is page `first` of what was fetched."""
+    """Decode adjacent pages, the first of which is page `first` of the fetched pages."""
     ranges = slice(2 * first, 2 * (first + len(reads)))
     pages = [read.page for read in reads]
     return kernels.decode_mini_blocks(

@@ -1,4 +1,4 @@
-"""What every array encoding of version 2.0 is: a tree that says how the values of a page stand.
+"""The base of array encodings of version 2.0: a tree that describes the values of a page.
 
     nullable                      page buffer 0: validity
     └── fixed_size_list 2
@@ -43,12 +43,12 @@ Bytes: TypeAlias = NDArray[np.uint8]
 Children: TypeAlias = "Callable[[pb.ArrayEncoding], ArrayEncoding]"
 
 _MAX_ITEMS = 2**40
-"""No page has as many; what claims to is damaged."""
+"""Upper bound of values: a page that claims more is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Where buffers stand in the file.
+    """The positions of buffers in the file.
 
     Attributes:
         page: (offset, size) of each buffer of the page, bytes.
@@ -61,14 +61,14 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Names a buffer of a page or of its column."""
+    """A reference to a buffer of a page or of its column."""
 
     index: int
     of_column: bool = False
 
     @classmethod
     def from_proto(cls, message: pb.Buffer) -> Buffer:
-        """Reads a name.
+        """Parse a reference.
 
         Raises:
             CorruptFileError: For a buffer of the file, which no page may refer to.
@@ -77,12 +77,12 @@ class Buffer:
         return cls(message.buffer_index, message.buffer_type == pb.Buffer.COLUMN)
 
     def to_proto(self) -> pb.Buffer:
-        """The message."""
+        """Return the message."""
         owner = pb.Buffer.COLUMN if self.of_column else pb.Buffer.PAGE
         return pb.Buffer(buffer_index=self.index, buffer_type=owner)
 
     def place(self, buffers: Buffers) -> tuple[int, int]:
-        """Offset and size, bytes.
+        """Return the offset and size, bytes.
 
         Raises:
             CorruptFileError: If there is no such buffer.
@@ -95,12 +95,12 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Which values of a page are wanted.
+    """The selected values of a page.
 
     Attributes:
-        buffers: Of the page.
-        total: Values in the page.
-        rows: The wanted ones, counted from the first of the page.
+        buffers: Buffers of the page.
+        total: Number of values in the page.
+        rows: The selected values, counted from the first of the page.
     """
 
     buffers: Buffers
@@ -109,27 +109,27 @@ class Items:
 
     @property
     def num_wanted(self) -> int:
-        """How many values are wanted."""
+        """The number of selected values."""
         return self.rows.num_rows
 
     def times(self, factor: int) -> Items:
-        """The items of fixed-size lists of this size."""
+        """Return the selected items of fixed-size lists with `factor` items each."""
         demand(self.total * factor < _MAX_ITEMS, f"{self.total} lists of {factor} items")
         return Items(self.buffers, self.total * factor, RowRanges(self.rows.bounds * factor))
 
     def all_of(self, total: int) -> Items:
-        """All of other values of the page."""
+        """Return a selection of all of other values of the page."""
         return Items(self.buffers, total, RowRanges.of((0, total)))
 
 
 class Slots(NamedTuple):
-    """Values of one width that stand side by side.
+    """Contiguous values of one width.
 
     Attributes:
-        offset: Where the first of all stands in the file.
-        bits: Of each.
-        rows: Which are read, counted from the first; int64, shape (n, 2), first and behind. None
-            for those that are wanted of the page.
+        offset: Position of the first value in the file.
+        bits: Width of each value.
+        rows: The ranges that are read, counted from the first value; int64, shape (n, 2), start and
+            stop. None for the selected rows of the page.
     """
 
     offset: int
@@ -138,11 +138,11 @@ class Slots(NamedTuple):
 
 
 class Direct(NamedTuple):
-    """Values whose bytes can be found without reading anything.
+    """Values whose bytes can be located without reading anything.
 
     Attributes:
-        slots: Where they stand.
-        make: From the bytes of each of the slots to an array of so many values; raises
+        slots: Positions of the values.
+        make: Builds an array of a number of values from the bytes of each of the slots; raises
             CorruptFileError.
     """
 
@@ -151,7 +151,7 @@ class Direct(NamedTuple):
 
 
 class ArrayEncoding(ABC):
-    """How the values of a page, or of a part of it, are stored.
+    """The encoding of the values of a page, or of a part of it.
 
     Attributes:
         arm: Name of the protobuf oneof member; the key of the registry.
@@ -162,7 +162,7 @@ class ArrayEncoding(ABC):
     @classmethod
     @abstractmethod
     def from_proto(cls, message: Any, children: Children) -> ArrayEncoding:
-        """Reads the member message; `children` reads the encodings inside of it.
+        """Parse the member message; `children` parses the encodings within it.
 
         Raises:
             CorruptFileError: If the message describes something impossible.
@@ -170,27 +170,28 @@ class ArrayEncoding(ABC):
 
     @abstractmethod
     def member(self) -> Any:
-        """The member message."""
+        """Return the member message."""
 
     def to_proto(self) -> pb.ArrayEncoding:
-        """The message as a page holds it."""
+        """Return the message as a page holds it."""
         return pb.ArrayEncoding(**{self.arm: self.member()})
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
-        """Reads values as an array of an Arrow type, which begins at its buffers' first value.
+        """Read values as an array of an Arrow type, with offset 0 in its buffers.
 
         Raises:
-            CorruptFileError: If the type is not stored like this, or the bytes contradict it.
+            CorruptFileError: If the type is not stored in this encoding, or the bytes contradict
+            it.
         """
         raise CorruptFileError(f"values of type {kind} stored as {self.arm}")
 
     def direct(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
-        """How `read` can be done for many columns at once; None where that needs several steps.
+        """Return how to `read` many columns at once; None where that needs several steps.
 
         Args:
-            buffers: Of the page.
-            total: Values in the page.
-            kind: What is made of them.
+            buffers: Buffers of the page.
+            total: Number of values in the page.
+            kind: Type of the result.
 
         Raises:
             CorruptFileError: As `read`.
@@ -198,7 +199,7 @@ class ArrayEncoding(ABC):
         return None
 
     def direct_whole(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
-        """The same for all values of the page, whatever is wanted of others."""
+        """Return the `direct` read of all values of the page, independent of the selection."""
         found = self.direct(buffers, total, kind)
         if found is None:
             return None
@@ -207,7 +208,7 @@ class ArrayEncoding(ABC):
         return Direct(tuple(own), found.make)
 
     def slots(self, buffers: Buffers, total: int, bits: int) -> Slots | None:
-        """Where so many numbers of `raw` stand; None where finding them needs several steps.
+        """Return the slots of `total` numbers of `raw`; None if locating them needs several steps.
 
         Raises:
             CorruptFileError: As `raw`.
@@ -215,24 +216,24 @@ class ArrayEncoding(ABC):
         return None
 
     def all_slots(self, buffers: Buffers, bits: int) -> Slots | None:
-        """Where all numbers stand that a buffer has room for; None as in `slots`."""
+        """Return the slots of as many numbers as a buffer can hold; None as in `slots`."""
         return None
 
     def raw(self, items: Items, bits: int) -> Plan[Bytes]:
-        """Reads numbers of a width, little-endian and side by side.
+        """Read contiguous little-endian numbers of a width.
 
         Raises:
-            CorruptFileError: If these are no such numbers.
+            CorruptFileError: If the values are not such numbers.
         """
         raise CorruptFileError(f"numbers of {bits} bits stored as {self.arm}")
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Values that are ready to be written.
+    """Encoded values.
 
     Attributes:
-        encoding: Its buffers are counted from the first one that the caller named.
+        encoding: Their encoding; its buffers are numbered from the first one given by the caller.
         buffers: What to write, in order; anything with the buffer protocol.
     """
 

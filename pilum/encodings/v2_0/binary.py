@@ -1,7 +1,7 @@
 """Strings and bytes of any length (`ArrayEncoding.binary`).
 
     indices    n x u64     where each value ends in `bytes`, and whether it is null (`entries.py`)
-    bytes                  all values side by side; may be compressed
+    bytes                  all values, contiguous; may be compressed
 
     "hello" null "" "world"     ->     indices 5 16 5 10   null_adjustment 11   bytes helloworld
 
@@ -44,7 +44,7 @@ OFFSET_BITS = {
     pa.large_string().id: 64,
     pa.large_binary().id: 64,
 }
-"""Of the Arrow types that this encoding can hold, by their id."""
+"""The Arrow types that this encoding can hold, by type id."""
 
 _BYTE = 8
 _COPIED_BYTES = 256 * 1024
@@ -52,7 +52,7 @@ _COPIED_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class Binary(ArrayEncoding):
-    """Values of any length, any of which can be read alone unless the bytes are compressed."""
+    """Values of any length; each can be read alone unless the bytes are compressed."""
 
     arm = "binary"
 
@@ -62,11 +62,11 @@ class Binary(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: pb.Binary, children: Children) -> Binary:
-        """Reads the member message."""
+        """Read the member message."""
         return cls(children(message.indices), children(message.bytes), message.null_adjustment)
 
     def member(self) -> pb.Binary:
-        """The member message."""
+        """Return the member message."""
         return pb.Binary(
             indices=self.indices.to_proto(),
             bytes=self.bytes.to_proto(),
@@ -74,7 +74,7 @@ class Binary(ArrayEncoding):
         )
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
-        """Reads values and which of them are null."""
+        """Read values and their validity."""
         bits = OFFSET_BITS.get(kind.id)
         demand(bits is not None, f"values of type {kind} stored as {self.arm}")
         assert bits is not None
@@ -89,7 +89,7 @@ class Binary(ArrayEncoding):
         )
 
     def direct_whole(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
-        """All values for many columns at once, as then all bytes are wanted."""
+        """Return the direct read of all values, as then all bytes are read."""
         bits = OFFSET_BITS.get(kind.id)
         if bits is None:
             return None
@@ -120,7 +120,7 @@ class Binary(ArrayEncoding):
 
     @classmethod
     def encode(cls, array: pa.Array, first: int, compression: Compression | None = None) -> Encoded:
-        """Values of an array, as buffers number `first` and the one behind it."""
+        """Encode values of an array into buffer number `first` and the next one."""
         ends, valid, data = text_buffers(array)
         return cls.of(ends, valid, data, first, compression)
 
@@ -133,7 +133,7 @@ class Binary(ArrayEncoding):
         first: int,
         compression: Compression | None = None,
     ) -> Encoded:
-        """Values with these ends, of which those that are not valid are null."""
+        """Encode values with these ends; those that are not valid are null."""
         stored, adjustment = adjusted(ends, valid)
         indices = Nullable(Flat(64, Buffer(first)))
         content = Flat(_BYTE, Buffer(first + 1), compression)
@@ -144,7 +144,7 @@ class Binary(ArrayEncoding):
 def text_buffers(
     array: pa.Array,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None, Bytes]:
-    """Ends of the values, which are valid (None for all), and their bytes; nulls have none."""
+    """Return the ends of the values, their validity (None if all valid), and their bytes."""
     if not len(array):
         return np.empty(0, dtype=np.int64), None, np.empty(0, dtype=np.uint8)
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None

@@ -34,7 +34,7 @@ class Bitpacked(FixedWidth):
 
     @classmethod
     def from_proto(cls, message: pb.Bitpacked, children: Children) -> Bitpacked:
-        """Reads the member message."""
+        """Read the member message."""
         packed, bits = message.compressed_bits_per_value, message.uncompressed_bits_per_value
         demand(
             bits in (8, 16, 32, 64) and 0 < packed <= bits, f"bitpacked: {packed} of {bits} bits"
@@ -42,7 +42,7 @@ class Bitpacked(FixedWidth):
         return cls(packed, bits, Buffer.from_proto(message.buffer), message.signed)
 
     def member(self) -> pb.Bitpacked:
-        """The member message."""
+        """Return the member message."""
         return pb.Bitpacked(
             compressed_bits_per_value=self.packed,
             uncompressed_bits_per_value=self.bits,
@@ -51,7 +51,7 @@ class Bitpacked(FixedWidth):
         )
 
     def values(self, items: Items) -> Plan[Bytes]:
-        """The bytes of the wanted values."""
+        """Read the bytes of the selected values."""
         offset, size = self.buffer.place(items.buffers)
         need = -(items.total * self.packed // -8)
         demand(size >= need, f"bitpacked: {size} bytes for {items.total} values")

@@ -1,7 +1,7 @@
 """Integers of few bits in groups (`ArrayEncoding.bitpacked_for_non_neg`). Read, never written.
 
     groups of 1,024 values, each of 1,024 x width / 8 bytes, in the order of version 2.1's
-    bit-packing; the last group is filled up with zeros
+    bit-packing; the last group is padded with zeros
 
 Source: docs/format/encodings-2.0.md, "Bit-packed".
 """
@@ -37,7 +37,7 @@ class BitpackedForNonNeg(FixedWidth):
 
     @classmethod
     def from_proto(cls, message: pb.BitpackedForNonNeg, children: Children) -> BitpackedForNonNeg:
-        """Reads the member message."""
+        """Read the member message."""
         packed, bits = message.compressed_bits_per_value, message.uncompressed_bits_per_value
         demand(
             bits in (8, 16, 32, 64) and 0 < packed <= bits,
@@ -46,7 +46,7 @@ class BitpackedForNonNeg(FixedWidth):
         return cls(packed, bits, Buffer.from_proto(message.buffer))
 
     def member(self) -> pb.BitpackedForNonNeg:
-        """The member message."""
+        """Return the member message."""
         return pb.BitpackedForNonNeg(
             compressed_bits_per_value=self.packed,
             uncompressed_bits_per_value=self.bits,
@@ -54,7 +54,7 @@ class BitpackedForNonNeg(FixedWidth):
         )
 
     def values(self, items: Items) -> Plan[Bytes]:
-        """The bytes of the wanted values."""
+        """Read the bytes of the selected values."""
         offset, size = self.buffer.place(items.buffers)
         group_bytes = _GROUP * self.packed // 8
         need = -(items.total // -_GROUP) * group_bytes
@@ -72,7 +72,7 @@ class BitpackedForNonNeg(FixedWidth):
 
 
 def _groups(rows: RowRanges) -> RowRanges:
-    """The groups that hold some rows, neighbours joined."""
+    """Return the groups that hold some rows, with adjacent groups joined."""
     first, behind = rows.starts // _GROUP, -(rows.stops // -_GROUP)
     opens = np.append(True, first[1:] > behind[:-1])
     closes = np.append(opens[1:], True)
@@ -80,7 +80,7 @@ def _groups(rows: RowRanges) -> RowRanges:
 
 
 def _picked(data: Bytes, rows: RowRanges, groups: RowRanges, width: int) -> Bytes:
-    """The bytes of some rows out of those of their groups."""
+    """Extract the bytes of some rows from those of their groups."""
     range_of = np.searchsorted(groups.starts, rows.starts // _GROUP, side="right") - 1
     lengths = groups.stops - groups.starts
     before = np.cumsum(lengths) - lengths

@@ -1,10 +1,10 @@
-"""Where the payloads of blobs stand: two words a row, as a `packed_struct`.
+"""Positions of blob payloads: two words per row, as a `packed_struct`.
 
     payload of some bytes    position in the file, size
     empty payload            0, 0
     null                     1, 0
 
-Payloads stand in front of the page, each from a multiple of 64 bytes; the first may be at 0.
+Payloads lie before the page, each at a multiple of 64 bytes; the first may be at 0.
 Source: docs/format/encodings-2.0.md, "Blobs".
 """
 
@@ -21,7 +21,7 @@ __all__ = ["encode_places"]
 
 
 def encode_places(array: pa.Array) -> Encoded:
-    """Positions and sizes, of which null ones get words of their own."""
+    """Encode positions and sizes; nulls get special words."""
     valid = validity_mask(array)
     position, size = (
         array.field(index).to_numpy(zero_copy_only=False).astype(np.uint64) for index in (0, 1)

@@ -1,9 +1,9 @@
-"""Which array encoding a page gets: what the reference writer of version 2.0 picks.
+"""Choose the array encoding of a page, as the reference writer of version 2.0 does.
 
     fixed width          nullable, flat
     fixed-size list      nullable, fixed_size_list of (nullable …)
     string               dictionary for few distinct ones, else fsst or binary
-    other text           binary, compressed where metadata ask for it
+    other text           binary, compressed if requested by metadata
     dictionary           dictionary
 
 Source: docs/format/encodings-2.0.md, "What writers choose".
@@ -32,21 +32,21 @@ _DEFAULTS = EncodingOptions()
 _MIN_DICTIONARY_ROWS = 100
 _MAX_DISTINCT = 99
 _SAMPLE_ROWS = (128, 4096)
-"""Looked at before all: most columns of many different values show in very few rows."""
+"""Rows that are checked first: very few rows identify most columns of many distinct values."""
 
 
 def is_packed(metadata: Mapping[str, str]) -> bool:
-    """Whether the metadata of a struct ask for its rows to be stored whole."""
+    """Return whether the metadata of a struct ask for its rows to be stored whole."""
     wanted = metadata.get("packed", metadata.get("lance-encoding:packed", ""))
     return wanted.lower() == "true"
 
 
 def encode_array(array: pa.Array, options: EncodingOptions = _DEFAULTS, first: int = 0) -> Encoded:
-    """Encodes values of one column, other than lists and structs with columns of their own.
+    """Encode values of one column, other than lists and structs with columns of their own.
 
     Args:
         array: The values of a page.
-        options: Of these only the compression counts, and only for text.
+        options: Only the compression is used, and only for text.
         first: Number of the first buffer.
     """
     if array.type.id in OFFSET_BITS:
@@ -82,7 +82,7 @@ def _text(array: pa.Array, options: EncodingOptions, first: int) -> Encoded:
 
 
 def _few_distinct(array: pa.Array) -> pa.DictionaryArray | None:
-    """The strings by their distinct values if these are few, and the rows are not."""
+    """Return the strings as a dictionary array if they are many rows of few distinct values."""
     if len(array) < _MIN_DICTIONARY_ROWS:
         return None
     for rows in _SAMPLE_ROWS:

@@ -1,4 +1,4 @@
-"""What the description of a page of version 2.0 says, in words."""
+"""Describe a page of version 2.0 in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["describe_array"]
 
 
 def describe_array(encoding: pb.ArrayEncoding, num_items: int) -> PageDescription:
-    """Puts a description into words; nulls and dictionaries are told apart from the values."""
+    """Describe a page in words, with nulls and dictionaries apart from the values."""
     values, nulls = _without_nulls(encoding)
     dictionary = ""
     if values is not None and values.HasField("dictionary"):

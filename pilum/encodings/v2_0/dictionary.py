@@ -48,14 +48,14 @@ __all__ = ["MAX_STRINGS", "Dictionary"]
 _Make: TypeAlias = Callable[[Sequence[Bytes], int], pa.Array]
 
 MAX_STRINGS = 254
-"""Items that numbers of one byte can name, besides null."""
+"""Number of items that one byte can number, besides null."""
 
 _KEYS = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
 
 @dataclass(frozen=True)
 class Dictionary(ArrayEncoding):
-    """Numbers, and the items that they name."""
+    """Numbers, and the items that they refer to."""
 
     arm = "dictionary"
 
@@ -66,14 +66,14 @@ class Dictionary(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: pb.Dictionary, children: Children) -> Dictionary:
-        """Reads the member message."""
+        """Read the member message."""
         indices = children(message.indices)
         return cls(
             indices, children(message.items), message.num_dictionary_items, _index_bits(indices)
         )
 
     def member(self) -> pb.Dictionary:
-        """The member message."""
+        """Return the member message."""
         return pb.Dictionary(
             indices=self.indices.to_proto(),
             items=self.items.to_proto(),
@@ -81,7 +81,7 @@ class Dictionary(ArrayEncoding):
         )
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
-        """Reads the numbers, and all of the dictionary."""
+        """Read the numbers, and all of the dictionary."""
         if pt.is_dictionary(kind):
             numbers, values = yield from self._parts(items, kind.value_type)
             return _keyed(numbers, values, kind)
@@ -91,7 +91,7 @@ class Dictionary(ArrayEncoding):
         return _looked_up(numbers, values)
 
     def direct(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
-        """The same for many columns at once; of strings, as there are most."""
+        """Return the direct read of the values; only for strings, the most frequent type."""
         if kind.id not in OFFSET_BITS or self.index_bits != 8:
             return None
         numbers = self.indices.direct(buffers, total, _KEYS[8])
@@ -116,7 +116,7 @@ class Dictionary(ArrayEncoding):
 
     @classmethod
     def encode_strings(cls, array: pa.DictionaryArray, first: int) -> Encoded:
-        """Strings, given by their distinct values and their places among these."""
+        """Encode strings, given as a dictionary array."""
         values, places = array.dictionary, array.indices
         numbers = pc.add(pc.fill_null(places, -1), 1).cast(pa.uint8())
         if not len(values):
@@ -125,14 +125,14 @@ class Dictionary(ArrayEncoding):
 
     @classmethod
     def encode_keys(cls, array: pa.DictionaryArray, first: int) -> Encoded:
-        """An array of Arrow's own dictionary type.
+        """Encode an Arrow dictionary array.
 
         Raises:
             InvalidInputError: If the type of the keys has no number left for null.
         """
         keys, values = array.indices, array.dictionary
         if keys.null_count == len(keys):
-            values = values.slice(0, 0)  # nobody asks for them
+            values = values.slice(0, 0)  # no row refers to them
         if keys.null_count or not len(values):
             if not values.null_count:
                 values = pa.concat_arrays([values, pa.nulls(1, values.type)])
@@ -148,7 +148,7 @@ class Dictionary(ArrayEncoding):
     @classmethod
     def _encode(cls, numbers: pa.Array, values: pa.Array, first: int) -> Encoded:
         indices = Nullable.encode(_whole(numbers), first, Flat.encode)
-        if indices.encoding == Nullable(None):  # of no rows
+        if indices.encoding == Nullable(None):  # the encoding of no rows
             indices = Encoded(Nullable(Flat(_width(numbers), Buffer(first))), (b"",))
         second = first + len(indices.buffers)
         items = (
@@ -178,12 +178,12 @@ def _index_bits(indices: ArrayEncoding) -> int:
 
 
 def _looked_up(numbers: pa.Array, values: pa.Array) -> pa.Array:
-    """Strings by their number, of which 0 is null."""
+    """Look up strings by number; 0 is null."""
     if not len(numbers):
         return values.slice(0, 0)
     numbers = numbers.fill_null(0) if numbers.null_count else numbers
     places = np.frombuffer(numbers.buffers()[1], np.uint8)[numbers.offset :][: len(numbers)]
-    # Number 0 is an empty string of the dictionary that the kernel gets.
+    # The kernel gets a dictionary whose item 0 is an empty string.
     word = f"i{OFFSET_BITS[values.type.id] // 8}"
     if values.null_count or values.offset:
         ends, valid, data = text_buffers(values)

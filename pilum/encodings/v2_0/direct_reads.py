@@ -1,4 +1,4 @@
-"""Values of many columns that are found without reading anything, read together."""
+"""Read values of many columns together, if their positions are known in advance."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class DirectRead(JointRead):
     """Some values of a page.
 
     Attributes:
-        values: Where they stand, and what becomes of their bytes.
-        rows: The wanted ones.
+        values: Their positions, and how arrays are built from their bytes.
+        rows: The selected rows.
     """
 
     __slots__ = ("rows", "values")
@@ -35,7 +35,7 @@ class DirectRead(JointRead):
 
     @classmethod
     def read_all(cls, reads: Sequence[DirectRead]) -> Plan[list[pa.Array]]:
-        """Reads values of one file with one request."""
+        """Read values of one file with one request."""
         picked = kernels.PickedSlots(
             [
                 (offset, bits, read.rows.bounds if rows is None else rows)

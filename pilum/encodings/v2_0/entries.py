@@ -1,9 +1,9 @@
-"""End offsets that also say what is null, as strings and lists have them.
+"""End offsets that also encode nulls, as used by strings and lists.
 
     stored[i] = end of entry i                   valid
     stored[i] = end of entry i + adjustment      null
 
-All are u64, for entries of one page, without a zero in front: entry i begins where entry i - 1
+All are u64, for entries of one page, without a leading zero: entry i begins where entry i - 1
 ends, even a null one. The adjustment is larger than any end (writers take the last end plus one).
 Source: docs/format/encodings-2.0.md, "Adjusted offsets".
 """
@@ -33,7 +33,7 @@ class Entries:
 
     Attributes:
         offsets: int32 or int64, shape (n + 1,), into the joined spans.
-        spans: int64, shape (ranges of entries, 2): where their values stand in the page.
+        spans: int64, shape (ranges of entries, 2): where their values lie in the page.
         validity: uint8 bitmap, or None if all are valid.
         null_count: Number of nulls.
     """
@@ -45,7 +45,7 @@ class Entries:
 
     @property
     def wanted(self) -> RowRanges:
-        """The spans that hold values, neighbours joined."""
+        """The spans that hold values, with adjacent spans joined."""
         spans = self.spans[self.spans[:, 0] < self.spans[:, 1]]
         if len(spans) < 2:
             return RowRanges(spans)
@@ -63,7 +63,7 @@ class Entries:
 def read_entries(
     ends: ArrayEncoding, adjustment: int, items: Items, offset_bits: int
 ) -> Plan[Entries]:
-    """Reads the wanted entries; for each range also the end in front of it.
+    """Read the selected entries, and for each range the preceding end.
 
     Raises:
         CorruptFileError: If ends go backwards, or do not fit the offsets of Arrow.
@@ -79,7 +79,7 @@ def read_entries(
 def entries_of(
     stored: Bytes, adjustment: int, bounds: NDArray[np.int64], offset_bits: int
 ) -> Entries:
-    """Entries in ranges of rows, given their ends, and for each range the one in front of it.
+    """Build entries in ranges of rows from their ends and the end preceding each range.
 
     Raises:
         CorruptFileError: As `read_entries`.
@@ -93,7 +93,7 @@ def entries_of(
 def adjusted(
     ends: NDArray[np.int64], valid: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.uint64], int]:
-    """Ends as they are stored, and their adjustment."""
+    """Return the ends as stored, and their adjustment."""
     adjustment = int(ends[-1]) + 1 if len(ends) else 0
     if valid is None:
         return ends.view(np.uint64), adjustment

@@ -36,16 +36,16 @@ class FixedSizeBinary(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: pb.FixedSizeBinary, children: Children) -> FixedSizeBinary:
-        """Reads the member message."""
+        """Read the member message."""
         demand(message.byte_width > 0, "fixed_size_binary: values without bytes")
         return cls(children(message.bytes), message.byte_width)
 
     def member(self) -> pb.FixedSizeBinary:
-        """The member message."""
+        """Return the member message."""
         return pb.FixedSizeBinary(bytes=self.bytes.to_proto(), byte_width=self.width)
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
-        """Reads values without nulls."""
+        """Read values without nulls."""
         bits = OFFSET_BITS.get(kind.id)
         demand(bits is not None, f"values of type {kind} stored as {self.arm}")
         size = items.num_wanted * self.width
@@ -60,7 +60,7 @@ class FixedSizeBinary(ArrayEncoding):
 
     @property
     def _as_bytes(self) -> bool:
-        """Whether the bytes are described one by one; other writers describe whole values."""
+        """Return whether single bytes are described; other writers describe whole values."""
         inner: ArrayEncoding | None = self.bytes
         while isinstance(inner, Nullable):
             inner = inner.values

@@ -2,8 +2,8 @@
 
     row r is the items r * dimension .. (r + 1) * dimension
 
-Which rows are null says a `nullable` around this, which items a `nullable` within. Items of one bit
-stand side by side, also across rows. Source: docs/format/encodings-2.0.md, "Fixed-size list".
+Null rows are given by a `nullable` around this, null items by a `nullable` within. Items of one bit
+are contiguous, also across rows. Source: docs/format/encodings-2.0.md, "Fixed-size list".
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class FixedSizeList(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: pb.FixedSizeList, children: Children) -> FixedSizeList:
-        """Reads the member message."""
+        """Read the member message."""
         demand(message.dimension > 0, "fixed_size_list: no items")
         demand(not message.has_validity, "fixed_size_list: validity of its own")
         return cls(message.dimension, children(message.items))
 
     def member(self) -> pb.FixedSizeList:
-        """The member message."""
+        """Return the member message."""
         return pb.FixedSizeList(dimension=self.dimension, items=self.items.to_proto())
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
-        """Reads lists without nulls among them."""
+        """Read lists without nulls among them."""
         demand(
             pt.is_fixed_size_list(kind) and kind.list_size == self.dimension,
             f"values of type {kind} stored as lists of {self.dimension}",
@@ -52,6 +52,6 @@ class FixedSizeList(ArrayEncoding):
 
 
 def items_of(array: pa.Array) -> pa.Array:
-    """All items of an array of fixed-size lists, those of null lists too."""
+    """Return all items of an array of fixed-size lists, including those of null lists."""
     size = array.type.list_size
     return array.values.slice(array.offset * size, len(array) * size)

@@ -1,4 +1,4 @@
-"""Encodings whose values all have the same number of bits, and what Arrow makes of their bytes."""
+"""The base of encodings of fixed-width values, and the conversion of their bytes to Arrow."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ class FixedWidth(ArrayEncoding):
     """Values of one width.
 
     Attributes:
-        bits: Of each value, when read.
+        bits: Width of each value, when read.
     """
 
     bits: int
 
     @abstractmethod
     def values(self, items: Items) -> Plan[Bytes]:
-        """The bytes of the wanted values."""
+        """Read the bytes of the selected values."""
 
     def raw(self, items: Items, bits: int) -> Plan[Bytes]:
-        """Reads numbers."""
+        """Read numbers."""
         demand(self.bits == bits, f"{self.arm}: expected {bits} bits, found {self.bits}")
         return (yield from self.values(items))
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
-        """Reads values without nulls."""
+        """Read values without nulls."""
         self._check_width(kind)
         data = yield from self.values(items)
         return pa.Array.from_buffers(kind, items.num_wanted, [None, aligned(data)], 0)
 
     def direct(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
-        """The same for many columns at once."""
+        """Return the direct read of the values."""
         self._check_width(kind)
         slots = self.slots(buffers, total, self.bits)
         return slots and Direct((slots,), partial(_array, kind))
@@ -60,7 +60,7 @@ def _array(kind: pa.DataType, parts: Sequence[Bytes], count: int) -> pa.Array:
 
 
 def bits_of(kind: pa.DataType) -> int | None:
-    """Bits of a value side by side with others of its type; None if they vary, or there are none.
+    """Return the bits of a contiguous value of a type; None if they vary, or there are none.
 
     Fixed-size lists and structs have none of their own.
     """
@@ -72,7 +72,7 @@ def bits_of(kind: pa.DataType) -> int | None:
 
 
 def aligned(data: Bytes) -> pa.Buffer:
-    """The bytes where Arrow may read words from them; other writers do not align buffers."""
+    """Return the bytes aligned for Arrow, as other writers do not align buffers."""
     contiguous = np.ascontiguousarray(data)
     address = contiguous.__array_interface__["data"][0]
     return pa.py_buffer(contiguous.copy() if address % _WORD_BYTES else contiguous)

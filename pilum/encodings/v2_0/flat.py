@@ -1,4 +1,4 @@
-"""Values side by side (`ArrayEncoding.flat`).
+"""Contiguous values (`ArrayEncoding.flat`).
 
     bits = 1        bitmap, least significant bit first, ceil(n / 8) bytes
     otherwise       n x bits / 8 bytes, little-endian, no padding
@@ -7,7 +7,7 @@ A buffer may be compressed as a whole, and is then read as a whole:
 
     zstd    u64 raw size, one frame (or a bare frame)      lz4    u32 raw size, one raw block
 
-Slots of nulls hold anything. Source: docs/format/encodings-2.0.md, "Flat".
+The content of null slots is undefined. Source: docs/format/encodings-2.0.md, "Flat".
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _SCHEMES = ("none", "lz4", "zstd")
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """How a buffer is compressed: "none", "lz4" or "zstd", and how hard its writer tried."""
+    """How a buffer is compressed: "none", "lz4" or "zstd", and the level of the writer."""
 
     scheme: str
     level: int | None = None
 
     def to_proto(self) -> pb.Compression:
-        """The message."""
+        """Return the message."""
         return pb.Compression(scheme=self.scheme, level=self.level)
 
     def compress(self, data: Bytes) -> Bytes:
-        """The bytes as they are stored; nothing stays nothing."""
+        """Return the stored form of the bytes; empty bytes stay empty."""
         if self.scheme == "none" or not len(data):
             return data
         return kernels.compress(self.scheme, data, self.level or 0)
 
     def decompress(self, stored: Bytes) -> Bytes:
-        """The inverse of `compress`."""
+        """Return the raw bytes: the inverse of `compress`."""
         if self.scheme == "none" or not len(stored):
             return stored
         return kernels.decompress(self.scheme, stored)
@@ -56,7 +56,7 @@ class Compression:
 
 @dataclass(frozen=True)
 class Flat(FixedWidth):
-    """Numbers of one width, any of which can be read alone unless the buffer is compressed."""
+    """Numbers of one width; each can be read alone unless the buffer is compressed."""
 
     arm = "flat"
 
@@ -66,20 +66,20 @@ class Flat(FixedWidth):
 
     @classmethod
     def from_proto(cls, message: pb.Flat, children: Children) -> Flat:
-        """Reads the member message."""
+        """Read the member message."""
         bits = message.bits_per_value
         demand(bits == 1 or (bits > 0 and bits % 8 == 0), f"flat: values of {bits} bits")
         return cls(bits, Buffer.from_proto(message.buffer), _compression(message))
 
     def member(self) -> pb.Flat:
-        """The member message."""
+        """Return the member message."""
         message = pb.Flat(bits_per_value=self.bits, buffer=self.buffer.to_proto())
         if self.compression:
             message.compression.CopyFrom(self.compression.to_proto())
         return message
 
     def slots(self, buffers: Buffers, total: int, bits: int) -> Slots | None:
-        """Where numbers stand."""
+        """Return the slots of the numbers."""
         if self.bits != bits or self.compression is not None:
             return None
         offset, size = self.buffer.place(buffers)
@@ -87,14 +87,14 @@ class Flat(FixedWidth):
         return Slots(offset, bits)
 
     def all_slots(self, buffers: Buffers, bits: int) -> Slots | None:
-        """Where all numbers stand that the buffer has room for."""
+        """Return the slots of as many numbers as the buffer can hold."""
         if self.bits != bits or self.compression is not None:
             return None
         offset, size = self.buffer.place(buffers)
         return Slots(offset, bits, np.array([[0, 8 * size // bits]], dtype=np.int64))
 
     def values(self, items: Items) -> Plan[Bytes]:
-        """The bytes of the wanted values; bits are moved to the front of theirs."""
+        """Read the bytes of the selected values; bits are moved to the front of their bytes."""
         offset, size = self.buffer.place(items.buffers)
         bounds = items.rows.bounds
         first, behind = bounds[:, 0] * self.bits // 8, -(bounds[:, 1] * self.bits // -8)
@@ -114,7 +114,7 @@ class Flat(FixedWidth):
 
     @classmethod
     def encode(cls, array: pa.Array, first: int) -> Encoded:
-        """Values as they stand in an array, nulls and all, as buffer number `first`."""
+        """Encode the values of an array, including nulls, into buffer number `first`."""
         bits = bits_of(array.type)
         assert bits
         buffer = array.buffers()[1]
@@ -126,7 +126,7 @@ class Flat(FixedWidth):
 
 
 def bitmap(buffer: pa.Buffer, first: int, count: int) -> Bytes:
-    """Some bits of a buffer, moved to its front; unused bits are zero."""
+    """Return some bits of a buffer, moved to its front; unused bits are zero."""
     ranges = np.array([[first, count]], dtype=np.int64)
     return kernels.gather_bits(np.frombuffer(buffer or b"", np.uint8), ranges)
 

@@ -23,7 +23,7 @@ from pilum.storage.base import Plan
 __all__ = ["Fsst"]
 
 _MIN_BYTES = 32 * 1024
-"""Fewer bytes are stored as they are, with a table that says so."""
+"""Fewer bytes are stored uncompressed, with a table that is marked so."""
 _VERBATIM = b"\0\0\0\0TSSF".ljust(2312, b"\0")
 
 
@@ -38,15 +38,15 @@ class Fsst(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: pb.Fsst, children: Children) -> Fsst:
-        """Reads the member message."""
+        """Read the member message."""
         return cls(children(message.binary), message.symbol_table)
 
     def member(self) -> pb.Fsst:
-        """The member message."""
+        """Return the member message."""
         return pb.Fsst(binary=self.binary.to_proto(), symbol_table=self.symbol_table)
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
-        """Reads the wanted strings and decompresses them."""
+        """Read the selected strings and decompress them."""
         bits = OFFSET_BITS.get(kind.id)
         demand(bits is not None, f"values of type {kind} stored as {self.arm}")
         codes = yield from self.binary.read(items, pa.large_binary())
@@ -64,7 +64,7 @@ class Fsst(ArrayEncoding):
 
     @classmethod
     def encode(cls, array: pa.Array, first: int) -> Encoded:
-        """Strings of an array, as buffers number `first` and the one behind it."""
+        """Encode strings of an array into buffer number `first` and the next one."""
         ends, valid, data = text_buffers(array)
         table = _VERBATIM
         if len(data) >= _MIN_BYTES:

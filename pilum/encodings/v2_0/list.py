@@ -30,7 +30,7 @@ _MAX_ITEMS = 2**40
 
 @dataclass(frozen=True)
 class List(ArrayEncoding):
-    """Where the items of each list end, counted from the first item of the page."""
+    """The ends of the items of each list, counted from the first item of the page."""
 
     arm = "list"
 
@@ -40,12 +40,12 @@ class List(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: pb.List, children: Children) -> List:
-        """Reads the member message."""
+        """Read the member message."""
         demand(message.num_items < _MAX_ITEMS, f"list: {message.num_items} items")
         return cls(children(message.offsets), message.null_offset_adjustment, message.num_items)
 
     def member(self) -> pb.List:
-        """The member message."""
+        """Return the member message."""
         return pb.List(
             offsets=self.offsets.to_proto(),
             null_offset_adjustment=self.null_adjustment,
@@ -53,7 +53,7 @@ class List(ArrayEncoding):
         )
 
     def entries(self, items: Items, offset_bits: int) -> Plan[Entries]:
-        """Reads where the wanted lists begin and end, and which are null.
+        """Read the bounds and the validity of the selected lists.
 
         Raises:
             CorruptFileError: If one ends beyond the items of the page.
@@ -65,7 +65,7 @@ class List(ArrayEncoding):
 
     @classmethod
     def encode(cls, ends: NDArray[np.int64], valid: NDArray[np.bool_] | None) -> Encoded:
-        """Lists with these ends, of which those that are not valid are null."""
+        """Encode lists with these ends; those that are not valid are null."""
         stored, adjustment = adjusted(ends, valid)
         num_items = int(ends[-1]) if len(ends) else 0
         encoding = cls(Nullable(Flat(64, Buffer(0))), max(adjustment, 1), num_items)

@@ -4,7 +4,7 @@
     some_nulls    validity (a bitmap, 1 = valid), values
     all_nulls     no buffers at all
 
-Writers choose by what a page holds, whatever the schema allows. An encoding without this wrapper
+Writers choose by the content of a page, regardless of the schema. An encoding without this wrapper
 has no nulls; wrappers within wrappers combine. Source: docs/format/encodings-2.0.md, "Nullable".
 """
 
@@ -39,12 +39,12 @@ from pilum.storage.base import Plan, gather
 __all__ = ["Nullable"]
 
 _MAX_NULL_BYTES = 2**31
-"""No bytes of the file stand behind nulls, so their number is only a claim."""
+"""Upper bound of the memory of nulls, whose number no bytes of the file would bound."""
 
 
 @dataclass(frozen=True)
 class Nullable(ArrayEncoding):
-    """Values, or none if all are null; with a validity if some are."""
+    """Values (none if all are null), with a validity bitmap if some are null."""
 
     arm = "nullable"
 
@@ -53,7 +53,7 @@ class Nullable(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: pb.Nullable, children: Children) -> Nullable:
-        """Reads the member message."""
+        """Read the member message."""
         which = message.WhichOneof("nullability")
         demand(which is not None, "nullable: of no kind")
         if which == "all_nulls":
@@ -64,7 +64,7 @@ class Nullable(ArrayEncoding):
         return cls(children(some.values), children(some.validity))
 
     def member(self) -> pb.Nullable:
-        """The member message."""
+        """Return the member message."""
         if self.values is None:
             return pb.Nullable(all_nulls=pb.Empty())
         values = self.values.to_proto()
@@ -74,7 +74,7 @@ class Nullable(ArrayEncoding):
         return pb.Nullable(some_nulls=some)
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
-        """Reads values and which of them are null."""
+        """Read values and their validity."""
         if self.values is None:
             size = items.num_wanted * _null_bytes(kind)
             demand(size <= _MAX_NULL_BYTES, f"nullable: {items.num_wanted} nulls of type {kind}")
@@ -86,7 +86,7 @@ class Nullable(ArrayEncoding):
         return _masked(array, valid)
 
     def direct(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
-        """The same for many columns at once."""
+        """Return the direct read of the values."""
         found = None if self.values is None else self.values.direct(buffers, total, kind)
         if found is None or self.validity is None:
             return found
@@ -94,25 +94,25 @@ class Nullable(ArrayEncoding):
         return valid and Direct((valid, *found.slots), partial(_made_with_nulls, found.make))
 
     def direct_whole(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
-        """The same for all values."""
+        """Return the direct read of all values."""
         if self.values is None or self.validity is not None:
             return super().direct_whole(buffers, total, kind)
         return self.values.direct_whole(buffers, total, kind)
 
     def slots(self, buffers: Buffers, total: int, bits: int) -> Slots | None:
-        """Where numbers stand, none of which is null."""
+        """Return the slots of numbers, none of which are null."""
         if self.values is None or self.validity is not None:
             return None
         return self.values.slots(buffers, total, bits)
 
     def all_slots(self, buffers: Buffers, bits: int) -> Slots | None:
-        """Where all numbers stand, none of which is null."""
+        """Return the slots of all numbers, none of which are null."""
         if self.values is None or self.validity is not None:
             return None
         return self.values.all_slots(buffers, bits)
 
     def raw(self, items: Items, bits: int) -> Plan[Bytes]:
-        """Reads numbers, none of which is null."""
+        """Read numbers, none of which are null."""
         demand(self.values is not None and self.validity is None, f"nulls in {bits}-bit numbers")
         assert self.values is not None
         return (yield from self.values.raw(items, bits))
@@ -121,7 +121,7 @@ class Nullable(ArrayEncoding):
     def encode(
         cls, array: pa.Array, first: int, encode: Callable[[pa.Array, int], Encoded]
     ) -> Encoded:
-        """Wraps what `encode` makes of an array and the number of its first buffer."""
+        """Wrap the result of `encode`, which takes an array and the number of its first buffer."""
         if array.null_count == len(array):
             return Encoded(cls(None), ())
         if not array.null_count:
@@ -140,7 +140,7 @@ def _made_with_nulls(
 
 
 def _masked(array: pa.Array, valid: Bytes) -> pa.Array:
-    """The array with nulls where `valid` has none set, besides its own."""
+    """Return the array with additional nulls where `valid` is unset."""
     if pt.is_dictionary(array.type):
         indices = _masked(array.indices, valid)
         return pa.DictionaryArray.from_arrays(indices, array.dictionary, safe=False)
@@ -160,7 +160,7 @@ def _masked(array: pa.Array, valid: Bytes) -> pa.Array:
 
 
 def _null_bytes(kind: pa.DataType) -> int:
-    """About what Arrow takes for a null."""
+    """Return the approximate bytes of a null in Arrow."""
     if pt.is_fixed_size_list(kind):
         return int(kind.list_size) * _null_bytes(kind.value_type)
     return 0 if pt.is_null(kind) else -((bits_of(kind) or 64) // -8)

@@ -5,7 +5,7 @@
     {a: int32 = 1, b: float64 = 2, c: [1, 2, 3] of int8}
     01000000 0000000000000040 010203
 
-Neither the struct nor a member is ever null. Of the members' own encodings only their widths count,
+Neither the struct nor a member is ever null. Only the widths of the members' own encodings matter,
 and the schema has these. Source: docs/format/encodings-2.0.md, "Packed struct".
 """
 
@@ -31,7 +31,7 @@ __all__ = ["PackedStruct", "packed_bytes"]
 
 @dataclass(frozen=True)
 class PackedStruct(ArrayEncoding):
-    """Rows of members."""
+    """Rows of fixed-width members."""
 
     arm = "packed_struct"
 
@@ -40,17 +40,17 @@ class PackedStruct(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: pb.PackedStruct, children: Children) -> PackedStruct:
-        """Reads the member message."""
+        """Read the member message."""
         members = tuple(children(inner) for inner in message.inner)
         return cls(members, Buffer.from_proto(message.buffer))
 
     def member(self) -> pb.PackedStruct:
-        """The member message."""
+        """Return the member message."""
         inner = [member.to_proto() for member in self.members]
         return pb.PackedStruct(inner=inner, buffer=self.buffer.to_proto())
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
-        """Reads whole rows, and sets their members apart."""
+        """Read whole rows, and split their members."""
         demand(pt.is_struct(kind), f"values of type {kind} stored as {self.arm}")
         widths = [packed_bytes(member.type) for member in kind]
         demand(
@@ -68,7 +68,7 @@ class PackedStruct(ArrayEncoding):
 
     @classmethod
     def encode(cls, array: pa.Array, first: int) -> Encoded:
-        """Rows of an array without nulls, as buffer number `first`."""
+        """Encode the rows of an array without nulls into buffer number `first`."""
         members = [array.field(index) for index in range(array.type.num_fields)]
         rows = np.concatenate([_rows(member) for member in members], axis=1)
         inner = tuple(_description(member.type) for member in members)
@@ -76,7 +76,7 @@ class PackedStruct(ArrayEncoding):
 
 
 def packed_bytes(kind: pa.DataType) -> int | None:
-    """Bytes of a member in its row; None if it cannot be part of one."""
+    """Return the bytes of a member in its row; None if it cannot be packed."""
     if pt.is_fixed_size_list(kind):
         item = packed_bytes(kind.value_type)
         return None if item is None else item * int(kind.list_size)
@@ -92,7 +92,7 @@ def _array(kind: pa.DataType, rows: Bytes) -> pa.Array:
 
 
 def _rows(member: pa.Array) -> Bytes:
-    """The bytes of each value, shape (n, width)."""
+    """Return the bytes of each value, shape (n, width)."""
     values, count = member, len(member)
     while pt.is_fixed_size_list(values.type):
         values = items_of(values)
@@ -101,7 +101,7 @@ def _rows(member: pa.Array) -> Bytes:
 
 
 def _description(kind: pa.DataType) -> ArrayEncoding:
-    """What a page says of a member: all claim buffer 0, which none of them has."""
+    """Return the description of a member: all refer to buffer 0, which no member has."""
     if pt.is_fixed_size_list(kind):
         return Nullable(FixedSizeList(kind.list_size, _description(kind.value_type)))
     return Nullable(Flat(bits_of(kind) or 0, Buffer(0)))

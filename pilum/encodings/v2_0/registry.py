@@ -1,4 +1,4 @@
-"""The array encodings that are known, by the member of the protobuf oneof that names them."""
+"""The registry of array encodings, by the member of the protobuf oneof that names them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _BY_ARM = {encoding.arm: encoding for encoding in ARRAY_ENCODINGS}
 
 
 def array_encoding_of(message: pb.ArrayEncoding) -> ArrayEncoding:
-    """Reads a description.
+    """Parse a description.
 
     Raises:
         CorruptFileError: If it is empty or contradicts the format.
-        UnsupportedFormatError: If it is an encoding that files of version 2.0 do not have.
+        UnsupportedFormatError: If files of version 2.0 do not have the encoding.
     """
     arm = message.WhichOneof("array_encoding")
     if arm is None:

@@ -1,4 +1,4 @@
-"""The column of a struct (`ArrayEncoding.struct`): no bytes, only how many there are.
+"""The column of a struct (`ArrayEncoding.struct`): no bytes, only a length.
 
 The members are columns of their own, and a struct is never null.
 Source: docs/format/encodings-2.0.md, "Struct".
@@ -16,15 +16,15 @@ __all__ = ["Struct"]
 
 @dataclass(frozen=True)
 class Struct(ArrayEncoding):
-    """Nothing at all."""
+    """An empty description."""
 
     arm = "struct"
 
     @classmethod
     def from_proto(cls, message: pb.Empty, children: Children) -> Struct:
-        """Reads the member message."""
+        """Read the member message."""
         return cls()
 
     def member(self) -> pb.Empty:
-        """The member message."""
+        """Return the member message."""
         return pb.Empty()
