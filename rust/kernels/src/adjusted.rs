@@ -1,4 +1,4 @@
-//! End offsets that say of each entry whether it is null (strings and lists of version 2.0).
+//! End offsets that encode whether each entry is null (strings and lists of version 2.0).
 //!
 //!     stored[i] = end of entry i                  valid
 //!     stored[i] = end of entry i + adjustment     null; the adjustment is larger than any end
@@ -16,7 +16,7 @@ use crate::values::Offsets;
 pub struct Entries {
     /// `n + 1` offsets into the joined ranges of values, from zero.
     pub offsets: Offsets,
-    /// Where the values of each range of entries stand in the page.
+    /// Where the values of each range of entries lie in the page.
     pub spans: Vec<[i64; 2]>,
     /// None if all are valid.
     pub validity: Option<Vec<u8>>,
@@ -25,8 +25,8 @@ pub struct Entries {
 
 /// Reads ranges of entries.
 ///
-/// `stored` has, for each range, the word in front of it and then those of its entries; a range
-/// that begins with entry 0 has no word in front.
+/// `stored` has, for each range, the preceding word and then the words of its entries; a range that
+/// begins with entry 0 has no preceding word.
 pub fn entries(
     stored: &[u8],
     adjustment: u64,
@@ -86,7 +86,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// Adds neighbouring entries that begin at `first`; returns where they end.
+    /// Adds adjacent entries that begin at `first` and returns where they end.
     fn push(&mut self, first: u64, words: &[[u8; 8]], adjustment: u64) -> Result<u64> {
         self.validity
             .extend_with(words, |word| u64::from_le_bytes(word) < adjustment);

@@ -17,7 +17,7 @@ impl BitmapBuilder {
         self.bytes.len() * 8 + self.filled
     }
 
-    /// Whether nothing was appended yet.
+    /// Whether the bitmap is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -179,7 +179,7 @@ fn close_holes(mut bits: u64, keep: u64) -> u64 {
     bits
 }
 
-/// Bit `index` of `bitmap`; bits behind its end are unset.
+/// Bit `index` of `bitmap`; bits after its end are unset.
 #[inline]
 pub fn bit(bitmap: &[u8], index: usize) -> bool {
     bitmap

@@ -6,7 +6,7 @@
 //!     128 * (row % 8) + 16 * ORDER[row / 8] + lane        ORDER = 0 4 2 6 1 5 3 7
 //!
 //! (ORDER reverses three bits, so it is its own inverse),
-//! and its bits start at bit `row * W` of its lane. Word `j` of lane `l` stands at `j * lanes + l`,
+//! and its bits start at bit `row * W` of its lane. Word `j` of lane `l` lies at `j * lanes + l`,
 //! so that one row of all lanes is read and written with vector instructions.
 
 use crate::error::{Corrupt, Result, ensure, grow, out_of_range, part};
@@ -177,8 +177,7 @@ width_of_word!(words32, u32, 4);
 width_of_word!(words64, u64, 8);
 
 /// Appends the values of one group whose indices lie in `ranges` to `out`.
-///
-/// Few values are picked one by one; many are worth unpacking the group.
+/// Few values are extracted one by one; for many, the whole group is unpacked.
 pub fn append_ranges(
     packed: &[u8],
     bits: usize,

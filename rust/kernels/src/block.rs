@@ -1,4 +1,4 @@
-//! Blocks: one buffer whose number of values is known from outside (levels, dictionaries).
+//! Blocks: single buffers whose number of values is stored elsewhere (levels, dictionaries).
 //!
 //!     flat            n x width bytes
 //!     inline          one word W, then 1,024 values packed to W bits (n is at most 1,024)
@@ -93,7 +93,7 @@ pub fn decode_levels(
     Ok(())
 }
 
-/// Levels worth picking one by one instead of decoding the block.
+/// Up to this many levels are extracted one by one instead of decoding the block.
 const FEW: usize = 32;
 
 /// Decodes the 16-bit levels at `ranges` of a block into `out`, which is cleared first.
@@ -204,7 +204,7 @@ fn out_of_line(
     unpack(left, bits, width, tail, out)
 }
 
-/// Packs values out of line, all in the bits that the largest needs; returns these and the block.
+/// Packs values out of line to the width of the largest; returns this width and the block.
 pub fn pack(data: &[u8], bits: usize) -> Result<(usize, Vec<u8>)> {
     use bitpacking::{words8, words16, words32, words64};
     match bits {

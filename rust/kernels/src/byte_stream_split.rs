@@ -4,7 +4,7 @@
 
 use crate::error::{Result, ensure, grow};
 
-/// The streams of values of `width` bytes, one behind the other.
+/// Splits values of `width` bytes into streams, one after the other.
 pub fn split(data: &[u8], width: usize) -> Vec<u8> {
     (0..width)
         .flat_map(|position| data.iter().skip(position).step_by(width).copied())

@@ -2,8 +2,7 @@
 //!
 //!     LZ4    u32 raw size, then one block (no frame)
 //!     ZSTD   u64 raw size, then one frame; old files hold a bare frame
-//!
-//! A raw size is a claim of the file: more than `LIMIT` bytes are refused.
+//! A raw size is untrusted: more than `LIMIT` bytes are rejected.
 
 use std::cell::RefCell;
 
@@ -22,7 +21,8 @@ pub enum Scheme {
 }
 
 thread_local! {
-    // Chunks have some kilobytes each; making the tables of a decompressor takes longer than filling them.
+    // Chunks have some kilobytes each; allocating the tables of a decompressor takes longer than
+    // filling them.
     static FRAMES: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
@@ -49,14 +49,14 @@ pub fn decompress(scheme: Scheme, data: &[u8]) -> Result<Vec<u8>> {
     }
 }
 
-/// Compresses many buffers, one after the other, with one working memory.
+/// Compresses many buffers in sequence with shared working memory.
 pub enum Compressor {
     Lz4(CompressTable),
     Zstd(zstd::bulk::Compressor<'static>),
 }
 
 impl Compressor {
-    /// `level` is for zstd; 0 stands for its default.
+    /// `level` is for zstd; 0 is its default.
     pub fn new(scheme: Scheme, level: i32) -> Result<Self> {
         match scheme {
             Scheme::Lz4 => Ok(Self::Lz4(CompressTable::small())),
@@ -66,7 +66,7 @@ impl Compressor {
         }
     }
 
-    /// Appends one buffer, compressed, behind its raw size.
+    /// Appends the raw size of one buffer, then the compressed buffer.
     pub fn append(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let start = out.len() + self.head_bytes();
         let size = match self {
@@ -105,7 +105,7 @@ fn is_bare_frame(data: &[u8]) -> bool {
 fn zstd_frame(frame: &[u8], limit: usize) -> Result<Vec<u8>> {
     let bound = Decompressor::upper_bound(frame).map_or(limit, |bound| bound.min(limit));
     let mut out = Vec::new();
-    // What a file claims may be more than this machine has; that must not end the process.
+    // A claimed size may exceed the memory of the machine; that must not end the process.
     out.try_reserve_exact(bound)
         .map_err(|e| Corrupt(format!("zstd frame of {bound} bytes: {e}")))?;
     FRAMES.with_borrow_mut(|kept| {

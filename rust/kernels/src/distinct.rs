@@ -1,4 +1,4 @@
-//! Strings as numbers of the different ones among them.
+//! Distinct strings, and strings as indices into these.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, signed};
 use crate::mini_block_writer::OffsetsIn;
 
-/// What tells strings apart.
+/// The distinct strings of an array.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Distinct {
-    /// Which of the different strings each value is; 0 for nulls.
+    /// The index of each value among the distinct strings; 0 for nulls.
     pub indices: Vec<i32>,
-    /// Where each of them comes first.
+    /// The first position of each distinct string.
     pub firsts: Vec<i64>,
 }
 
-/// Finds the different strings, in the order in which they come first.
+/// Finds the distinct strings, in the order of their first positions.
 ///
-/// `validity` is a bitmap and its first bit. None if more than `most` of them are different.
+/// `validity` is a bitmap and its first bit. None if more than `most` of them are distinct.
 pub fn strings(
     offsets: OffsetsIn<'_>,
     data: &[u8],

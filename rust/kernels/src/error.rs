@@ -1,4 +1,4 @@
-//! What is wrong with the bytes, in numbers; the callers add where.
+//! Errors that describe damaged bytes; the callers add the place.
 
 use std::fmt::Display;
 
@@ -7,7 +7,7 @@ use std::fmt::Display;
 pub struct Corrupt(pub String);
 
 impl Corrupt {
-    /// Adds a place in front of the message.
+    /// Prefixes the message with a place.
     pub fn at(self, place: impl Display) -> Self {
         Self(format!("{place}: {}", self.0))
     }
@@ -53,7 +53,7 @@ pub fn rest<'a, T>(data: &'a [T], start: usize, what: &str) -> Result<&'a [T]> {
     data.get(start..).ok_or_else(|| out_of_range(what))
 }
 
-/// The error of an index that was computed and lies outside of what it counts.
+/// The error for a computed index that is out of range.
 #[cold]
 pub fn out_of_range(what: &str) -> Corrupt {
     Corrupt(format!("{what}: out of range"))
@@ -67,13 +67,13 @@ pub fn grow(out: &mut Vec<u8>, count: usize) -> &mut [u8] {
     out.split_at_mut(start).1
 }
 
-/// A number as an end or a position that Arrow holds in 64 bits.
+/// Converts a number to an end or a position that Arrow holds in 64 bits.
 #[inline]
 pub fn signed(n: usize, what: &str) -> Result<i64> {
     i64::try_from(n).map_err(|_| out_of_range(what))
 }
 
-/// A number of the file as a size in memory.
+/// Converts a number of the file to a size in memory.
 pub fn size(n: impl TryInto<usize> + Display + Copy, what: &str) -> Result<usize> {
     n.try_into()
         .map_err(|_| Corrupt(format!("{what}: {n} is out of range")))

@@ -6,8 +6,8 @@
 //!     1, 2     for the encoder only               8        n symbols of 8 bytes, zero filled
 //!     3        bit 0: data is FSST coded          8 + 8n   n symbol lengths, 1..8
 //!
-//! Code 255 escapes the byte that follows it. Without bit 0 the strings stand as they are. The
-//! training is that of the `fsst-rs` crate.
+//! Code 255 escapes the byte that follows it. Without bit 0 the strings are stored uncompressed.
+//! The symbol table is trained by the `fsst-rs` crate.
 
 use ::fsst::Compressor;
 
@@ -74,7 +74,7 @@ impl SymbolTable {
         })
     }
 
-    /// Appends the string that `codes` stand for.
+    /// Appends the string that `codes` encode.
     pub fn decompress(&self, codes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         if !self.coded {
             out.extend_from_slice(codes);
@@ -87,20 +87,20 @@ impl SymbolTable {
         Ok(())
     }
 
-    /// Whether codes stand for symbols; if not, strings are stored as they are.
+    /// Whether strings are coded; if not, they are stored uncompressed.
     pub fn is_coded(&self) -> bool {
         self.coded
     }
 
-    /// Room for what so many codes can become.
+    /// The largest output of a number of codes.
     pub fn scratch(&self, num_codes: usize) -> Vec<u8> {
         vec![0; 8 * num_codes + WINDOW]
     }
 
-    /// Writes neighbouring strings to the front of `out`; returns where they end.
+    /// Writes adjacent strings to the front of `out`; returns where they end.
     ///
     /// `marks` has one item more than there are codes: where the output of each code begins, and
-    /// the end. The byte behind an escape is no beginning and has the mark `NOWHERE`.
+    /// the end. The byte after an escape does not begin a code and has the mark `NOWHERE`.
     pub fn expand_marked(&self, codes: &[u8], out: &mut [u8], marks: &mut [u32]) -> Result<usize> {
         ensure(
             marks.len() == codes.len() + 1,
@@ -120,7 +120,7 @@ impl SymbolTable {
         Ok(filled)
     }
 
-    /// Writes neighbouring strings to the front of `out`; returns where they end.
+    /// Writes adjacent strings to the front of `out`; returns where they end.
     ///
     /// `mark` gets the number of a code and the places of its output and of those that follow; it
     /// says whether it has room for them.
@@ -175,7 +175,7 @@ impl SymbolTable {
         Ok(filled as usize)
     }
 
-    /// Writes what one code stands for; returns the codes taken and the bytes written.
+    /// Writes the output of one code; returns the codes consumed and the bytes written.
     fn step(&self, codes: &[u8], index: usize, window: &mut [u8; WINDOW]) -> Result<(usize, u32)> {
         match *rest(codes, index, "fsst codes")? {
             [ESCAPE, literal, ..] => {
@@ -202,7 +202,7 @@ impl SymbolTable {
     }
 }
 
-/// The mark of a code that does not begin anything.
+/// The mark of a byte that does not begin a code.
 pub const NOWHERE: u32 = u32::MAX;
 
 const GROUP: usize = 8;
@@ -217,7 +217,7 @@ fn window_at(out: &mut [u8], filled: usize) -> Result<&mut [u8; WINDOW]> {
         .ok_or_else(|| Corrupt("fsst: no room".into()))
 }
 
-/// Decompresses neighbouring strings, given as `n + 1` offsets into `codes`.
+/// Decompresses adjacent strings, given as `n + 1` offsets into `codes`.
 pub fn decompress(table: &[u8], offsets: &[i64], codes: &[u8]) -> Result<(Vec<i64>, Vec<u8>)> {
     let table = SymbolTable::parse(table)?;
     if !table.is_coded() {
@@ -262,7 +262,7 @@ pub fn compress(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Compressed> {
     let total = strings.iter().map(|string| string.len()).sum();
     let mut ends = Vec::with_capacity(strings.len() + 1);
     ends.push(0);
-    // Memory is taken as it is written to, so a guess that is too high costs nothing.
+    // Memory is committed when it is written to, so an overestimate costs nothing.
     let mut coded = Vec::with_capacity(total);
     let (mut run_ends, mut run_coded) = (Vec::new(), Vec::new());
     for run in runs(&strings) {
@@ -286,8 +286,8 @@ pub fn compress(offsets: OffsetsIn<'_>, data: &[u8]) -> Result<Compressed> {
     })
 }
 
-/// Neighbouring strings of about so many bytes are compressed at once: the encoder asks for twice
-/// their bytes, whatever becomes of them.
+/// Adjacent strings of about this many bytes are compressed at once: the encoder allocates twice
+/// their size, regardless of the result.
 const RUN_BYTES: usize = 512 * 1024;
 
 /// Cuts strings into runs of about `RUN_BYTES`, of at least one string.

@@ -63,7 +63,7 @@ fn size16(level: u64) -> Result<u16> {
     u16::try_from(level).map_err(|_| Corrupt(format!("level {level} in a control word")))
 }
 
-/// What the descriptor of a page says.
+/// The descriptor of a page.
 #[derive(Debug)]
 pub struct Page {
     pub control: Control,
@@ -86,7 +86,7 @@ pub fn decode(page: &Page, body: &[u8], ranges: &[(usize, usize)]) -> Result<Dec
     })
 }
 
-/// Levels are handed on in pieces of this many.
+/// Levels are passed on in pieces of this size.
 const PIECE: usize = 4096;
 
 struct Output<'a> {
@@ -238,7 +238,7 @@ pub(crate) fn append_fixed(plan: &Plan, bytes: &[u8], out: &mut Values) -> Resul
     }
 }
 
-/// Bytes of the length in front of a value of varying width.
+/// Bytes of the length prefix of a value of varying width.
 pub(crate) fn length_bytes(plan: &Plan) -> Result<usize> {
     match plan {
         Plan::Variable {

@@ -1,4 +1,4 @@
-//! JSON text to its binary form and back.
+//! Converts JSON text to its binary form and back.
 //!
 //! A container is a big-endian word of kind (3 bits) and count (29 bits), then one word per entry
 //! of kind (4 bits) and size (28 bits), then the entries. An object has the words of all keys
@@ -36,13 +36,13 @@ const UINT: u8 = 0x50;
 const FLOAT: u8 = 0x60;
 
 const WORD: usize = 4;
-/// Containers in containers; text is read to 127.
+/// Maximum nesting of containers; text is parsed to depth 127.
 const MAX_DEPTH: usize = 512;
 
 /// New offsets and bytes of values.
 pub type Strings = (Vec<i64>, Vec<u8>);
 
-/// Brings the texts that are not null to their binary form; the others become empty.
+/// Converts texts that are not null to their binary form; nulls become empty.
 pub fn encode(offsets: OffsetsIn<'_>, data: &[u8], validity: Option<&[u8]>) -> Result<Strings> {
     each(offsets, data, validity, |text, out| {
         let value: Json = serde_json::from_slice(text).map_err(|e| Corrupt(e.to_string()))?;
@@ -50,7 +50,7 @@ pub fn encode(offsets: OffsetsIn<'_>, data: &[u8], validity: Option<&[u8]>) -> R
     })
 }
 
-/// Brings binary values that are not null to text; the others become empty.
+/// Converts binary values that are not null to text; nulls become empty.
 pub fn decode(offsets: OffsetsIn<'_>, data: &[u8], validity: Option<&[u8]>) -> Result<Strings> {
     each(offsets, data, validity, |value, out| {
         read_container(value, out, 0)
@@ -80,7 +80,7 @@ fn each(
     Ok((ends, out))
 }
 
-/// Parsed text; members of objects are sorted, none comes twice.
+/// Parsed text; members of objects are sorted and unique.
 enum Json<'a> {
     Null,
     Bool(bool),
@@ -266,7 +266,7 @@ fn push_header(kind: u32, count: usize, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Makes room for words; returns where.
+/// Reserves space for words; returns its position.
 fn reserve(count: usize, out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.resize(start + count * WORD, 0);
@@ -413,7 +413,7 @@ fn write_number(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
     };
     let text = match (kind, digits.len()) {
         (ZERO, 0) => "0".into(),
-        // JSON has no words for these.
+        // JSON cannot represent these.
         (NAN | INFINITY | NEGATIVE_INFINITY, 0) => "null".into(),
         (UINT, 1 | 2 | 4 | 8) => unsigned(digits).to_string(),
         (INT, 1 | 2 | 4 | 8) => signed(digits).to_string(),

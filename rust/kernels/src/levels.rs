@@ -1,4 +1,4 @@
-//! What the repetition and definition levels of a page mean: its layers, inner-most first.
+//! The layers of a page, inner-most first, which define the meaning of its levels.
 //!
 //!     code  layer                     definition levels, counted outward from 1
 //!     1     item, all valid           none

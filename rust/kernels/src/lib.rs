@@ -1,8 +1,7 @@
 //! Loops over the values of Lance pages: pure functions from buffers to buffers.
-//!
-//! No policy lives here. Python decides what is encoded how and which chunks are read; one call
-//! of a kernel then walks the chunks of a page. Every length is checked before it is used, and
-//! what contradicts the format is an [`error::Corrupt`], never a panic.
+//! The kernels contain no policy. Python chooses encodings and the chunks to read; one kernel call
+//! then processes the chunks of a page. Every length is checked before it is used, and bytes that
+//! contradict the format cause an [`error::Corrupt`], never a panic.
 
 pub mod adjusted;
 pub mod bitmap;

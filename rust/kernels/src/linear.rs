@@ -4,7 +4,7 @@
 
 use crate::error::{Result, ensure, out_of_range, part, rest};
 
-/// Unpacks `count` values from bit `first` on into words of `bits`; signed ones keep their sign.
+/// Unpacks `count` values from bit `first` on into words of `bits`; signed values are extended.
 pub fn unpack(
     data: &[u8],
     first: usize,
@@ -43,7 +43,7 @@ fn word_at(data: &[u8], start: usize, width: usize) -> Result<u64> {
     u64::try_from(word >> (start % 8) & mask).map_err(|_| out_of_range("bit-packed value"))
 }
 
-/// Copies the topmost packed bit into all above it.
+/// Extends the sign: copies the topmost packed bit into all bits above it.
 fn extend(value: u64, width: usize) -> u64 {
     if width >= 64 || value >> (width - 1) & 1 == 0 {
         value

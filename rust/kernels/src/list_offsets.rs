@@ -1,10 +1,10 @@
-//! Offsets of lists as levels take them: from 0 on, and without items that no list shows.
+//! Offsets of lists for the levels: from 0 on, and without items that no list contains.
 
 use crate::bitmap::BitmapBuilder;
 use crate::error::{Corrupt, Result, ensure, rest, size};
 use crate::mini_block_writer::OffsetsIn;
 
-/// What `shown` finds.
+/// The result of `shown`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shown {
     /// From 0 on, one more than lists; lists that are not alive have no items.
@@ -15,7 +15,7 @@ pub struct Shown {
     pub wanted: Option<Vec<u8>>,
 }
 
-/// Goes through the lists once; `alive` has one byte per list, 0 or 1, all are if it is absent.
+/// Scans the lists once; `alive` has one byte per list, 0 or 1; if absent, all are alive.
 pub fn shown(offsets: OffsetsIn<'_>, alive: Option<&[u8]>) -> Result<Shown> {
     match offsets {
         OffsetsIn::Small(offsets) => walk(offsets, alive),
@@ -66,7 +66,7 @@ fn mask<T: Copy + Into<i64>>(offsets: &[T], alive: &[u8]) -> Result<Vec<u8>> {
     let (mut left, first) = (offsets, |offsets: &[T]| {
         offsets.first().map_or(0, |&at| at.into())
     });
-    // Neighbours that are alive, or are not, are one stretch of items.
+    // Adjacent lists that are alive, or are not, form one stretch of items.
     for lists in alive.chunk_by(|a, b| a == b) {
         let from = first(left);
         left = rest(left, lists.len(), "list offsets")?;

@@ -5,9 +5,8 @@
 //!     u16  def_size                   only with definition levels
 //!     uN   value_size[num_buffers]    N = 16, or 32 with large chunks
 //!     pad to 8, then repetition, definition and each value buffer, each padded to 8
-//!
-//! Wanted rows come as sorted, disjoint ranges. Without lists a row is a value. With lists a row
-//! begins at an entry of the highest repetition level, may span chunks, and its values are the
+//! Selected rows are given as sorted, disjoint ranges. Without lists a row is a value. With lists a
+//! row begins at an entry of the highest repetition level, may span chunks, and its values are the
 //! visible ones among its entries.
 
 use std::ops::Range;
@@ -19,7 +18,7 @@ use crate::levels::Layers;
 use crate::unravel::{Unraveled, Unraveler};
 use crate::values::{Plan, Values, append};
 
-/// What the descriptor of a page says of its chunks.
+/// The layout of the chunks, from the descriptor of a page.
 #[derive(Debug)]
 pub struct Page {
     pub rep: Option<BlockPlan>,
@@ -31,7 +30,7 @@ pub struct Page {
     pub layers: Layers,
 }
 
-/// One chunk within the bytes at hand.
+/// One chunk within the fetched bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk {
     pub start: usize,
@@ -43,12 +42,12 @@ pub struct Chunk {
     pub num_rows: usize,
 }
 
-/// Where a whole page without lists stands within the bytes at hand.
+/// Where a whole page without lists lies within the fetched bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Whole<'a> {
     /// One word per chunk, see `Whole::chunks`.
     pub words: &'a [u8],
-    /// The chunks, one behind the other.
+    /// The chunks, one after the other.
     pub body: &'a [u8],
     pub num_items: usize,
     pub num_rows: usize,
@@ -57,8 +56,9 @@ pub struct Whole<'a> {
 const MAX_CHUNK_VALUES: usize = 32_768;
 
 impl Whole<'_> {
-    /// The chunks, as their words say: bytes / 8 - 1 from bit 4 on, and below the logarithm of the
-    /// number of values, which is not read of the last chunk: it has what is left.
+    /// The chunks, according to their words: bytes / 8 - 1 from bit 4 on, and in the low bits the
+    /// logarithm of the number of values. The logarithm of the last chunk is not read: it has the
+    /// remaining values.
     fn chunks(&self, large: bool) -> Result<Vec<Chunk>> {
         let width = if large { 4 } else { 2 };
         let count = self.words.len() / width;
@@ -120,7 +120,7 @@ pub fn decode_whole(page: &Page, whole: &Whole<'_>) -> Result<Decoded> {
     decode_joined(page, slice::from_ref(whole))
 }
 
-/// Decodes all rows of pages without lists, one behind the other, that have the same description.
+/// Decodes all rows of pages without lists that have the same description, one after the other.
 pub fn decode_joined(page: &Page, wholes: &[Whole<'_>]) -> Result<Decoded> {
     ensure(
         page.layers.max_rep == 0,
@@ -141,7 +141,7 @@ pub fn decode_joined(page: &Page, wholes: &[Whole<'_>]) -> Result<Decoded> {
     decoder.finish(num_rows)
 }
 
-/// Values and layers of the wanted rows.
+/// Values and layers of the selected rows.
 #[derive(Debug)]
 pub struct Decoded {
     pub values: Values,
@@ -158,7 +158,7 @@ struct Scratch {
     values: Vec<Range<usize>>,
 }
 
-/// Decodes the wanted rows of the given chunks, which must hold them.
+/// Decodes the selected rows of the given chunks, which must contain them.
 pub fn decode(
     page: &Page,
     body: &[u8],
@@ -174,7 +174,7 @@ pub fn decode(
     decoder.finish(wanted)
 }
 
-/// What was decoded so far, of one page or of several.
+/// The values and levels decoded so far, of one page or of several.
 struct Decoder<'a> {
     page: &'a Page,
     values: Values,
@@ -184,7 +184,7 @@ struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Makes room for some values that are so many bytes as they are stored.
+    /// Reserves memory for some values, given their stored size in bytes.
     fn new(page: &'a Page, num_values: usize, stored: usize) -> Result<Self> {
         Ok(Self {
             page,
@@ -195,7 +195,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// Appends the wanted rows of chunks.
+    /// Appends the selected rows of chunks.
     fn take(&mut self, body: &[u8], chunks: &[Chunk], rows: &[Range<usize>]) -> Result<()> {
         let mut cursor = 0;
         for chunk in chunks {
@@ -254,9 +254,9 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Whether a chunk holds any of the wanted rows; ranges in front of it are left behind.
+/// Whether a chunk holds any of the selected rows; ranges before it are skipped.
 fn is_wanted(page: &Page, chunk: &Chunk, rows: &[Range<usize>], cursor: &mut usize) -> bool {
-    // A chunk with lists may begin in the middle of the row in front of its first.
+    // A chunk with lists may begin in the middle of the row before its first row.
     let first = chunk
         .first_row
         .saturating_sub(usize::from(page.layers.max_rep > 0));
@@ -267,7 +267,7 @@ fn is_wanted(page: &Page, chunk: &Chunk, rows: &[Range<usize>], cursor: &mut usi
     rows.get(*cursor).is_some_and(|range| range.start < end)
 }
 
-/// Levels of the wanted rows of a chunk without lists, where every entry owns a value.
+/// Levels of the selected rows of a chunk without lists, where every entry owns a value.
 fn plain_levels(
     page: &Page,
     chunk: &Chunk,
@@ -297,7 +297,7 @@ fn plain_levels(
     levels.push(&[], def, wanted)
 }
 
-/// Levels of the wanted rows of a chunk with lists.
+/// Levels of the selected rows of a chunk with lists.
 fn nested_levels(
     page: &Page,
     chunk: &Chunk,
@@ -334,7 +334,7 @@ fn nested_levels(
     Ok(())
 }
 
-/// Wanted rows of a chunk without lists, as ranges of its values.
+/// Selected rows of a chunk without lists, as ranges of its values.
 fn select_values(
     chunk: &Chunk,
     rows: &[Range<usize>],
@@ -357,7 +357,7 @@ fn select_values(
     }
 }
 
-/// Wanted rows of a chunk with lists, as ranges of its entries and of its values.
+/// Selected rows of a chunk with lists, as ranges of its entries and of its values.
 fn select_entries(
     page: &Page,
     chunk: &Chunk,
@@ -408,7 +408,7 @@ fn select_entries(
         if range.start >= end {
             break;
         }
-        // The row in front of the first goes on here, from the first entry.
+        // The row before the first continues here, from the first entry.
         if range.start >= chunk.first_row {
             entry.seek(range.start)?;
         }
@@ -467,14 +467,14 @@ const BLOCK: usize = 64;
 struct Entry<'a> {
     levels: EntryLevels<'a>,
     number: usize,
-    /// The next row to start, here or further behind.
+    /// The next row to start, here or later.
     row: usize,
-    /// Values of the entries in front.
+    /// Number of values of the preceding entries.
     value: usize,
 }
 
 impl Entry<'_> {
-    /// Moves on to where a row starts, or behind the last entry.
+    /// Advances to the start of a row, or past the last entry.
     fn seek(&mut self, row: usize) -> Result<()> {
         loop {
             let block = self.number..self.number + BLOCK;

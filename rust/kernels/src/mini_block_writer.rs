@@ -1,10 +1,10 @@
 //! Encoding one mini-block page: values and levels to chunks, chunk words and repetition index.
 //!
-//! Chunks are cut by the values; an entry without a value that stands on a border goes to the
-//! chunk behind it. All chunks but the last hold a power of two of values. See `mini_block` for
-//! the bytes of a chunk. The word of a chunk is `(bytes / 8 - 1) << 4 | log2(values)`, with 0 for
-//! the last one's logarithm; the repetition index has, per chunk, the rows that end in it and the
-//! entries of the row that goes on.
+//! Chunks are cut by the values; an entry without a value that lies on a boundary belongs to the
+//! chunk after it. All chunks but the last hold a power of two of values. See `mini_block` for the
+//! bytes of a chunk. The word of a chunk is `(bytes / 8 - 1) << 4 | log2(values)`, with 0 for the
+//! last one's logarithm; the repetition index has, per chunk, the rows that end in it and the
+//! entries of the row that continues.
 
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ pub enum Input<'a> {
 }
 
 impl Input<'_> {
-    /// Bytes of the values as they are, about.
+    /// The approximate bytes of the uncompressed values.
     fn plain_bytes(&self, num_values: usize) -> Result<usize> {
         Ok(match self {
             Self::Fixed { bits, .. } | Self::Lists { bits, .. } => {
@@ -106,21 +106,21 @@ impl OffsetsIn<'_> {
 /// How values are stored in the chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
-    /// Flat bits, strings with offsets, or fixed-size lists: as the input has them.
+    /// Flat bits, strings with offsets, or fixed-size lists: the same form as the input.
     Plain,
     InlineBitpacking,
     Rle,
     ByteStreamSplit,
 }
 
-/// How values are cut into chunks, and what becomes of these.
+/// How values are cut into chunks, and how chunks are compressed.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunking {
     /// Whether sizes are wide enough for chunks above 32 KiB (since 2.2).
     pub large: bool,
     /// A power of two, at most 32768; bit-packed chunks always have 1024.
     pub max_values: usize,
-    /// Bytes of values that a chunk aims at, None for what suits the values.
+    /// Target bytes of the values of a chunk; None for a default that depends on the values.
     pub target_bytes: Option<usize>,
     /// Scheme and level for the first value buffer of each chunk.
     pub compression: Option<(Scheme, i32)>,
@@ -159,14 +159,14 @@ pub struct Encoded {
 
 /// A chunk grows while it stays below this many bytes of values.
 const TARGET_BYTES: usize = 8186;
-/// Strings are looked up one by one, so that smaller chunks pay.
+/// Strings are often read one by one, so smaller chunks are faster.
 const TARGET_STRING_BYTES: usize = 4096;
-/// Streams are put together again as a whole, so that smaller chunks pay, too.
+/// Streams are always joined as a whole, so smaller chunks are faster here, too.
 const TARGET_SPLIT_BYTES: usize = 4097;
-/// Levels that are counted before looking at each.
+/// Number of levels that are counted at once before each is examined.
 const STRETCH: usize = 128;
 const PAD: u8 = 0xFE;
-/// Fills strings up to a multiple of their offsets' width.
+/// Pads strings to a multiple of their offsets' width.
 const INNER_PAD: u8 = 0x48;
 
 /// Encodes `num_values` values (at least one) and their levels.
@@ -187,7 +187,7 @@ pub fn encode(
         .transpose()?;
     let mut made = Encoded::default();
     if coding != Coding::Rle {
-        // Chunks have a few bytes of their own; growing would copy what is there again and again.
+        // Chunks have a few bytes of overhead; growing would copy the buffer repeatedly.
         let bytes = input.plain_bytes(num_values)?;
         made.chunks.reserve(bytes + bytes / 64);
     }
@@ -238,7 +238,7 @@ impl LevelsIn<'_> {
         self.rep.len().max(self.def.len())
     }
 
-    /// The entry behind the one that owns the `count`-th value from entry `start` on.
+    /// The entry after the one that owns the `count`-th value from entry `start` on.
     fn end_of(&self, start: usize, count: usize) -> Result<usize> {
         if self.def.is_empty() {
             return Ok((start + count).min(self.len()));
@@ -264,7 +264,7 @@ impl LevelsIn<'_> {
     }
 }
 
-/// Values of one chunk, as they are where nothing is done to them.
+/// Values of one chunk, borrowed where they need no conversion.
 type Buffers<'a> = Vec<Cow<'a, [u8]>>;
 
 fn next_chunk<'a>(
@@ -565,7 +565,7 @@ fn pad(out: &mut Vec<u8>, start: usize) {
     out.resize(start + (out.len() - start).next_multiple_of(8), PAD);
 }
 
-/// Adds `(rows that end in the chunk, entries of the row that goes on)`.
+/// Adds `(rows that end in the chunk, entries of the row that continues)`.
 fn index_chunk(rep: &[u16], max_rep: u16, last: bool, index: &mut Vec<(u64, u64)>) {
     let starts_row = rep.first() == Some(&max_rep);
     if starts_row

@@ -1,6 +1,6 @@
 //! Rows of packed structs whose members vary in length.
 //!
-//!     row      the members, one behind the other
+//!     row      the members, one after the other
 //!     fixed    value bytes (fixed-size lists: bitmaps of their items, then the items)
 //!     varying  u32 or u64 length, bytes
 //!
@@ -85,7 +85,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Takes this member's bytes off the front of a row.
+    /// Splits this member's bytes off the front of a row.
     fn read<'b>(&mut self, row: &'b [u8]) -> Result<&'b [u8]> {
         let (head, length) = match &self.zeros {
             Some(zeros) => (0, zeros.len()),

@@ -1,16 +1,15 @@
-//! Which chunks of a mini-block page without lists hold some rows, and what to read for them.
+//! Selects the chunks of a mini-block page without lists that hold some rows, and plans the reads.
 //!
 //!     chunks      0   1   2   3   4   5
 //!     rows            ^   ^       ^          two ranges: chunks 1 and 2, chunk 4
-//!
-//! Chunks in between are read too where rows are dense, or where they are few bytes.
+//! Chunks in between are read too if rows are dense, or if these chunks are small.
 
 use std::ops::Range;
 
 use crate::error::{Result, ensure, part};
 use crate::mini_block::Chunk;
 
-/// So many chunks per range of rows still count as dense.
+/// Up to this many chunks per range of rows count as dense.
 const DENSE: usize = 2;
 
 /// Ranges of bytes of a page's chunks, and the chunks that they hold.
@@ -18,11 +17,11 @@ const DENSE: usize = 2;
 pub struct Picked {
     /// Position in the chunks of the page, and bytes.
     pub ranges: Vec<(usize, usize)>,
-    /// Each with the number of its range, from whose beginning its position counts.
+    /// The chunks, each with the number of its range; positions are relative to that range.
     pub chunks: Vec<(usize, Chunk)>,
 }
 
-/// Picks the chunks that hold rows, which are sorted and disjoint.
+/// Selects the chunks that hold rows, which are sorted and disjoint.
 pub fn pick(table: &[Chunk], rows: &[Range<usize>]) -> Result<Picked> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
         return Ok(Picked::default());
@@ -54,14 +53,14 @@ pub fn pick(table: &[Chunk], rows: &[Range<usize>]) -> Result<Picked> {
     Ok(in_ranges(&wanted))
 }
 
-/// The chunks in as few ranges as it is worth.
+/// Coalesces the chunks into as few ranges as is worthwhile.
 fn in_ranges(wanted: &[(usize, Chunk)]) -> Picked {
     let stored: usize = wanted.iter().map(|(_, chunk)| chunk.size).sum();
     let begin = wanted.first().map_or(0, |(_, chunk)| chunk.start);
     let end = wanted
         .last()
         .map_or(0, |(_, chunk)| chunk.start + chunk.size);
-    // What lies between is little: one range is cheaper than many.
+    // The gaps are small: one range is cheaper than many.
     let is_one = end - begin <= 2 * stored;
     let mut picked = Picked::default();
     let mut before = None;

@@ -1,4 +1,4 @@
-//! Picking ranges out of a buffer: what random access reads becomes one contiguous array.
+//! Gathers ranges of a buffer: the bytes of a random access become one contiguous array.
 //!
 //! Ranges may come in any order, overlap or be empty.
 

@@ -21,7 +21,7 @@ pub struct Step<'a> {
 /// The list part of a layer.
 #[derive(Debug)]
 pub struct List<'a> {
-    /// One more than slots; the items of all lists with items are neighbours.
+    /// One more than slots; the items of all lists with items are contiguous.
     pub offsets: &'a [i64],
     /// Repetition level of this list.
     pub rep: u16,
@@ -65,7 +65,7 @@ fn mark_nulls(step: &Step<'_>, def: &mut [u16]) {
         return;
     };
     for def in def {
-        // Without branches, which nobody could predict where nulls are at random.
+        // Branch-free, as branches on random nulls are unpredictable.
         let is_null = u16::from(*def == 0) & u16::from(!bit(bitmap, slot));
         slot += usize::from(*def & HIDDEN == 0);
         *def |= is_null * step.null;
@@ -123,8 +123,8 @@ fn expand(
     Ok((out_rep, out_def))
 }
 
-/// The most entries that so many neighbouring values take, with those in front of each that own no
-/// value; what stands behind the last value is counted with it.
+/// The most entries of any `values` adjacent values, including the entries before each that own no
+/// value; entries after the last value are counted with it.
 pub fn most_entries(def: &[u16], max_visible: u16, values: usize) -> usize {
     let mut ends = vec![0; def.len() + 2];
     let mut count = 0;

@@ -72,7 +72,7 @@ pub fn expand_ranges(
     Ok(())
 }
 
-/// Everything that can be wrong, said once.
+/// All checks of the buffers, in one place.
 fn check(values: &[u8], lengths: &[u8], width: usize, num_values: usize) -> Result<()> {
     ensure(
         matches!(width, 1 | 2 | 4 | 8),

@@ -1,23 +1,22 @@
-//! Values of one width that stand side by side: what to read for some of them, and their bytes.
+//! Contiguous values of one width: the ranges to read for some of them, and their bytes.
 //!
 //!     slots of 3 bytes    |000|111|222|333|444|          rows 1..2, 4..5
-//!     read                    |111 222 333 444|          near, so that it is one range
+//!     read                    |111 222 333 444|          close, so it is one range
 //!     values                  |111|444|
-//!
-//! Slots of one bit stand in bytes from the least significant bit on.
+//! Slots of one bit fill bytes from the least significant bit on.
 
 use std::ops::Range;
 
 use crate::error::{Result, out_of_range, size};
 use crate::ranges::{gather_bits, gather_bytes};
 
-/// What lies between two ranges is read too if it has no more bytes.
+/// Ranges with a gap of at most this many bytes are coalesced.
 const NEAR_BYTES: usize = 4096;
 
-/// Ranges of bytes, and where in them the wanted values stand.
+/// Ranges of bytes, and where the selected values lie in them.
 #[derive(Debug, Default)]
 pub struct Slots {
-    /// Position behind the first slot, and bytes.
+    /// Position relative to the first slot, and bytes.
     pub ranges: Vec<(usize, usize)>,
     /// Of each range of rows: the number of its range of bytes, the first bit in it, bits.
     pieces: Vec<(usize, usize, usize)>,
@@ -49,7 +48,7 @@ pub fn slots_of(bits: usize, rows: &[Range<usize>]) -> Slots {
 }
 
 impl Slots {
-    /// The values, given where each range begins in the bytes at hand.
+    /// The values, given where each range begins in the fetched bytes.
     pub fn decode(&self, data: &[u8], starts: &[i64]) -> Result<Vec<u8>> {
         let unit = if self.is_bits { 1 } else { 8 };
         let mut wanted = Vec::with_capacity(self.pieces.len());

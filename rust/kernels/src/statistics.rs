@@ -1,4 +1,4 @@
-//! Sizes that the encodings of fixed-width values would take: what a writer chooses by.
+//! Sizes of fixed-width values in each encoding, which the writer compares.
 
 use crate::bitpacking::{self, GROUP, packed_bytes};
 use crate::error::{Corrupt, Result};
@@ -10,7 +10,7 @@ pub struct FixedCosts {
     pub inline_bitpacking_bytes: usize,
 }
 
-/// Odd, and with bits all over the word, so that products differ in their upper half.
+/// An odd factor with bits all over the word, so that products differ in their upper half.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Most values of one run-length encoded chunk.
@@ -39,7 +39,7 @@ pub fn count_runs(data: &[u8], bits: usize) -> Result<usize> {
     .map(|changes| changes + usize::from(!data.is_empty()))
 }
 
-/// Whether more than `most` of some words of 64 bits are different; meant for a few thousand.
+/// Whether more than `most` of some words of 64 bits are distinct; meant for a few thousand.
 pub fn exceeds_distinct(data: &[u8], most: usize) -> bool {
     let (words, _) = data.as_chunks::<8>();
     let size = (2 * words.len().min(most) + 2).next_power_of_two();
@@ -54,7 +54,7 @@ pub fn exceeds_distinct(data: &[u8], most: usize) -> bool {
     false
 }
 
-/// Puts a word into a table that has room, of a size that is a power of two; whether it is new.
+/// Inserts a word into a table with free slots and a power-of-two size; returns whether it is new.
 fn insert(seen: &mut [Option<u64>], word: u64) -> bool {
     let mixed = word.wrapping_mul(SPREAD);
     let [.., a, b, c, d] = (mixed >> 32).to_be_bytes();

@@ -1,4 +1,4 @@
-//! The least and the most string of ranges of rows.
+//! The smallest and the largest string of ranges of rows.
 
 use crate::bitmap::bit;
 use crate::error::{Corrupt, Result, part};
@@ -7,8 +7,8 @@ use crate::mini_block_writer::OffsetsIn;
 /// A string and its number.
 type Row<'a> = (&'a [u8], usize);
 
-/// For each range, given as (first row, count), the rows of its least and its most string, by
-/// their bytes; -1 twice if it has none but nulls.
+/// For each range, given as (first row, count), the rows of its smallest and its largest string, by
+/// their bytes; -1 twice if all are null.
 pub fn text_ends(
     offsets: OffsetsIn<'_>,
     data: &[u8],

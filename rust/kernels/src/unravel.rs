@@ -1,10 +1,10 @@
-//! Levels to the validity bitmaps and list offsets of every layer.
+//! Converts levels to the validity bitmaps and list offsets of every layer.
 
 use crate::bitmap::{BitmapBuilder, compress64, mask64};
 use crate::error::{Corrupt, Result, ensure, part};
 use crate::levels::{Layer, Layers};
 
-/// What Arrow needs of one layer.
+/// One layer in Arrow's form.
 #[derive(Debug)]
 pub struct Unraveled {
     /// Number of slots.
@@ -57,7 +57,7 @@ impl Unraveler {
         }
     }
 
-    /// Takes `count` entries; an empty slice stands for levels that are all 0.
+    /// Processes `count` entries; an empty slice represents levels that are all 0.
     pub fn push(&mut self, rep: &[u16], def: &[u16], count: usize) -> Result<()> {
         ensure(
             rep.is_empty() || rep.len() == count,

@@ -1,4 +1,4 @@
-//! Values of one mini-block chunk: what a plan says of the buffers, appended to a growing output.
+//! Values of one mini-block chunk, decoded by a plan and appended to a growing output.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub enum Plan {
         table: SymbolTable,
         offset_bits: usize,
     },
-    /// Rows of `bits` bits in all, behind one bitmap per entry of `validity` (items per row).
+    /// Rows of `bits` bits in all, after one bitmap per entry of `validity` (items per row).
     FixedSizeList {
         validity: Vec<usize>,
         bits: usize,
@@ -44,11 +44,11 @@ pub enum Plan {
     },
 }
 
-/// The most that a code stands for, bytes: room that is never written to costs nothing, but making
-/// more of it copies what is there.
+/// The most bytes that a code decodes to: reserved memory that is never written costs nothing, but
+/// growing it copies its content.
 const FSST_GROWTH: usize = 8;
 
-/// Widest values that encodings shrink to a fraction; what is wider is only ever compressed.
+/// Widest values that encodings shrink to a fraction; wider values are only ever compressed.
 const NARROW_BITS: usize = 64;
 
 /// How much wide values are expected to grow at most when they are decompressed.
@@ -70,7 +70,7 @@ pub enum Values {
     },
 }
 
-/// Offsets of the width that the Arrow type has.
+/// Offsets of the Arrow type's width.
 #[derive(Debug)]
 pub enum Offsets {
     Small(Vec<i32>),
@@ -121,7 +121,7 @@ impl Offsets {
                 )?;
                 offsets.extend(lengths.map(|length| {
                     end += length;
-                    i32::try_from(end).unwrap_or(i32::MAX) // refused below if it is beyond `total`
+                    i32::try_from(end).unwrap_or(i32::MAX) // rejected below if it is beyond `total`
                 }));
             }
             Self::Large(offsets) => offsets.extend(lengths.map(|length| {
@@ -142,8 +142,7 @@ impl Offsets {
 
 impl Values {
     /// An empty output that fits what `plan` decodes to.
-    ///
-    /// Room is made for `expected` values, stored in `stored` bytes; both are only guesses.
+    /// Reserves memory for `expected` values, stored in `stored` bytes; both are only estimates.
     pub fn new(plan: &Plan, expected: usize, stored: usize) -> Result<Self> {
         Ok(match plan {
             Plan::Flat { bits: 1 } => Self::Bits(BitmapBuilder::default()),
@@ -337,8 +336,8 @@ fn append_items(
     }
 }
 
-/// Bytes to make room for. Narrow values may take next to nothing where they are stored; wide ones
-/// do not, whatever a damaged page says of their width.
+/// Bytes to reserve. Narrow values may be stored in almost no bytes; wide values are not,
+/// regardless of the width that a damaged page claims.
 fn room(expected: usize, bits: usize, stored: usize) -> usize {
     let bytes = expected.saturating_mul(bits / 8);
     if bits <= NARROW_BITS {
@@ -386,7 +385,7 @@ impl<'a> Strings<'a> {
         }
     }
 
-    /// Copies the strings of `range`, whose bytes are neighbours.
+    /// Copies the strings of `range`, whose bytes are contiguous.
     fn append(
         &self,
         range: &Range<usize>,

@@ -1,4 +1,4 @@
-//! Between numpy arrays and slices, and between kernel errors and exceptions.
+//! Converts numpy arrays to slices and back, and kernel errors to exceptions.
 
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pilum_kernels::error::Corrupt;

@@ -38,13 +38,13 @@ pub fn chunks_of(lines: Vec<[usize; 5]>) -> Vec<Chunk> {
     lines.into_iter().map(chunk).collect()
 }
 
-/// First row of each range, and the one behind it.
+/// Start and stop row of each range.
 pub fn ranges_of(bounds: &PyReadonlyArray2<'_, i64>) -> PyResult<Vec<Range<usize>>> {
     let bounds = rows::<2>(bounds)?;
     Ok(bounds.into_iter().map(|[start, end]| start..end).collect())
 }
 
-/// Decodes the wanted rows of a mini-block page.
+/// Decodes the selected rows of a mini-block page.
 #[pyfunction]
 #[pyo3(signature = (values, rep, def_, layers, num_buffers, large, body, chunks, wanted))]
 #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
@@ -75,7 +75,7 @@ pub fn decode_mini_block<'py>(
     out(py, decoded)
 }
 
-/// What the description of mini-block pages without lists says of their chunks.
+/// The layout of the chunks of mini-block pages without lists, from their description.
 #[pyclass(frozen, module = "pilum._kernels")]
 pub struct MiniBlock(pub mini_block::Page);
 
@@ -151,7 +151,7 @@ pub fn decode_mini_blocks<'py>(
 
 type Place = (usize, usize);
 
-/// Decodes whole mini-block pages of one description, one behind the other, as if they were one.
+/// Decodes whole mini-block pages of one description, one after the other, as if they were one.
 /// Each comes as the bytes of its file, positions and sizes of the words of its chunks and of the
 /// chunks in these, and its numbers of items and of rows.
 #[pyfunction]

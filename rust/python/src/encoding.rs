@@ -79,7 +79,7 @@ pub fn shown_offsets<'py>(
     Ok((made.offsets.into_pyarray(py), made.has_empty, wanted))
 }
 
-/// The most entries that so many neighbouring values take.
+/// The most entries of any `values` adjacent values.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn most_entries(
@@ -94,8 +94,9 @@ pub fn most_entries(
 
 /// Encodes the values and levels of one mini-block page; returns its buffers.
 ///
-/// `kind` is "fixed", "bits", "strings" or "lists"; `first` is the first bit of "bits". Chunks have at
-/// most `max_values` values and aim at `target_bytes`, and what is compressed is their first buffer.
+/// `kind` is "fixed", "bits", "strings" or "lists"; `first` is the first bit of "bits". Chunks have
+/// at most `max_values` values and aim at `target_bytes`, and what is compressed is their first
+/// buffer.
 #[pyfunction]
 #[pyo3(signature = (
     kind, coding, data, bits, first, offsets, item_validity, num_values, rep, def_, level_blocks,
@@ -198,7 +199,7 @@ pub fn encode_levels<'py>(
     Ok(made.map_err(impossible)?.into_pyarray(py))
 }
 
-/// Packs values to a block, all in the bits that the largest needs; returns these and the block.
+/// Packs values to a block with the width of the largest; returns this width and the block.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn pack_block<'py>(
@@ -336,7 +337,7 @@ pub fn count_runs(py: Python<'_>, data: Bytes<'_>, bits: usize) -> PyResult<usiz
         .map_err(impossible)
 }
 
-/// Whether more than `most` of some words of 64 bits are different.
+/// Whether more than `most` of some words of 64 bits are distinct.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn exceeds_distinct(py: Python<'_>, data: Bytes<'_>, most: usize) -> PyResult<bool> {
@@ -344,8 +345,8 @@ pub fn exceeds_distinct(py: Python<'_>, data: Bytes<'_>, most: usize) -> PyResul
     Ok(py.detach(|| statistics::exceeds_distinct(data, most)))
 }
 
-/// The number of each string among the different ones, and where each of those comes first; None
-/// if they are more than `most`.
+/// The index of each string among the distinct ones, and the first position of each of these; None
+/// if there are more than `most`.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn distinct_strings<'py>(

@@ -10,7 +10,7 @@ use crate::arrays::{OffsetsArg, corrupt, impossible, slice};
 type Bytes<'py> = PyReadonlyArray1<'py, u8>;
 type Strings<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
 
-/// Brings texts to binary form; returns offsets and bytes.
+/// Converts texts to binary form; returns offsets and bytes.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn encode_json<'py>(
@@ -26,7 +26,7 @@ pub fn encode_json<'py>(
     Ok((offsets.into_pyarray(py), data.into_pyarray(py)))
 }
 
-/// Brings binary values to text; returns offsets and bytes.
+/// Converts binary values to text; returns offsets and bytes.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn decode_json<'py>(

@@ -1,8 +1,8 @@
-//! The Python door to `pilum-kernels`: numpy views in, numpy arrays that own their memory out.
+//! The Python bindings of `pilum-kernels`: numpy views in, numpy arrays that own their memory out.
 //!
 //! Every function checks its arguments, releases the GIL, calls one kernel and hands back the
-//! result. Damage that a decoder finds becomes `pilum.errors.CorruptFileError`; an encoder that
-//! is asked for the impossible raises `ValueError`.
+//! result. Decoders report damage as `pilum.errors.CorruptFileError`; encoders raise `ValueError`
+//! for input that cannot be encoded.
 
 mod arrays;
 mod decoding;

@@ -1,4 +1,4 @@
-//! What pages of versions 0.1 and 2.0 are made of.
+//! Kernels for pages of versions 0.1 and 2.0.
 
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ pub fn gather_bits<'py>(
     Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
 }
 
-/// Finds the rows of the least and the most string of ranges, given as (first row, count).
+/// Finds the rows of the smallest and the largest string of ranges, given as (first row, count).
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn text_ends<'py>(
@@ -63,7 +63,7 @@ pub fn text_ends<'py>(
     Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
 }
 
-/// Reads end offsets that say which entries are null.
+/// Reads end offsets that encode which entries are null.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn adjusted_entries<'py>(
@@ -90,7 +90,7 @@ pub fn adjusted_entries<'py>(
     Ok((offsets, spans, validity, made.null_count))
 }
 
-/// Unpacks values that stand back to back.
+/// Unpacks values that are packed back to back.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn unpack_linear<'py>(
@@ -107,7 +107,7 @@ pub fn unpack_linear<'py>(
     Ok(made.map_err(|error| corrupt(py, &error))?.into_pyarray(py))
 }
 
-/// Decompresses neighbouring strings; returns their offsets and bytes.
+/// Decompresses adjacent strings; returns their offsets and bytes.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)]
 pub fn decompress_fsst<'py>(

@@ -16,18 +16,18 @@ use crate::decoding::{MiniBlock, chunks_of, out, ranges_of};
 type Pairs<'py> = PyReadonlyArray2<'py, i64>;
 type Made<'py> = Bound<'py, PyArray1<i64>>;
 
-/// The wanted chunks of one page.
+/// The selected chunks of one page.
 struct Part {
     picked: Picked,
-    /// Of the file, where the chunks of the page begin.
+    /// Position in the file where the chunks of the page begin.
     body: usize,
     /// Number of its first range among those of all pages.
     first_range: usize,
-    /// Which of the lists of rows are wanted.
+    /// Index of the list of selected rows.
     wanted: usize,
 }
 
-/// The chunks of several pages that hold wanted rows.
+/// The chunks of several pages that hold selected rows.
 #[pyclass(frozen, module = "pilum._kernels")]
 pub struct PickedChunks {
     parts: Vec<Part>,
@@ -61,14 +61,14 @@ impl PickedChunks {
 
 #[pymethods]
 impl PickedChunks {
-    /// Picks chunks: for each page its table of chunks, where these begin in the file, and rows.
+    /// Selects chunks: for each page its table of chunks, where these begin in the file, and rows.
     #[new]
     fn new(py: Python<'_>, pages: Vec<(Pairs<'_>, usize, Pairs<'_>)>) -> PyResult<Self> {
         let mut parts = Vec::with_capacity(pages.len());
         let mut lists: Vec<Vec<Range<usize>>> = Vec::new();
         let (mut last, mut first_range) = (None, 0);
         for (table, body, wanted) in &pages {
-            // Pages that are cut at the same rows share the list of what is wanted of them.
+            // Pages that are cut at the same rows share the list of selected rows.
             if last != Some(wanted.as_ptr()) {
                 last = Some(wanted.as_ptr());
                 lists.push(ranges_of(wanted)?);
@@ -100,7 +100,7 @@ impl PickedChunks {
         places_out(py, ranges)
     }
 
-    /// Decodes the wanted rows of all pages, or only those of page number `only`.
+    /// Decodes the selected rows of all pages, or only those of page number `only`.
     #[pyo3(signature = (pages, data, starts, only=None))]
     #[allow(clippy::needless_pass_by_value)]
     fn decode<'py>(
@@ -136,7 +136,7 @@ pub struct PickedSlots(Vec<(usize, Slots)>);
 
 #[pymethods]
 impl PickedSlots {
-    /// Picks slots: for each buffer where it begins in the file, bits of a slot, and rows.
+    /// Selects slots: for each buffer where it begins in the file, bits of a slot, and rows.
     #[new]
     fn new(buffers: Vec<(usize, usize, Pairs<'_>)>) -> PyResult<Self> {
         let mut picked = Vec::with_capacity(buffers.len());
@@ -160,7 +160,7 @@ impl PickedSlots {
         places_out(py, ranges)
     }
 
-    /// The bytes of the wanted values of each buffer.
+    /// The bytes of the selected values of each buffer.
     #[allow(clippy::needless_pass_by_value)]
     fn decode<'py>(
         &self,

@@ -1,4 +1,4 @@
-//! Plans: what Python says of the bytes, as values that nest.
+//! Plans: nested descriptions of encoded bytes, as Python passes them.
 
 use pilum_kernels::block::BlockPlan;
 use pilum_kernels::compression::Scheme;
