@@ -30,7 +30,7 @@ __all__ = ["FileReader"]
 
 _OWN_CACHE_BYTES = 64 * 1024 * 1024
 _MAX_METADATA_BYTES = 1024 * 1024
-"""Up to this many columns, all column metadata are prefetched with the requested ones."""
+"""Up to this many bytes of column metadata are prefetched with the requested ones."""
 
 # Rough sizes of Python objects; equal on every machine, so that limits can be tested.
 _READER_BYTES = 1024
