@@ -7,7 +7,7 @@
 The thresholds are metadata of the field. Columns of v2 may also be *prepared*: they contain
 descriptors of payloads that already lie beside the file. The descriptors are checked and stored.
 Payloads are written as batches arrive, so that only descriptors are buffered until a page is due.
-Source: docs/format/blobs.md, "Where payloads stand" and "Prepared columns".
+Source: docs/format/blobs.md, "Where payloads lie" and "Prepared columns".
 """
 
 from __future__ import annotations
