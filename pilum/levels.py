@@ -12,10 +12,10 @@ inner-most first, and level 0 is "valid" or "goes on", as in the format:
     5     list with empties         empty
     6     list with both            null, then empty
 
-Everything below a struct with nulls is nullable, too, down to the next list of either kind, because
-a reader of a member alone looks at its own layer. No entry has the level of a layer without own
-nulls. Below a struct with nulls that is in a list, all lists are nullable. The reference does not
-write them so, and miscounts the structs where the inner-most list has no level.
+Everything below a struct or a fixed-size list with nulls is nullable, too, down to the next list,
+because a reader of a member alone looks at its own layer. No entry has the level of a layer without
+own nulls. Below a struct with nulls that is in a list, all lists are nullable. The reference does
+not write them so, and miscounts the structs where the inner-most list has no level.
 
 A fixed-size list of structs is an item layer that has no repetition: all its elements carry the
 levels of their list, and the layers around it are repeated for each of them.
@@ -181,7 +181,7 @@ def _peel(
             alive = None if alive is None else np.repeat(alive, size)
             array = array.values.slice(array.offset * size, len(array) * size)
             count *= size
-            below_null = False
+            below_null = layers[-1].is_nullable
         elif pt.is_list(array.type) or pt.is_large_list(array.type):
             layer, array = _peel_list(array, alive, below_null or all_lists_nullable)
             layers.append(layer)

@@ -136,12 +136,12 @@ def test_lists_end_what_null_structs_mean() -> None:
     assert leaf.to_pylist() == [1]
 
 
-def test_null_fixed_size_lists_are_no_nulls_of_their_items() -> None:
+def test_null_fixed_size_lists_are_nulls_of_their_items() -> None:
     items = pa.StructArray.from_arrays([pa.array(range(4))], names=["x"])
     lists = pa.FixedSizeListArray.from_arrays(items, 2)
     array = pa.StructArray.from_arrays([lists], names=["m"], mask=pa.array([False, True]))
     levels, _ = ravel(array)
-    assert (levels.codes, levels.def_.tolist()) == (bytes([1, 1, 3, 3]), [0, 0, 2, 2])
+    assert (levels.codes, levels.def_.tolist()) == (bytes([3, 3, 3, 3]), [0, 0, 4, 4])
 
 
 def test_layers_can_have_levels_for_nulls_that_are_not_there() -> None:

@@ -5,8 +5,9 @@
 Tasks add up the hashes of the values they see. Sums do not depend on the order, because a repeated
 batch may have other tasks, and rows in another order. The hash of a long string covers its length
 and both ends, and the sum of all bytes is added. Of a float64, the leading 24 bits of the mantissa
-are hashed, because sums of floats depend on the order, too. Columns are summed separately, so rows
-that only exchange values are not distinguished.
+are hashed, because sums of floats depend on the order, too. The hash of an item of a list depends
+on its position in the list. Columns are summed separately, so rows that only exchange values are
+not distinguished.
 """
 
 from __future__ import annotations
@@ -69,32 +70,50 @@ class Tally:
         self.digest = (self.digest + digest) & _MASK
 
 
-def _digest(array: pa.Array, path: str) -> int:
-    """Return the sum of the hashes of a column and of its children."""
+def _digest(array: pa.Array, path: str, places: _Words | None = None) -> int:
+    """Return the sum of the hashes of a column and of its children.
+
+    Args:
+        array: The values.
+        path: What they are called.
+        places: Of items of lists, a word per value that depends on its position in the list.
+    """
     if not len(array):
         return 0
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    seed = _seed(path)
+    seed: np.uint64 | _Words = _seed(path)
     nulls: int = array.null_count * int(_seed(f"{path} is null"))
+    if places is not None:
+        valid = np.asarray(array.is_valid())
+        nulls += _sum(_mixed(places[~valid], seed))
     kind = array.type
     if pt.is_null(kind):
         return nulls
     if pt.is_struct(kind):
         members = zip(kind, array.flatten(), strict=True)
-        return nulls + sum(_digest(one, f"{path}.{field.name}") for field, one in members)
+        return nulls + sum(_digest(one, f"{path}.{field.name}", places) for field, one in members)
     if pt.is_list(kind) or pt.is_large_list(kind) or pt.is_map(kind):
-        return nulls + _digest_of_lists(array, path, seed)
+        return nulls + _digest_of_lists(array, path, seed, places)
+    if places is not None:
+        seed = seed ^ places[valid]
     present = array.drop_null() if array.null_count else array
     return nulls + _sum(_mixed(_words(present), seed)) + _sum_of_bytes(present)
 
 
-def _digest_of_lists(array: pa.Array, path: str, seed: np.uint64) -> int:
+def _digest_of_lists(
+    array: pa.Array, path: str, seed: np.uint64 | _Words, places: _Words | None
+) -> int:
     offsets = np.asarray(array.offsets).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
-    lengths = np.diff(offsets).astype(np.uint64)
+    lengths = np.diff(offsets)
     items = array.values.slice(first, last - first)
-    return _sum(_mixed(lengths, seed)) + _digest(items, f"{path}[]")
+    positions = np.arange(last - first) - np.repeat(offsets[:-1] - first, lengths)
+    if places is None:
+        places = np.zeros(len(array), np.uint64)
+    within = _mixed(positions.astype(np.uint64), np.repeat(places, lengths))
+    own = _sum(_mixed(lengths.astype(np.uint64), seed ^ places))
+    return own + _digest(items, f"{path}[]", within)
 
 
 def _words(array: pa.Array) -> _Words:

@@ -28,8 +28,8 @@ _NUMBERS = count()
 _PAGES = st.sampled_from(
     [{}, {"data_cache_bytes": 1}, {"data_cache_bytes": 100}, {"max_page_bytes": 300}]
 )
-_WITH_NULLS = {(2, 4), (5, 6)}
-"""Kinds of lists without and with nulls: of some lists we say more than the reference."""
+_WITH_NULLS = {(1, 3), (2, 4), (5, 6)}
+"""Kinds of layers without and with nulls: of some we say more than the reference."""
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "structs-with-hidden-nulls.tar.xz"
 
@@ -59,6 +59,24 @@ def test_members_of_what_it_wrote(tmp_path: Path, versioned: tuple[str, pa.Table
     assert not pilum.dataset(theirs).verify().misread
     pairs = zip(layers(data_file(ours)), layers(data_file(theirs)), strict=True)
     assert all(our == their or (their, our) in _WITH_NULLS for our, their in pairs)
+
+
+@pytest.mark.parametrize("numbers", [[56, 56, 56, 56], [1, 2, 3, 4]], ids=["equal", "different"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_members_that_must_not_be_null_in_lists_that_are(
+    tmp_path: Path, numbers: list[int], size: int
+) -> None:
+    members = [pa.field("a", pa.int8(), nullable=False), pa.field("b", pa.string(), nullable=False)]
+    items = pa.StructArray.from_arrays(
+        [pa.array(numbers, pa.int8()), pa.array(map(str, numbers), pa.string())], fields=members
+    )
+    kind = pa.list_(pa.field("item", items.type, nullable=False), size)
+    mask = pa.array([False] * (4 // size - 1) + [True])
+    lists = pa.FixedSizeListArray.from_arrays(items, type=kind, mask=mask)
+    uri = str(tmp_path / "t")
+    pilum.write_dataset(pa.table({"c": lists}), uri, data_storage_version="2.2")
+    for library in (pilum, lance):
+        assert library.dataset(uri).to_table()["c"].to_pylist() == lists.to_pylist()
 
 
 def assert_members(dataset: Any, table: pa.Table, column: str = "c") -> None:

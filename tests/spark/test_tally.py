@@ -74,6 +74,16 @@ def test_other_rows_have_another_summary(name: str, data: st.DataObject) -> None
     assert equal == same
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int64()), pa.list_(pa.struct([("x", pa.list_(pa.int64()))]))], ids=str
+)
+def test_items_in_another_order_are_others(kind: pa.DataType) -> None:
+    rows: list[list[Any]] = [[1, 0], [0, 1], [None, 1], [1, None]]
+    if pa.types.is_struct(kind.value_type):
+        rows = [[{"x": row}] for row in rows] + [[{"x": [1]}, {"x": [0]}], [{"x": [0]}, {"x": [1]}]]
+    assert len({content(batch([row], kind)) for row in rows}) == len(rows)
+
+
 def test_a_byte_in_the_middle_of_a_long_text_counts() -> None:
     one, other = "x" * 50 + "a" + "x" * 50, "x" * 50 + "b" + "x" * 50
     assert content(batch([one], pa.string())) != content(batch([other], pa.string()))
