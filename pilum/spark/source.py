@@ -18,29 +18,29 @@ Spark never requests fewer columns than `load` reported. So a user-defined schem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from pilum.distributed import Split, read_split
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
 from pilum.expressions.filter import BoundFilter
 from pilum.format.blobs import has_blobs
-from pilum.spark.convert import check_fits, convert_batch, cut
-from pilum.spark.names import stored_paths, stored_type
-from pilum.spark.opening import asked_schema, pin, seen_schema
+from pilum.spark.convert import convert_batch, cut
+from pilum.spark.names import stored_paths
+from pilum.spark.opening import asked_schema, pin
 from pilum.spark.options import Options
 from pilum.spark.partitions import batch_rows, partition_splits
+from pilum.spark.requested_schema import check_columns, require_one_projection
 from pilum.spark.sink import PilumWriter
 from pilum.spark.stream_rows import with_feed_columns
 from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
 from pilum.spark.stream_source import PilumStreamReader, stream_reader
-from pilum.spark.types import compared_schema, exchange_schema, to_spark
+from pilum.spark.types import exchange_schema, to_spark
 from pilum.spark.workers import settle
 from pilum.table.read.json_columns import text_batches
 from pilum.table.read.scan import ScanOptions, scan_schema
@@ -50,7 +50,7 @@ from pilum.table.versions.open import open_table
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "PushedReader", "check_schema"]
+__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "PushedReader"]
 
 # Batches of about this many rows pass through the pipe to the JVM fastest.
 _BATCH_ROWS = 20_000
@@ -123,8 +123,8 @@ class PilumReader(DataSourceReader):
         self._schema = schema
         self._options = options
         self._table = snapshot.described.arrow
-        _require_one_projection(schema, options)
-        _check_columns(schema, self.columns, snapshot, options)
+        require_one_projection(schema, options)
+        check_columns(schema, self.columns, snapshot, options)
         self._keep(options.filter)
 
     def partitions(self) -> list[InputPartition]:
@@ -207,45 +207,3 @@ class PushedReader(PilumReader):
         text, rest = split_filters(filters, self._pushable)
         self._keep(self._options.filter, text)
         return rest
-
-
-def check_schema(schema: StructType, snapshot: Snapshot, options: Options) -> None:
-    """Check that every column of a requested schema is in the table with its type.
-
-    Names are compared case-sensitively.
-
-    Raises:
-        ColumnNotFoundError: If the table has no such column.
-        SchemaMismatchError: If a type differs.
-    """
-    _require_one_projection(schema, options)
-    _check_columns(schema, schema.names, snapshot, replace(options, case_sensitive=True))
-
-
-def _require_one_projection(schema: StructType, options: Options) -> None:
-    if options.columns and schema.names != list(options.columns):
-        raise InvalidInputError(
-            f'the option "columns" names {list(options.columns)}, the schema {schema.names}; '
-            "give only one of them"
-        )
-
-
-def _check_columns(
-    schema: StructType, columns: Sequence[str], snapshot: Snapshot, options: Options
-) -> None:
-    """Compare the requested columns with the table columns that they refer to."""
-    payloads = options.blobs == "payloads"
-    table = to_spark(seen_schema(snapshot, columns, payloads=payloads))
-    wanted = StructType(
-        [
-            StructField(
-                field.name,
-                stored_type(field.dataType, found.dataType, options.case_sensitive),
-                field.nullable,
-            )
-            for field, found in zip(schema.fields, table.fields, strict=True)
-        ]
-    )
-    available = compared_schema(table)
-    for field, found in zip(compared_schema(wanted), available, strict=True):
-        check_fits(found.type, field.type, field.name, subset=True)

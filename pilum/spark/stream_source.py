@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 from pilum.errors import InvalidInputError, UnsupportedFeatureError, VersionNotFoundError
 from pilum.spark.opening import pin
 from pilum.spark.options import LATEST, Options
+from pilum.spark.requested_schema import check_schema
 from pilum.spark.stream_columns import QueryColumns
 from pilum.spark.stream_log import LoggedOffset
 from pilum.spark.stream_offsets import BEGINNING, Follower, Limit, Offset
@@ -136,8 +137,6 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _follower(self) -> Follower:
         """Return the follower, created once on the driver; check that the table is readable."""
-        from pilum.spark.source import check_schema
-
         options = self._options
         latest = Snapshot.latest(open_table(options.path, options.storage_options))
         fields = [field for field in self._schema.fields if field.name not in FEED_COLUMNS]
