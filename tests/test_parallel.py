@@ -1,18 +1,22 @@
-"""The pool: interrupts, processors and forks."""
+"""The pools: interrupts, processors, forks and the end of the interpreter."""
 
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from guard import GUARD_SECONDS
 
 import pilum
-from pilum.parallel import num_threads, submit
+from pilum.parallel import ThreadPools, num_threads, submit
 
 
 def test_an_interrupt_is_not_swallowed() -> None:
@@ -45,6 +49,56 @@ def test_a_child_has_a_pool_of_its_own() -> None:
     child.join(GUARD_SECONDS)
     assert child.exitcode == 0
     assert queue.get() == 42
+
+
+def test_a_pool_is_created_once_for_all_threads() -> None:
+    pools, start = ThreadPools(), threading.Barrier(8, timeout=GUARD_SECONDS)
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: (start.wait(), pools.get("pilum"))[1], range(8)))
+    assert len(set(map(id, found))) == 1
+    assert pools.get("pilum") is found[0]
+    found[0].shutdown()
+
+
+def _count(dataset: bytes, queue: multiprocessing.SimpleQueue[int]) -> None:
+    queue.put(pickle.loads(dataset).to_table().num_rows)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_pickled_dataset_is_read_in_a_child(tmp_path: Path, method: str) -> None:
+    dataset = pilum.write_dataset(pa.table({"x": range(1000)}), tmp_path, max_rows_per_file=100)
+    assert dataset.to_table().num_rows == 1000
+    context: Any = multiprocessing.get_context(method)
+    queue = context.SimpleQueue()
+    child = context.Process(target=_count, args=(pickle.dumps(dataset), queue))
+    child.start()
+    child.join(GUARD_SECONDS)
+    assert child.exitcode == 0
+    assert queue.get() == 1000
+
+
+FORKED = """
+import os, sys
+import pyarrow, pilum
+from pilum.parallel import submit, submit_request, submit_sync, submit_waiting
+
+dataset = pilum.write_dataset(pyarrow.table({{"x": range(10)}}), {!r})
+for start in (submit, submit_request, submit_sync, submit_waiting):
+    assert start(lambda: 7).result() == 7
+child = os.fork()
+for start in (submit, submit_request, submit_sync, submit_waiting):
+    assert start(lambda: 7).result() == 7
+assert dataset.to_table().num_rows == 10
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_parent_and_child_of_a_fork_work_and_exit(tmp_path: Path) -> None:
+    code = FORKED.format(str(tmp_path / "table"))
+    root = Path(pilum.__file__).parents[1]
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    subprocess.run(command, check=True, cwd=root, timeout=GUARD_SECONDS)
 
 
 LATE = """
