@@ -116,7 +116,11 @@ class DatasetBase:
     def advance(self, snapshot: Snapshot) -> None:
         """Move this dataset to a version that it has committed or found; never move it back."""
         if snapshot.manifest.version >= self._snapshot.manifest.version:
-            self._snapshot = replace(snapshot, session=self._snapshot.session)
+            self._move_to(snapshot)
+
+    def _move_to(self, snapshot: Snapshot) -> None:
+        """Move this dataset to a version; it keeps its session."""
+        self._snapshot = replace(snapshot, session=self._snapshot.session)
 
     @property
     def uri(self) -> str:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from pilum.dataset.base import DatasetBase
+from pilum.dataset.commits import commit_operation
 from pilum.dataset.options import map_update
-from pilum.dataset.transactions import publish
 from pilum.errors import ColumnNotFoundError, InvalidInputError
 from pilum.format.schema import Field, FieldId
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
-from pilum.table.commit.transaction import Transaction
 
 __all__ = ["Configuring"]
 
@@ -44,7 +42,7 @@ class Configuring(DatasetBase):
             CommitConflictError: If a concurrent commit changed the same keys.
             InvalidInputError: If keys or values are not strings.
         """
-        self._update(UpdateConfig(config=map_update("values", values, replace)))
+        commit_operation(self, UpdateConfig(config=map_update("values", values, replace)))
         return self.config()
 
     def delete_config_keys(self, keys: Iterable[str]) -> None:
@@ -68,7 +66,7 @@ class Configuring(DatasetBase):
             CommitConflictError: If a concurrent commit changed the same keys.
             InvalidInputError: If keys or values are not strings.
         """
-        self._update(UpdateConfig(table_metadata=map_update("values", values, replace)))
+        commit_operation(self, UpdateConfig(table_metadata=map_update("values", values, replace)))
         return self.metadata
 
     def update_schema_metadata(self, values: Updates, *, replace: bool = False) -> dict[str, str]:
@@ -82,7 +80,7 @@ class Configuring(DatasetBase):
                 or restored the table.
             InvalidInputError: If keys or values are not strings.
         """
-        self._update(UpdateConfig(schema_metadata=map_update("values", values, replace)))
+        commit_operation(self, UpdateConfig(schema_metadata=map_update("values", values, replace)))
         return self.schema_metadata
 
     def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
@@ -118,7 +116,7 @@ class Configuring(DatasetBase):
             known = fields.get(number, MapUpdate()).values
             update = map_update(f"field {path!r}", values, replace)
             fields[number] = MapUpdate({**known, **update.values}, replace)
-        self._update(UpdateConfig(fields=fields))
+        commit_operation(self, UpdateConfig(fields=fields))
 
     def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
         """Replace the metadata of a field; deprecated.
@@ -127,12 +125,6 @@ class Configuring(DatasetBase):
         """
         _deprecated("replace_field_metadata", "update_field_metadata")
         self.update_field_metadata({field_name: new_metadata}, replace=True)
-
-    def _update(self, operation: UpdateConfig) -> None:
-        before = self._snapshot
-        read = before.manifest
-        found = publish(before.store, Transaction(read.version, operation, read=read))
-        self._snapshot = replace(found, session=before.session)
 
     def _field_id(self, path: str) -> FieldId:
         known = dict(_paths(self._snapshot.schema.fields))

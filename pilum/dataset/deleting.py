@@ -8,10 +8,8 @@ from functools import partial
 from typing import TypedDict
 
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.once import once
+from pilum.dataset.commits import Retries, commit_once, publish
 from pilum.dataset.options import Filter
-from pilum.dataset.retrying import Retries
-from pilum.dataset.transactions import publish
 from pilum.expressions import bind
 from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.delete import delete_rows, matching_rows
@@ -68,7 +66,7 @@ class Deleting(DatasetBase):
             delete = partial(_delete, predicate=predicate, properties=properties)
             return retries.run(self._snapshot, delete)
 
-        num_rows = once(self, idempotency_key, change, 0)
+        num_rows = commit_once(self, idempotency_key, change, 0)
         return DeleteResult(num_deleted_rows=num_rows)
 
     def truncate_table(self) -> None:

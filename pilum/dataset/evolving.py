@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -11,9 +10,9 @@ import pyarrow as pa
 
 from pilum.arrays.picking import without_nulls
 from pilum.dataset.base import DatasetBase
+from pilum.dataset.commits import commit_operation
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.options import require_count
-from pilum.dataset.transactions import publish
 from pilum.dataset.udf import BatchUDF, Computation
 from pilum.dataset.values import computed, null_columns
 from pilum.errors import InvalidInputError, SchemaMismatchError
@@ -23,9 +22,7 @@ from pilum.table.changes.add_columns import add_columns, add_null_columns
 from pilum.table.changes.cast_columns import cast_columns
 from pilum.table.changes.joined import Join
 from pilum.table.changes.schema_changes import Alteration, altered, find_path, without
-from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.project import Project
-from pilum.table.commit.transaction import Transaction
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.spool import Spool
@@ -58,7 +55,7 @@ class Evolving(DatasetBase):
             InvalidInputError: If no column would be left, or `columns` is not a list of names.
         """
         schema = without(self._snapshot.schema, _names(columns))
-        self._evolve(Project(schema, preserves_nullability=True, keeps_metadata=True))
+        commit_operation(self, Project(schema, preserves_nullability=True, keeps_metadata=True))
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Change names, types or nullability of columns and move this dataset to the new version.
@@ -99,12 +96,12 @@ class Evolving(DatasetBase):
                     "after the one that changes types"
                 )
             with left_to_commit():
-                self._evolve(cast_columns(self._snapshot, wanted))
+                commit_operation(self, cast_columns(self._snapshot, wanted))
             return
         for path in tightened:
             _require_no_nulls(self._snapshot, path)
-        self._evolve(
-            Project(wanted.schema, preserves_nullability=not tightened, keeps_metadata=True)
+        commit_operation(
+            self, Project(wanted.schema, preserves_nullability=not tightened, keeps_metadata=True)
         )
 
     def add_columns(
@@ -153,7 +150,7 @@ class Evolving(DatasetBase):
         if read_columns is not None:
             raise InvalidInputError("read_columns: only for functions")
         if (columns := _null_columns(transforms)) is not None:
-            self._evolve(add_null_columns(snapshot, columns))
+            commit_operation(self, add_null_columns(snapshot, columns))
             return
         if isinstance(transforms, Mapping):
             schema, batches = computed(snapshot, transforms, batch_size)
@@ -161,7 +158,7 @@ class Evolving(DatasetBase):
             if nulls is None or snapshot.manifest.data_version is FileVersion.LEGACY:
                 self._add(schema, batches)
             else:
-                self._evolve(add_null_columns(snapshot, nulls))
+                commit_operation(self, add_null_columns(snapshot, nulls))
             return
         reader = to_reader(transforms, reader_schema)
         self._add(reader.schema, reader)
@@ -201,7 +198,7 @@ class Evolving(DatasetBase):
         udf = function if isinstance(function, BatchUDF) else BatchUDF(function)
         reads = None if read_columns is None else tuple(_names(read_columns))
         computation = Computation(self._snapshot, udf, reads, batch_size)
-        self._evolve(computation.merge())
+        commit_operation(self, computation.merge())
         computation.finish()
 
     def _tightens(self, change: Alteration) -> bool:
@@ -211,12 +208,7 @@ class Evolving(DatasetBase):
 
     def _add(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         with left_to_commit():
-            self._evolve(add_columns(self._snapshot, schema, batches))
-
-    def _evolve(self, operation: Operation) -> None:
-        snapshot = self._snapshot
-        transaction = Transaction(snapshot.manifest.version, operation)
-        self._snapshot = replace(publish(snapshot.store, transaction), session=snapshot.session)
+            commit_operation(self, add_columns(self._snapshot, schema, batches))
 
 
 def _names(columns: Any) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn, TypedDict
 
@@ -11,11 +11,10 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.transactions import publish
+from pilum.dataset.commits import commit_operation
 from pilum.errors import IndexNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.schema import FieldId
 from pilum.table.commit.operations.create_index import CreateIndex
-from pilum.table.commit.transaction import Transaction
 from pilum.table.model.index_segments import IndexSegment, index_segments
 from pilum.table.read.snapshot import Snapshot
 
@@ -125,14 +124,12 @@ class Indexing(DatasetBase):
             CommitConflictError: If a concurrent commit changed the index.
             CorruptFileError: If an entry is damaged.
         """
-        snapshot = self._snapshot
-        segments = _segments(snapshot)
+        segments = _segments(self._snapshot)
         dropped = tuple(segment for segment in segments if segment.name == name)
         if not dropped:
             names = sorted({segment.name for segment in segments})
             raise IndexNotFoundError(f"{self._uri}: no index {name!r}; there are {names}")
-        transaction = Transaction(snapshot.manifest.version, CreateIndex(removed=dropped))
-        self._snapshot = replace(publish(snapshot.store, transaction), session=snapshot.session)
+        commit_operation(self, CreateIndex(removed=dropped))
 
     def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
         """Map row addresses from before compactions to addresses in this version.

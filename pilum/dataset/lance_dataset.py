@@ -16,6 +16,7 @@ from pilum.dataset.blobs import Blobs
 from pilum.dataset.branches import Branching
 from pilum.dataset.cleaning import Cleaning
 from pilum.dataset.cloning import Cloning
+from pilum.dataset.commits import properties_of, publish, snapshot_of_job
 from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.delta import Deltas
@@ -28,14 +29,7 @@ from pilum.dataset.placing import Placing
 from pilum.dataset.reading import Reading
 from pilum.dataset.tags import Tagging
 from pilum.dataset.transaction_history import TransactionHistory
-from pilum.dataset.transactions import (
-    BlobRequest,
-    WriteRequest,
-    properties_of,
-    publish,
-    snapshot_of_job,
-    write_transaction,
-)
+from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transaction
 from pilum.dataset.updating import Updating
 from pilum.dataset.verifying import Verifying
 from pilum.dataset.versions import Versions, moment

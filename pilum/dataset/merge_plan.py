@@ -10,8 +10,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from pilum.arrays.retype import storage_type
+from pilum.dataset.commits import Retries
 from pilum.dataset.options import Filter
-from pilum.dataset.retrying import Retries
 from pilum.dataset.updating import bind_values
 from pilum.errors import (
     ColumnNotFoundError,

@@ -10,12 +10,12 @@ from typing import Any, Literal, NoReturn, TypedDict
 import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
+from pilum.dataset.commits import commit_once, publish
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.merge_explain import explained_merge
 from pilum.dataset.merge_plan import MergeClauses
-from pilum.dataset.once import once
 from pilum.dataset.operations import Transaction
-from pilum.dataset.transactions import publish, require_version
+from pilum.dataset.transactions import require_version
 from pilum.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
@@ -113,7 +113,7 @@ class MergeInsertBuilder(MergeClauses):
             with self._opened(data_obj, schema) as spool:
                 return self._retries.run(self._dataset.snapshot, merge)
 
-        return merge_result(once(self._dataset, self._idempotency_key, change, _NOTHING))
+        return merge_result(commit_once(self._dataset, self._idempotency_key, change, _NOTHING))
 
     def execute_uncommitted(
         self, data_obj: Any, *, schema: pa.Schema | None = None

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 
 from pilum.dataset.base import DatasetBase
+from pilum.dataset.commits import commit_operation
 from pilum.dataset.options import require_count
-from pilum.dataset.transactions import publish
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
-from pilum.table.commit.transaction import Transaction
 from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
 
 # The implementation is imported with the first compaction: most processes never need it.
@@ -143,10 +142,7 @@ class DatasetOptimizer:
         self._configure({key: None for key in config if key.startswith(AUTO_CLEANUP_PREFIX)})
 
     def _configure(self, values: Mapping[str, str | None]) -> None:
-        before = self._dataset.snapshot
-        operation = UpdateConfig(config=MapUpdate(values))
-        found = publish(before.store, Transaction(before.manifest.version, operation))
-        self._dataset.advance(found)
+        commit_operation(self._dataset, UpdateConfig(config=MapUpdate(values)))
 
 
 def auto_cleanup_settings(options: Any) -> dict[str, str]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Self
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.base_paths import DatasetBasePath, bases_to_commit
-from pilum.dataset.transactions import properties_of, publish
+from pilum.dataset.commits import commit_operation, properties_of
 from pilum.table.commit.operations.update_bases import UpdateBases
-from pilum.table.commit.transaction import Transaction
 
 __all__ = ["Placing"]
 
@@ -45,8 +43,5 @@ class Placing(DatasetBase):
         """
         operation = UpdateBases(bases_to_commit(new_bases))
         notes = properties_of(None, transaction_properties)
-        before = self._snapshot
-        transaction = Transaction(before.manifest.version, operation, properties=notes)
-        found = publish(before.store, transaction)
-        self._snapshot = replace(found, session=before.session)
+        commit_operation(self, operation, notes)
         return self

@@ -8,7 +8,6 @@ check arguments ─▶ write data files ─▶ one commit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,45 +21,31 @@ from pilum.errors import (
     DatasetAlreadyExistsError,
     DatasetNotFoundError,
     InvalidInputError,
-    PilumError,
 )
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.table.changes.add_columns import require_not_legacy
 from pilum.table.changes.schema_changes import with_missing_columns
-from pilum.table.commit.commit_lookup import find_job
-from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.merge import Merge, appended_to
 from pilum.table.commit.operations.overwrite import IfCreated, Overwrite
-from pilum.table.commit.publish import NOT_COMMITTED
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.fragment import Fragment
-from pilum.table.model.names import NamingScheme
-from pilum.table.model.places import data_file_place, with_bases
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
-from pilum.table.versions.history import latest_manifest
 from pilum.table.write.align import align, new_schema
 from pilum.table.write.blob_inputs import ingested_batches, with_blobs_v2
-from pilum.table.write.sidecars import delete_with_sidecars, discard_file
 from pilum.table.write.write import WriteOptions, write_fragments
 
 __all__ = [
     "BlobRequest",
     "WriteRequest",
-    "properties_of",
-    "publish",
     "require_version",
-    "snapshot_of_job",
     "write_transaction",
 ]
 
 _MODES = ("create", "append", "overwrite")
-_COMMIT_MESSAGE = "__lance_commit_message"
-_COMMIT_ATTEMPTS = 20
 _DEFAULTS = WriteOptions()
 
 
@@ -132,26 +117,6 @@ class WriteRequest:
             raise InvalidInputError(f"schema_mode: expected merge, found {self.schema_mode!r}")
         if self.schema_mode and self.mode != "append":
             raise InvalidInputError("schema_mode: only with mode='append'")
-
-
-def properties_of(
-    commit_message: str | None,
-    transaction_properties: Mapping[str, str] | None,
-    idempotency_key: JobKey | None = None,
-) -> dict[str, str]:
-    """Return the properties of a transaction, including the message and the key of its job.
-
-    Raises:
-        InvalidInputError: If keys or values are not strings, or the job key is invalid.
-    """
-    found = dict(transaction_properties or {})
-    if idempotency_key is not None:
-        found[JOB_PROPERTY] = Job(idempotency_key).property()
-    if commit_message is not None:
-        found[_COMMIT_MESSAGE] = commit_message
-    if not all(isinstance(text, str) for pair in found.items() for text in pair):
-        raise InvalidInputError(f"transaction properties and message must be texts, found {found}")
-    return found
 
 
 def write_transaction(
@@ -249,36 +214,6 @@ def _append(snapshot: Snapshot, schema: Schema, fragments: tuple[Fragment, ...])
     )
 
 
-def publish(
-    store: Store,
-    transaction: Transaction,
-    attempts: int = _COMMIT_ATTEMPTS,
-    scheme: NamingScheme = NamingScheme.V2,
-) -> Snapshot:
-    """Commit a transaction, and delete the new files if the commit certainly failed.
-
-    Raises:
-        CommitConflictError: If a concurrent commit conflicts with this one.
-        CommitContentionError: If every attempt lost to a concurrent commit.
-    """
-    try:
-        manifest = commit_and_clean_up(store, transaction, attempts=attempts, scheme=scheme)
-    except NOT_COMMITTED:
-        _discard(store, transaction)
-        raise
-    if transaction.uuid not in manifest.transaction_file:  # the table already contains the job
-        _discard(store, transaction)
-    return Snapshot(store, manifest)
-
-
-def snapshot_of_job(store: Store, idempotency_key: JobKey | None) -> Snapshot | None:
-    """Return the version that contains a job, or None; call this before doing the work."""
-    if idempotency_key is None:
-        return None
-    manifest = find_job(store, Job(idempotency_key), latest_manifest(store))
-    return None if manifest is None else Snapshot(store, manifest)
-
-
 def _existing(store: Store, mode: str, pinned: Snapshot | None) -> Snapshot | None:
     if mode not in _MODES:
         raise InvalidInputError(f"mode: expected one of {', '.join(_MODES)}, found {mode!r}")
@@ -325,24 +260,3 @@ def require_version(snapshot: Snapshot, asked: str | None) -> FileVersion:
             f"data_storage_version: the table has {version}, so {asked!r} cannot be added"
         )
     return version
-
-
-def _discard(store: Store, transaction: Transaction) -> None:
-    operation = transaction.operation
-    for path in operation.new_files():
-        discard_file(store, path)
-    if isinstance(operation, Append | Overwrite | Merge):
-        _discard_in_bases(store, operation)
-
-
-def _discard_in_bases(store: Store, operation: Append | Overwrite | Merge) -> None:
-    new = operation.appended if isinstance(operation, Merge) else operation.fragments
-    files = [file for fragment in new for file in fragment.files]
-    if all(file.base_id is None for file in files):
-        return
-    bases = operation.bases if isinstance(operation, Overwrite) else ()
-    with suppress(PilumError):  # the base may be gone; the error of the commit matters more
-        store = with_bases(store, bases) if bases else Snapshot.latest(store).store
-        for file in files:
-            if file.base_id is not None:
-                delete_with_sidecars(*data_file_place(store, file))

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, TypedDict
 import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.once import once
+from pilum.dataset.commits import Retries, commit_once, publish
 from pilum.dataset.options import Filter
-from pilum.dataset.retrying import Retries
-from pilum.dataset.transactions import publish, require_version
+from pilum.dataset.transactions import require_version
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind, bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs
@@ -91,7 +90,7 @@ class Updating(DatasetBase):
             update = partial(_update, updates=updates, where=where, properties=properties)
             return retries.run(self._snapshot, update)
 
-        num_rows = once(self, idempotency_key, change, 0)
+        num_rows = commit_once(self, idempotency_key, change, 0)
         return UpdateResult(num_rows_updated=num_rows)
 
 

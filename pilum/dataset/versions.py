@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date, datetime, time
 from typing import Any, Self, TypedDict
 
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.transactions import publish
+from pilum.dataset.commits import publish
 from pilum.errors import InvalidInputError
 from pilum.table.commit.jobs import AppCommit, last_commit
 from pilum.table.commit.operations.restore import Restore
@@ -126,7 +125,7 @@ class Versions(DatasetBase):
         """
         store = self._snapshot.store
         transaction = Transaction(self.latest_version, Restore(self.version))
-        self._snapshot = replace(publish(store, transaction), session=self._snapshot.session)
+        self._move_to(publish(store, transaction))
 
 
 def moment(asof: Any) -> datetime:

@@ -11,16 +11,11 @@ from typing import Any, Generic, Literal, Self, TypedDict, TypeVar
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, Location, options_of, store_of
 from pilum.dataset.base_paths import BaseRequest
+from pilum.dataset.commits import properties_of, publish, snapshot_of_job
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.options import require_count
-from pilum.dataset.transactions import (
-    WriteRequest,
-    properties_of,
-    publish,
-    snapshot_of_job,
-    write_transaction,
-)
+from pilum.dataset.transactions import WriteRequest, write_transaction
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store

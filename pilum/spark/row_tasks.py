@@ -24,9 +24,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from pilum.dataset import LanceDataset, dataset
-from pilum.dataset.once import once
-from pilum.dataset.retrying import Retries
-from pilum.dataset.transactions import publish
+from pilum.dataset.commits import Retries, commit_once, publish
 from pilum.distributed import WriteJob, abort_parts, group_splits, plan_splits
 from pilum.distributed.sweeping import sweep
 from pilum.errors import CommitStatusUnknownError, InvalidInputError, UnsupportedFormatError
@@ -97,7 +95,7 @@ class RowChange:
         def run(properties: Mapping[str, str]) -> tuple[Snapshot, T]:
             return self.retries.run(table.snapshot, partial(self._once, attempt, properties))
 
-        return once(table, self.key, run, nothing)
+        return commit_once(table, self.key, run, nothing)
 
     def _once(
         self,

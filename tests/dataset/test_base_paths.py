@@ -11,7 +11,8 @@ import pytest
 import pilum
 from pilum import DatasetBasePath, LanceDataset, LanceOperation, blob_array, blob_field
 from pilum.dataset.base_paths import BaseRequest
-from pilum.dataset.transactions import WriteRequest, publish, write_transaction
+from pilum.dataset.commits import publish
+from pilum.dataset.transactions import WriteRequest, write_transaction
 from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.fragment import write_fragments
 

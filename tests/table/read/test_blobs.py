@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.dataset.transactions import WriteRequest, publish, write_transaction
+from pilum.dataset.commits import publish
+from pilum.dataset.transactions import WriteRequest, write_transaction
 from pilum.errors import (
     CommitConflictError,
     CorruptFileError,

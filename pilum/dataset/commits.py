@@ -1,0 +1,227 @@
+"""Commits of changes: once per job, again after conflicts, without files left after a failure.
+
+commit_once ── the table contains the job? ──▶ nothing to do
+     │
+Retries.run ── another commit changed the same rows? ──▶ change the newest version instead
+     │
+publish ────── certainly not committed? ──▶ delete the new files
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TypeVar
+
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.options import require_count
+from pilum.errors import (
+    CommitConflictError,
+    CommitContentionError,
+    InvalidInputError,
+    PilumError,
+)
+from pilum.storage.base import Store
+from pilum.table.commit.commit_lookup import find_job
+from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey
+from pilum.table.commit.operations.append import Append
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.merge import Merge
+from pilum.table.commit.operations.overwrite import Overwrite
+from pilum.table.commit.publish import NOT_COMMITTED
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.names import NamingScheme
+from pilum.table.model.places import data_file_place, with_bases
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
+from pilum.table.versions.history import latest_manifest
+from pilum.table.write.sidecars import delete_with_sidecars, discard_file
+
+__all__ = [
+    "Retries",
+    "commit_once",
+    "commit_operation",
+    "properties_of",
+    "publish",
+    "snapshot_of_job",
+]
+
+T = TypeVar("T")
+
+_COMMIT_MESSAGE = "__lance_commit_message"
+_COMMIT_ATTEMPTS = 20
+_MAX_PAUSE = 8
+"""Maximum length of a pause, as a multiple of the time of an attempt."""
+
+
+def properties_of(
+    commit_message: str | None,
+    transaction_properties: Mapping[str, str] | None,
+    idempotency_key: JobKey | None = None,
+) -> dict[str, str]:
+    """Return the properties of a transaction, including the message and the key of its job.
+
+    Raises:
+        InvalidInputError: If keys or values are not strings, or the job key is invalid.
+    """
+    found = dict(transaction_properties or {})
+    if idempotency_key is not None:
+        found[JOB_PROPERTY] = Job(idempotency_key).property()
+    if commit_message is not None:
+        found[_COMMIT_MESSAGE] = commit_message
+    if not all(isinstance(text, str) for pair in found.items() for text in pair):
+        raise InvalidInputError(f"transaction properties and message must be texts, found {found}")
+    return found
+
+
+def commit_once(
+    dataset: DatasetBase,
+    idempotency_key: JobKey | None,
+    change: Callable[[Mapping[str, str]], tuple[Snapshot, T]],
+    nothing: T,
+) -> T:
+    """Apply a change and move the dataset to its version, unless the table contains its job.
+
+    If the table already contains the job, the dataset moves to the version that contains it, but
+    never to an older version.
+
+    Args:
+        dataset: The dataset to change.
+        idempotency_key: Key of the job; None if there is no job.
+        change: Function that takes the transaction properties, commits, and returns the new version
+            and the result.
+        nothing: The result if the table already contains the job.
+    """
+    properties = properties_of(None, None, idempotency_key)
+    snapshot = snapshot_of_job(dataset.snapshot.store, idempotency_key)
+    result = nothing
+    if snapshot is None:
+        snapshot, result = change(properties)
+    dataset.advance(snapshot)
+    return result
+
+
+def commit_operation(
+    dataset: DatasetBase, operation: Operation, properties: Mapping[str, str] | None = None
+) -> None:
+    """Commit an operation on the pinned version of a dataset and move the dataset to the result.
+
+    Raises:
+        CommitConflictError: If a concurrent commit conflicts with this one.
+        CommitContentionError: If every attempt lost to a concurrent commit.
+    """
+    snapshot = dataset.snapshot
+    read = snapshot.manifest
+    transaction = Transaction(read.version, operation, properties=properties or {}, read=read)
+    dataset._move_to(publish(snapshot.store, transaction))
+
+
+def publish(
+    store: Store,
+    transaction: Transaction,
+    attempts: int = _COMMIT_ATTEMPTS,
+    scheme: NamingScheme = NamingScheme.V2,
+) -> Snapshot:
+    """Commit a transaction, and delete the new files if the commit certainly failed.
+
+    Raises:
+        CommitConflictError: If a concurrent commit conflicts with this one.
+        CommitContentionError: If every attempt lost to a concurrent commit.
+    """
+    try:
+        manifest = commit_and_clean_up(store, transaction, attempts=attempts, scheme=scheme)
+    except NOT_COMMITTED:
+        _discard(store, transaction)
+        raise
+    if transaction.uuid not in manifest.transaction_file:  # the table already contains the job
+        _discard(store, transaction)
+    return Snapshot(store, manifest)
+
+
+def snapshot_of_job(store: Store, idempotency_key: JobKey | None) -> Snapshot | None:
+    """Return the version that contains a job, or None; call this before doing the work."""
+    if idempotency_key is None:
+        return None
+    manifest = find_job(store, Job(idempotency_key), latest_manifest(store))
+    return None if manifest is None else Snapshot(store, manifest)
+
+
+@dataclass(frozen=True)
+class Retries:
+    """The limits of retries.
+
+    Attributes:
+        conflict_retries: Maximum number of retries after the first attempt.
+        retry_timeout: No retry starts later than this after the call.
+    """
+
+    conflict_retries: int = 10
+    retry_timeout: timedelta = timedelta(seconds=30)
+
+    def __post_init__(self) -> None:
+        require_count("conflict_retries", self.conflict_retries)
+        if not isinstance(self.retry_timeout, timedelta):
+            raise InvalidInputError(
+                f"retry_timeout: expected a timedelta, found {self.retry_timeout!r}"
+            )
+
+    def run(self, snapshot: Snapshot, change: Callable[[Snapshot], T]) -> T:
+        """Run a change on a version, and again on the newest one after a conflict.
+
+        Args:
+            snapshot: The version to start with.
+            change: Function that makes the change and commits it.
+
+        Raises:
+            CommitConflictError: If the change conflicts with another commit in a way that a retry
+                cannot resolve.
+            CommitContentionError: If every attempt conflicted with a concurrent commit.
+        """
+        end = time.monotonic() + self.retry_timeout.total_seconds()
+        for attempt in range(self.conflict_retries + 1):
+            began = time.monotonic()
+            try:
+                return change(snapshot)
+            except CommitConflictError as error:
+                if not error.retryable:
+                    raise
+                if attempt == self.conflict_retries or time.monotonic() >= end:
+                    raise CommitContentionError(
+                        f"{snapshot.store.uri}: others changed the same rows, {attempt + 1} "
+                        f"times; try again later\n  {error}"
+                    ) from error
+            _pause(time.monotonic() - began, attempt, end)
+            newest = Snapshot.latest(snapshot.store)
+            snapshot = replace(newest, session=snapshot.session)
+        raise AssertionError  # the last attempt returns or raises
+
+
+def _pause(work_seconds: float, attempt: int, end: float) -> None:
+    """Sleep in proportion to the work, longer each time, so that writers spread out."""
+    longest = work_seconds * min(2**attempt, _MAX_PAUSE)
+    time.sleep(max(0.0, min(random.uniform(0, longest), end - time.monotonic())))
+
+
+def _discard(store: Store, transaction: Transaction) -> None:
+    operation = transaction.operation
+    for path in operation.new_files():
+        discard_file(store, path)
+    if isinstance(operation, Append | Overwrite | Merge):
+        _discard_in_bases(store, operation)
+
+
+def _discard_in_bases(store: Store, operation: Append | Overwrite | Merge) -> None:
+    new = operation.appended if isinstance(operation, Merge) else operation.fragments
+    files = [file for fragment in new for file in fragment.files]
+    if all(file.base_id is None for file in files):
+        return
+    bases = operation.bases if isinstance(operation, Overwrite) else ()
+    with suppress(PilumError):  # the base may be gone; the error of the commit matters more
+        store = with_bases(store, bases) if bases else Snapshot.latest(store).store
+        for file in files:
+            if file.base_id is not None:
+                delete_with_sidecars(*data_file_place(store, file))
