@@ -14,6 +14,7 @@ from pilum.dataset.statistics import LanceStats
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.storage.io_stats import IOStats
+from pilum.storage.open import Location
 from pilum.table.model.features import Feature
 from pilum.table.read.json_columns import given_schema
 from pilum.table.read.session import Session
@@ -27,9 +28,7 @@ from pilum.table.versions.commit_handler import (
 )
 from pilum.table.versions.open import handler_named, open_table
 
-__all__ = ["DatasetBase", "Location", "options_of", "pinned_by", "store_of"]
-
-Location = str | os.PathLike[str]
+__all__ = ["DatasetBase", "options_of", "pinned_by", "store_of"]
 
 
 class DatasetBase:

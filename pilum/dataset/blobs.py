@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.arguments import positions, row_ids
 from pilum.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.options import positions, row_ids
 from pilum.errors import InvalidInputError
 from pilum.table.read.blobs import BlobPlace, blob_places, read_places
 from pilum.table.read.take import addresses_of, addresses_of_ids

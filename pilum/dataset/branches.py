@@ -6,8 +6,8 @@ import builtins
 from collections.abc import Mapping
 from typing import Self, TypedDict
 
+from pilum.arguments import require_texts
 from pilum.dataset.base import DatasetBase, store_of
-from pilum.dataset.options import require_texts
 from pilum.errors import InvalidInputError
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs import branches

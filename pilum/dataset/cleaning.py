@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from pilum.arguments import require_count
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.options import require_count
 from pilum.errors import InvalidInputError
 
 # The implementation is imported with the first cleanup: most processes never need it.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Self
 
-from pilum.dataset.base import DatasetBase, Location
+from pilum.dataset.base import DatasetBase
 from pilum.storage.base import Store
+from pilum.storage.open import Location
 from pilum.table.model.manifest import Manifest
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs import clone

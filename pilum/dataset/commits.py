@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeVar
 
+from pilum.arguments import require_count
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.options import require_count
 from pilum.errors import (
     CommitConflictError,
     CommitContentionError,

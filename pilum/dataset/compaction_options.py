@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypedDict
 
-from pilum.dataset.options import require_count
+from pilum.arguments import require_count
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.version import FileVersion
 from pilum.table.model.manifest import Manifest

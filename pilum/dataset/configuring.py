@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+from pilum.arguments import require_texts
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
-from pilum.dataset.options import map_update
 from pilum.errors import ColumnNotFoundError, InvalidInputError
 from pilum.format.schema import Field, FieldId
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
 
-__all__ = ["Configuring"]
+__all__ = ["Configuring", "map_update"]
 
 Updates = Mapping[str, str | None]
 
@@ -148,3 +149,15 @@ def _deprecated(name: str, other: str) -> None:
     warnings.warn(
         f"{name} is deprecated: use {other} with replace=True", DeprecationWarning, stacklevel=3
     )
+
+
+def map_update(what: str, values: Any, replaces: bool) -> MapUpdate:
+    """Check the update of a map of strings; None removes a key.
+
+    Raises:
+        InvalidInputError: If it is not a dict of strings and None.
+    """
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(f"{what}: expected a dict, found {values!r}")
+    require_texts(what, {key: "" if value is None else value for key, value in values.items()})
+    return MapUpdate(dict(values), bool(replaces))

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from pilum.arguments import require_count
 from pilum.dataset.operations import Transaction
-from pilum.dataset.options import request, require_count
+from pilum.dataset.options import request
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transaction_history import TransactionHistory
 from pilum.errors import InvalidInputError

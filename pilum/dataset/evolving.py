@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pilum.arguments import require_count
 from pilum.arrays.picking import without_nulls
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
 from pilum.dataset.inputs import to_reader
-from pilum.dataset.options import require_count
 from pilum.dataset.udf import BatchUDF, Computation
 from pilum.dataset.values import computed, null_columns
 from pilum.errors import InvalidInputError, SchemaMismatchError

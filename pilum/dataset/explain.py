@@ -21,12 +21,12 @@ from pilum.container.explain import PageExplanation
 from pilum.container.open import default_version, field_reader, open_file
 from pilum.container.options import FileOptions
 from pilum.container.segments import FilePart
-from pilum.dataset.base import DatasetBase, Location
+from pilum.dataset.base import DatasetBase
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
-from pilum.storage.open import open_store
+from pilum.storage.open import Location, open_store
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.open import open_table

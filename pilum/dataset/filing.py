@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pilum.dataset.base import DatasetBase, Location
-from pilum.dataset.options import require_count
+from pilum.arguments import require_count
+from pilum.dataset.base import DatasetBase
 from pilum.errors import DatasetNotFoundError
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store
+from pilum.storage.open import Location
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import load_manifest
 from pilum.table.model.names import data_path, transaction_path

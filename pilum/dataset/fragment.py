@@ -8,14 +8,15 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 import pyarrow as pa
 
+from pilum.arguments import positions
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location, options_of, pinned_by, store_of
+from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
 from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.fragment_columns import FragmentColumns
 from pilum.dataset.fragment_files import FragmentFiles, FragmentSession
 from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.operations import Transaction
-from pilum.dataset.options import BlobHandling, Columns, Filter, positions, project, request
+from pilum.dataset.options import BlobHandling, Columns, Filter, project, request
 from pilum.dataset.scan_arguments import ScanArguments
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transaction
@@ -23,6 +24,7 @@ from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
 from pilum.storage.finishing import left_to_commit
+from pilum.storage.open import Location
 from pilum.table.changes.delete import delete_rows, matching_rows
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment, FragmentId

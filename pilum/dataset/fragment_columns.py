@@ -13,9 +13,9 @@ from typing import Any, Literal, overload
 import pyarrow as pa
 from pyroaring import BitMap
 
+from pilum.arguments import require_count
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.metadata import FragmentMetadata
-from pilum.dataset.options import require_count
 from pilum.dataset.udf import BatchUDF, Computation, Function
 from pilum.dataset.values import computed
 from pilum.errors import InvalidInputError

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pilum.arguments import require_count
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location, pinned_by, store_of
+from pilum.dataset.base import DatasetBase, pinned_by, store_of
 from pilum.dataset.metadata import FragmentMetadata
-from pilum.dataset.options import Columns, require_count
+from pilum.dataset.options import Columns
 from pilum.dataset.transactions import WriteRequest, write_transaction
 from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.storage.open import Location
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.overwrite import Overwrite

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location, options_of, pinned_by, store_of
+from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
 from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.blobs import Blobs
 from pilum.dataset.branches import Branching
@@ -37,6 +37,7 @@ from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.storage.finishing import left_to_commit
+from pilum.storage.open import Location
 from pilum.table.commit.jobs import JobKey
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.session import Session

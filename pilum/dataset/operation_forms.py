@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from pilum.arguments import require_count
 from pilum.dataset.base_paths import DatasetBasePath, bases_to_commit
+from pilum.dataset.configuring import map_update
 from pilum.dataset.index_metadata import Index
 from pilum.dataset.lance_operation import LanceOperation
 from pilum.dataset.metadata import DataFile, FragmentMetadata
-from pilum.dataset.options import map_update, require_count
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.schema import FieldId, Schema
 from pilum.table.commit.operations.append import Append

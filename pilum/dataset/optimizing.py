@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 
+from pilum.arguments import require_count
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
-from pilum.dataset.options import require_count
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config

@@ -8,18 +8,11 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
+from pilum.arguments import positions, require_count
+from pilum.arguments import row_ids as checked_row_ids
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.fragment import LanceFragment
-from pilum.dataset.options import (
-    BlobHandling,
-    Columns,
-    Filter,
-    positions,
-    project,
-    request,
-    require_count,
-)
-from pilum.dataset.options import row_ids as checked_row_ids
+from pilum.dataset.options import BlobHandling, Columns, Filter, project, request
 from pilum.dataset.scan_arguments import ScanArguments
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError, UnsupportedFeatureError

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pilum.dataset.options import ScanRequest, require_count
+from pilum.arguments import require_count
+from pilum.dataset.options import ScanRequest
 from pilum.dataset.scan_arguments import ScanStatistics
 from pilum.dataset.scan_plan import explained_scan
 from pilum.table.read.deleted_rows import undeleted, with_nullable_ids, without_ids

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TypedDict
 
+from pilum.arguments import require_texts
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.options import require_texts
 from pilum.errors import InvalidInputError
 from pilum.table.refs import tags
 from pilum.table.refs.references import Located, Reference, locate

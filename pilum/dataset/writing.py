@@ -8,18 +8,19 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Generic, Literal, Self, TypedDict, TypeVar
 
+from pilum.arguments import require_count
 from pilum.container.options import FileOptions
-from pilum.dataset.base import DatasetBase, Location, options_of, store_of
+from pilum.dataset.base import DatasetBase, options_of, store_of
 from pilum.dataset.base_paths import BaseRequest
 from pilum.dataset.commits import properties_of, publish, snapshot_of_job
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation, Transaction
-from pilum.dataset.options import require_count
 from pilum.dataset.transactions import WriteRequest, write_transaction
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
 from pilum.storage.finishing import left_to_commit
+from pilum.storage.open import Location
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.publish import commit_detached

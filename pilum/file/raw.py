@@ -8,10 +8,9 @@ from typing import Any, Self
 
 from pilum.container.body import FileBody
 from pilum.container.raw import RawColumn, RawReader, pack_raw_column
-from pilum.dataset.base import Location
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import finish_new
-from pilum.storage.open import open_object
+from pilum.storage.open import Location, open_object
 
 __all__ = ["RawFileReader", "RawFileWriter"]
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from pilum.arguments import positions, require_count
 from pilum.container.open import field_reader, open_file
 from pilum.container.raw import RawReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
-from pilum.dataset.base import Location
-from pilum.dataset.options import positions, require_count
 from pilum.errors import InvalidInputError
 from pilum.file.metadata import LanceFileMetadata, LanceFileStatistics, describe, measure
 from pilum.format.blobs import described
@@ -21,7 +20,7 @@ from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.storage.open import open_object
+from pilum.storage.open import Location, open_object
 from pilum.table.read.blobs import materialize
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.windows import Window, batches, read_ahead, rows_of_window

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pilum.arguments import require_count
 from pilum.container.options import FileOptions
-from pilum.dataset.base import Location
-from pilum.dataset.options import require_count
 from pilum.errors import InvalidInputError, NotFoundError
 from pilum.file.reader import LanceFileReader
 from pilum.file.writer import LanceFileWriter
 from pilum.storage.base import Ranges
-from pilum.storage.open import open_store
+from pilum.storage.open import Location, open_store
 from pilum.table.write.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 
 __all__ = ["LanceFileSession", "ListResult"]

@@ -11,12 +11,11 @@ import pyarrow as pa
 from pilum.container.open import default_version, new_file
 from pilum.container.options import FileOptions
 from pilum.container.writer import DataFileWriter
-from pilum.dataset.base import Location
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.storage.open import open_object
+from pilum.storage.open import Location, open_object
 from pilum.table.write.align import Alignment, align, new_schema
 
 __all__ = ["LanceFileWriter"]

@@ -23,10 +23,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
 
+from pilum.arguments import require_count
 from pilum.arrays.picking import filtered
 from pilum.dataset.merge_plan import MergeClauses, MergePlan
 from pilum.dataset.merging import MergeResult, merge_result
-from pilum.dataset.options import require_count
 from pilum.distributed import WriteJob
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs

@@ -8,9 +8,9 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from pilum.arguments import require_count
 from pilum.dataset.commits import Retries
 from pilum.dataset.deleting import DeleteResult
-from pilum.dataset.options import require_count
 from pilum.dataset.updating import UpdateResult, bind_values
 from pilum.distributed import WriteJob
 from pilum.errors import InvalidInputError

@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
+from pilum.arguments import require_count
 from pilum.dataset.lance_dataset import dataset
-from pilum.dataset.options import require_count
 from pilum.errors import DatasetNotFoundError, InvalidInputError, JobMismatchError
 from pilum.spark.merging import merge_into
 from pilum.spark.names import find_name, is_case_sensitive

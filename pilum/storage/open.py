@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import TypeAlias
 from urllib.parse import unquote
 
 from pilum.errors import InvalidInputError, UnsupportedFormatError
 from pilum.storage.base import Store
 from pilum.storage.local import LocalStore
 
-__all__ = ["CLOUD_SCHEMES", "open_beside", "open_object", "open_store"]
+__all__ = ["CLOUD_SCHEMES", "Location", "open_beside", "open_object", "open_store"]
+
+Location: TypeAlias = str | os.PathLike[str]
+"""A path or URI."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 CLOUD_SCHEMES = frozenset(
@@ -23,9 +27,7 @@ _LOCAL_SCHEME = "file"
 _SYNC_OPTION = "sync"
 
 
-def open_store(
-    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
-) -> Store:
+def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) -> Store:
     """Open the store at a location. Nothing is read or written yet.
 
     Args:
@@ -64,7 +66,7 @@ def open_beside(store: Store, uri: str) -> Store:
 
 
 def open_object(
-    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+    uri: Location, storage_options: Mapping[str, str] | None = None
 ) -> tuple[Store, str]:
     """Return the store that contains one object, and the name of the object in it.
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from pilum.dataset.options import require_count
+from pilum.arguments import require_count
 from pilum.distributed import Mode, PartMessage, WriteJob, abort_parts, commit_parts
 from pilum.errors import CorruptFileError, DatasetNotFoundError, InvalidInputError
 from pilum.spark.jobs.journal import Journal

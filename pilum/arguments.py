@@ -1,0 +1,107 @@
+"""Checks of the arguments that callers pass: counts, row positions, row ids and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.errors import InvalidInputError
+
+__all__ = ["positions", "require_count", "require_texts", "row_ids"]
+
+
+def require_count(what: str, value: Any, least: int = 0) -> int:
+    """Check that an argument is an integer of at least `least`.
+
+    Raises:
+        InvalidInputError: If it is not.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidInputError(f"{what}: expected an integer, found {value!r}")
+    number = int(value)
+    if number < least:
+        raise InvalidInputError(f"{what}: expected at least {least}, found {number}")
+    return number
+
+
+def require_texts(what: str, values: Any) -> dict[str, str]:
+    """Check that an argument is a dict of strings.
+
+    Raises:
+        InvalidInputError: If it is not.
+    """
+    if not isinstance(values, Mapping) or not all(
+        _is_text(text) for pair in values.items() for text in pair
+    ):
+        raise InvalidInputError(f"{what}: expected a dict of texts, found {values!r}")
+    return dict(values)
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+
+
+def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
+    """Check row positions.
+
+    Args:
+        indices: Integers: a list, a numpy array or a pyarrow array.
+        num_rows: Number of rows.
+
+    Raises:
+        InvalidInputError: If a position is not an integer, is null, negative, or beyond the last
+            row.
+    """
+    if isinstance(indices, pa.ChunkedArray):
+        indices = indices.combine_chunks()
+    if isinstance(indices, pa.Array) and indices.null_count:
+        raise InvalidInputError("indices: expected integers, found nulls")
+    found = np.asarray(indices if hasattr(indices, "__len__") else list(indices))
+    if found.size == 0:
+        return np.empty(0, np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise InvalidInputError(f"indices: expected integers, found {found.dtype}")
+    for index in (found.min(), found.max()):
+        if not 0 <= int(index) < num_rows:
+            raise InvalidInputError(f"indices: there is no row {index}; there are {num_rows} rows")
+    return found.astype(np.int64)
+
+
+def row_ids(what: str, values: Any) -> NDArray[np.uint64]:
+    """Check row ids or row addresses, which are unsigned 64-bit integers.
+
+    Raises:
+        InvalidInputError: If a value is anything else.
+    """
+    listed = values if hasattr(values, "__len__") else list(values)
+    if (plain := _plain_integers(listed)) is not None:
+        return plain.astype(np.uint64)
+    try:
+        if isinstance(listed, pa.ChunkedArray):
+            listed = listed.combine_chunks()
+        found = pa.array(listed, None if len(listed) else pa.uint64())
+        if not pa.types.is_integer(found.type) or found.null_count:
+            raise InvalidInputError(f"{what}: expected integers, found {found.type} or nulls")
+        ids: NDArray[np.uint64] = found.cast(pa.uint64()).to_numpy()
+    except (OverflowError, TypeError, pa.ArrowException) as error:
+        raise InvalidInputError(f"{what}: expected integers without sign ({error})") from error
+    return ids
+
+
+def _plain_integers(values: Any) -> NDArray[np.generic] | None:
+    """Return unsigned integers that need no conversion by Arrow, which would import pandas."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return None
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        return None
+    is_plain = found.ndim == 1 and found.dtype.kind in "iu" and found.size and found.min() >= 0
+    return found if is_plain else None
