@@ -20,7 +20,7 @@ from bench.peers import Peer
 from bench.questions import Question, Subject
 from bench.shapes import Shape
 
-__all__ = ["Cell", "Settings", "run"]
+__all__ = ["Cell", "Settings", "prepare", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _run_shape(
     problems: dict[str, str] = {}
     for peer in peers:
         try:
-            subjects.append(_prepare(peer, shape, table, folder / peer.name))
+            subjects.append(prepare(peer, shape, table, folder / peer.name))
         except Exception as error:
             problems[peer.name] = _say(error)
     for question in questions:
@@ -101,7 +101,8 @@ def _run_shape(
             yield from cells
 
 
-def _prepare(peer: Peer, shape: Shape, table: pa.Table, folder: Path) -> Subject:
+def prepare(peer: Peer, shape: Shape, table: pa.Table, folder: Path) -> Subject:
+    """Write the table of a shape into a folder that does not exist yet, and open it."""
     scratch = folder / "scratch"
     scratch.mkdir(parents=True)
     path = folder / "table"

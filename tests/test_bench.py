@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("rich", reason="the bench needs rich")
 
+import bench
+from bench import against
 from bench.cli import main
 from bench.peers import LANCE_VERSIONS, PEERS
 from bench.peers.parquet import Parquet
@@ -48,6 +50,16 @@ def test_a_tiny_run_answers_every_question_for_every_column(
     text = (tmp_path / "bench.md").read_text()
     assert all(f"| {shape} |" in text for shape in SHAPES)
     assert all(f"## {question.capitalize()}\n" in text for question in QUESTIONS)
+
+
+def test_two_checkouts_take_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "bench.md"
+    page.write_text("# Measured\n")
+    tasks = ["int64 nulls: take 100", "append 1 row, 2,000 rows"]
+    chosen = [text for task in tasks for text in ("--only", task)]
+    arguments = [str(Path(bench.__file__).parents[1]), *chosen, "--rows", "2000", "--seconds", "0"]
+    assert against.main([*arguments, "--page", str(page)]) in (0, 1)  # as the noise has it
+    assert all(f"| {task} |" in page.read_text() for task in tasks)
 
 
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

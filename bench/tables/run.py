@@ -20,7 +20,7 @@ from bench.questions.base import timed
 from bench.questions.memory import mark_peak, peak
 from bench.tables.base import NO_SYNC, Case, Sizes
 
-__all__ = ["Operation", "measure", "rows_of", "table_of", "work_and_print"]
+__all__ = ["Operation", "measure", "rows_of", "table_of", "work_and_print", "work_once"]
 
 _LIBRARIES: dict[str, tuple[str, dict[str, str] | None]] = {
     "pilum": ("pilum", None),
@@ -71,7 +71,7 @@ def _times(case: Case, table: Path, folder: Path, sizes: Sizes) -> Operation:
     # Reading is the same with and without.
     for name in _LIBRARIES if case.changes else ("pilum", "pylance"):
         try:
-            _round(case, name, table, folder, sizes)
+            work_once(case, name, table, folder, sizes)
         except Exception as error:
             operation.problems[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         else:
@@ -83,14 +83,14 @@ def _times(case: Case, table: Path, folder: Path, sizes: Sizes) -> Operation:
         names = list(operation.samples)
         turn = number % len(names) if names else 0
         for name in names[turn:] + names[:turn]:
-            seconds = _round(case, name, table, folder, None)
+            seconds = work_once(case, name, table, folder, None)
             operation.samples[name].append(seconds)
             spent += seconds
     return operation
 
 
-def _round(case: Case, name: str, table: Path, folder: Path, checked: Sizes | None) -> float:
-    """Works once, and checks the result if sizes are given."""
+def work_once(case: Case, name: str, table: Path, folder: Path, checked: Sizes | None) -> float:
+    """Work once, and check the result if sizes are given; return the seconds."""
     module, options = _LIBRARIES[name]
     lance = importlib.import_module(module)
     path = _copy(table, folder / "copy") if case.changes else table
