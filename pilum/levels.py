@@ -71,7 +71,7 @@ class Levels:
 
     @property
     def nullable_items(self) -> tuple[bool, ...]:
-        """Which layers are items with nulls, outer-most first."""
+        """Whether each layer is items with nulls, outer-most first."""
         return tuple(code == _NULLABLE_ITEM for code in reversed(self.codes))
 
     @property
@@ -276,7 +276,7 @@ def _validity(array: pa.Array) -> tuple[NDArray[np.uint8], int] | None:
 
 
 def _number(layers: list[_Layer]) -> tuple[list[int], list[int], list[int], int, int]:
-    """Number the levels of layers.
+    """Assign numbers to the levels of layers.
 
     Returns:
         Null, empty and repetition level per layer (outer-most first), highest and visible level.

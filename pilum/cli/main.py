@@ -79,7 +79,7 @@ def _parser() -> ArgumentParser:
             command.add_argument(
                 "--delete-unverified",
                 action="store_true",
-                help="remove files that no version refers to at any age; only if nobody writes",
+                help="remove files that no version refers to at any age; only while no one writes",
             )
         if name == "repair":
             _add_repairs(command.add_mutually_exclusive_group())

@@ -123,8 +123,8 @@ class LeafFieldReader(FieldReader):
 
     Attributes:
         field: The field, with only the projected members.
-        leaves: The places of its leaves; leaves that no file holds are left out and read as null.
-        is_one_leaf: Whether it is a single leaf that some file holds.
+        leaves: The places of its leaves; leaves that are in no file are left out and read as null.
+        is_one_leaf: Whether it is a single leaf that is in some file.
         num_rows: Physical rows of the fragment.
     """
 

@@ -98,7 +98,7 @@ def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> Fiel
 
     Args:
         field: The field, with only the projected members.
-        parts: The files that hold parts of it; members that no file holds are null.
+        parts: The files that contain parts of it; members that are in no file are null.
         num_rows: Physical rows of the fragment.
 
     Raises:

@@ -311,7 +311,7 @@ def _parse_column(data: bytes, file_bytes: int) -> RawColumn:
 
 def _encoding(message: file_pb2.Encoding) -> RawEncoding:
     if message.WhichOneof("location") != "direct":
-        raise UnsupportedFormatError("descriptions that do not stand in the metadata of the column")
+        raise UnsupportedFormatError("column metadata: encodings that are described elsewhere")
     found = file_pb2.Any.FromString(message.direct.encoding)
     return RawEncoding(found.type_url, found.value)
 

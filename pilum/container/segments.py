@@ -47,7 +47,7 @@ class DataFileReader(Protocol):
 
     @property
     def schema(self) -> Schema:
-        """Its fields, with the field ids of the table that it was written for."""
+        """The fields, with the field ids of the table that the file was written for."""
         ...
 
     @property

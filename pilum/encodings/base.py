@@ -46,7 +46,7 @@ class Compressive(ABC):
         """Return the member message."""
 
     def to_proto(self) -> pb.CompressiveEncoding:
-        """Return the message as a page holds it."""
+        """Return the message as it is stored in a page."""
         return pb.CompressiveEncoding(**{self.arm: self.member()})
 
     @property

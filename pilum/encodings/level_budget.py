@@ -1,7 +1,7 @@
 """Limit the levels of a page, so that the levels of every chunk fit.
 
-A chunk holds the entries up to its last value. Long stretches of lists without items, which own no
-value, may exceed its capacity. Source: docs/format/encodings-2.1.md, "What the writer chooses".
+A chunk contains the entries up to its last value. Long stretches of lists without items, which own
+no value, may exceed its capacity. Source: docs/format/encodings-2.1.md, "What the writer chooses".
 """
 
 from __future__ import annotations

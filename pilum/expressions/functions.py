@@ -170,7 +170,7 @@ def _list_length(lists: Datum) -> Datum:
 def _date_part(part: pa.Scalar, moment: Datum) -> Datum:
     name = _option(part).lower()
     if name not in _DATE_PARTS:
-        raise FilterError(f"date_part knows {', '.join(_DATE_PARTS)}, not {name!r}")
+        raise FilterError(f"date_part: expected one of {', '.join(_DATE_PARTS)}, not {name!r}")
     return _DATE_PARTS[name](moment).cast(pa.int32())
 
 

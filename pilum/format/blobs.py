@@ -1,9 +1,9 @@
 """The forms of a blob column.
 
     v1  users write    large_binary with the metadata lance-encoding:blob
-        files hold     struct<position, size>
+        in files       struct<position, size>
     v2  users write    struct<data, uri[, position, size]>, extension type lance.blob.v2
-        files hold     struct<kind, position, size, blob_id, blob_uri>
+        in files       struct<kind, position, size, blob_id, blob_uri>
     prepared       struct<kind, data, uri, blob_id, blob_size, position>, the same extension type:
                    descriptors of payloads that were written ahead, and inline payloads
 

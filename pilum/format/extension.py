@@ -93,7 +93,7 @@ def mentions_extensions(schema: pa.Schema) -> bool:
 
 
 def restored_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with the extension types that this process knows; itself if it has none.
+    """Return the schema with the registered extension types; itself if it has none.
 
     Raises:
         CorruptFileError: If a type is declared that cannot have its declared storage.
@@ -111,7 +111,7 @@ def _restored_field(field: pa.Field) -> pa.Field:
 
 
 def restored_table(table: pa.Table) -> pa.Table:
-    """Return the table with the extension types that this process knows. Copies nothing.
+    """Return the table with the registered extension types. Copies nothing.
 
     Raises:
         CorruptFileError: As `restored_schema`.
@@ -126,7 +126,7 @@ def restored_table(table: pa.Table) -> pa.Table:
 def restored_batches(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterable[pa.RecordBatch]:
-    """Return batches of a schema with the extension types that this process knows. Copies nothing.
+    """Return batches of a schema with the registered extension types. Copies nothing.
 
     Args:
         schema: The schema of the batches.

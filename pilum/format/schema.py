@@ -314,7 +314,7 @@ class Schema:
 
     @cached_property
     def fault(self) -> str:
-        """What makes the schema invalid for a table; empty if it is sound."""
+        """The reason why the schema is invalid for a table; empty if it is valid."""
         found = (_fault_of(field) for field in self.walk())
         numbers = Counter(field.id for field in self.walk() if field.id != DESCRIPTOR_ID)
         twice = (f"two fields have the id {number}" for number, n in numbers.items() if n > 1)

@@ -142,7 +142,7 @@ class LayerLevels(NamedTuple):
 
 
 def layer_levels(codes: Sequence[int]) -> list[LayerLevels]:
-    """Number the levels of layers, inner-most first.
+    """Assign numbers to the levels of layers, inner-most first.
 
     Source: docs/format/encodings-2.1.md, "Levels".
     """

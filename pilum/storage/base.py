@@ -244,7 +244,7 @@ class Store(Protocol):
     def names(self, folder: str) -> Iterator[str]:
         """Return the names of the objects directly in a folder, at a lower cost than `list`.
 
-        The names may include folders in stores that cannot tell them apart without a request.
+        The names may include folders in stores that distinguish them only by a request.
         """
         ...
 

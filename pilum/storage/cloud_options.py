@@ -312,7 +312,7 @@ def _is_known(key: str) -> bool:
 
 
 def warn_about_unknown(options: Mapping[str, Any], place: str, own: Iterable[str]) -> None:
-    """Warn about options that no store knows, for a location that has only a few of its own."""
+    """Warn about options that no store has, for a location with only a few of its own."""
     for key in options:
         if key not in own and not _is_known(key):
             _warn_about(place, own, key)

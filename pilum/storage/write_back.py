@@ -24,7 +24,7 @@ _WRITE = 2
 
 
 def begin_write_back(descriptor: int, start: int, end: int) -> int:
-    """Tell the device to start writing a part of a file.
+    """Make the device start to write a part of a file.
 
     Args:
         descriptor: The descriptor of the file.

@@ -126,7 +126,7 @@ def test_what_would_be_lost(tmp_path: Path) -> None:
         with pytest.raises(InvalidInputError, match=message):
             pilum.write_dataset(table, path, data_storage_version="legacy")
     floats = pa.table({"d": pa.array([1.5]).dictionary_encode()})
-    with pytest.raises(UnsupportedTypeError, match="legacy files hold no dictionary"):
+    with pytest.raises(UnsupportedTypeError, match="legacy files cannot store dictionary"):
         pilum.write_dataset(floats, path, data_storage_version="legacy")
 
 

@@ -176,7 +176,7 @@ def test_a_change_feed_of_a_restored_table_is_refused(tmp_path: Path) -> None:
     pilum.write_dataset(rows(1), uri, enable_stable_row_ids=True)
     append(uri, 2)
     pilum.dataset(uri, version=1).restore()
-    with pytest.raises(UnsupportedFeatureError, match="'restore' does not tell"):
+    with pytest.raises(UnsupportedFeatureError, match="'restore' does not record"):
         walk(uri, follow(uri, readChangeFeed="true"), Offset(1))
 
 

@@ -133,7 +133,7 @@ def test_new_values_of_rows_that_nobody_names_are_refused(tmp_path: Path) -> Non
     uri = str(tmp_path / "t")
     table = pilum.write_dataset(rows(range(6), 0), uri, enable_stable_row_ids=True)
     replace_column(table, 1, tells=False)
-    with pytest.raises(UnsupportedFeatureError, match=r"version 2: 'update' does not tell"):
+    with pytest.raises(UnsupportedFeatureError, match=r"version 2: 'update' does not record"):
         told(uri, Limit())
 
 

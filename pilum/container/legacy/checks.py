@@ -33,11 +33,13 @@ def require_type(field: Field, path: str) -> None:
     for child in field.children:
         require_type(child, f"{path}.{child.name}")
     if field.is_struct and not field.children:
-        raise UnsupportedTypeError(f"column {path!r}: legacy files hold no struct without members")
+        raise UnsupportedTypeError(
+            f"column {path!r}: legacy files cannot store structs without members"
+        )
     if pt.is_dictionary(kind):
         values = kind.value_type
         if not is_var_binary(values) and not pt.is_integer(values):
-            raise UnsupportedTypeError(f"column {path!r}: legacy files hold no {kind}")
+            raise UnsupportedTypeError(f"column {path!r}: legacy files cannot store {kind}")
     known = field.is_struct or field.logical_type in {
         "list",
         "large_list",
@@ -46,7 +48,7 @@ def require_type(field: Field, path: str) -> None:
     }
     fixed_size = pt.is_fixed_size_list(kind) and not field.children
     if pt.is_nested(kind) and not known and not fixed_size:
-        raise UnsupportedTypeError(f"column {path!r}: legacy files hold no {kind}")
+        raise UnsupportedTypeError(f"column {path!r}: legacy files cannot store {kind}")
 
 
 def require_kept(field: Field, array: pa.Array, path: str) -> None:
@@ -115,7 +117,7 @@ def _require_values(array: pa.DictionaryArray, path: str) -> None:
     if lost:
         raise InvalidInputError(
             f"column {path!r}: {lost} values of its dictionary are null or empty, which legacy "
-            f"files cannot tell apart; {_INSTEAD}"
+            f"files do not distinguish; {_INSTEAD}"
         )
 
 

@@ -86,7 +86,7 @@ class LegacyFieldReader(FieldReader):
 
     Attributes:
         field: The field, with only the projected members.
-        parts: The files that hold parts of it.
+        parts: The files that contain parts of it.
         num_rows: Physical rows of the fragment.
     """
 
@@ -185,7 +185,7 @@ def _fixed_bytes(field: Field, pages: Pages) -> float:
 
 
 def _merged(field: Field, found: Sequence[tuple[frozenset[int], pa.Array]]) -> pa.Array:
-    """Merge the parts of a field that several files hold into one array."""
+    """Merge the parts of a field from several files into one array."""
     having = [(ids, array) for ids, array in found if not ids.isdisjoint(field.ids)]
     if len(having) <= 1 or not field.is_struct:
         return (having or found)[0][1]

@@ -259,7 +259,7 @@ def _read_leaf(
     if pt.is_dictionary(kind):
         return (yield from read_keys(kind, dictionaries[field.id], pages, slots))
     if field.children or (pt.is_nested(kind) and not pt.is_fixed_size_list(kind)):
-        raise UnsupportedFormatError(f"legacy files hold no {kind}")
+        raise UnsupportedFormatError(f"legacy files cannot store {kind}")
     return (yield from read_plain(kind, pages, slots))
 
 

@@ -66,7 +66,7 @@ class LegacyWriter:
         for field in schema.fields:
             if any(inner.is_packed or inner.blob_version for inner in field.walk()):
                 raise UnsupportedTypeError(
-                    f"column {field.name!r}: legacy files hold no packed structs and no blobs"
+                    f"column {field.name!r}: legacy files cannot store packed structs or blobs"
                 )
             require_type(field, field.name)
         self._sink = _Buffered(sink)

@@ -137,7 +137,7 @@ class Column:
         return int(self.bounds.searchsorted(item, side="right")) - 1
 
     def lists(self, rows: RowRanges, offset_bits: int) -> Plan[list[tuple[Entries, int]]]:
-        """Read lists: for each page that holds some, its lists and its first item.
+        """Read lists: for each page with some of them, its lists and its first item.
 
         Raises:
             CorruptFileError: If the column is damaged, or does not hold lists.

@@ -101,7 +101,7 @@ def _places(
 
 def _described(encoding: file_pb2.Encoding, name: str) -> bytes:
     if encoding.HasField("indirect"):
-        raise UnsupportedFormatError(f"an {name} that stands elsewhere in the file")
+        raise UnsupportedFormatError(f"an {name} that is stored elsewhere in the file")
     demand(encoding.HasField("direct"), f"no {name}")
     description = file_pb2.Any.FromString(encoding.direct.encoding)
     demand(

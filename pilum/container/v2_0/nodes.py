@@ -241,7 +241,7 @@ def _joined(spans: list[np.ndarray[Any, Any]]) -> RowRanges:
 
 
 def _concatenated(pages: list[Entries]) -> Entries:
-    """List of neighbouring pages as if they were of one."""
+    """Concatenate the entries of adjacent pages."""
     if len(pages) == 1:
         return pages[0]
     sizes = np.concatenate([np.diff(entries.offsets) for entries in pages])
@@ -276,7 +276,7 @@ def node_of(field: Field, file: PagedFileReader, columns: Mapping[FieldId, int])
 
     Args:
         field: The field.
-        file: The file that holds it.
+        file: The file that contains it.
         columns: The column of each of its fields that owns one.
 
     Raises:

@@ -62,7 +62,7 @@ class PagedFileReader:
 
     @property
     def schema(self) -> Schema:
-        """Its fields, with the field ids of the table that it was written for."""
+        """The fields, with the field ids of the table that the file was written for."""
         return self.container.schema
 
     @property

@@ -1,6 +1,6 @@
 """Run-length encoding of fixed-width items (`CompressiveEncoding.rle`).
 
-One mini-block chunk holds two buffers:
+One mini-block chunk consists of two buffers:
 
     values    num_runs x width bytes    the item of each run
     lengths   num_runs x 1 byte         its repeats, 1..255; a longer run is split

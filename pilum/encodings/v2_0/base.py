@@ -5,7 +5,7 @@
         └── nullable
             └── flat 32           page buffer 1: values
 
-Buffers hold values at computable places, so any rows can be read alone: a plan asks for just
+Positions of values in buffers can be computed, so any rows can be read alone: a plan asks for just
 their bytes and ends in an Arrow array. A new encoding is one file here and one line in
 `registry.py`. Source: docs/format/encodings-2.0.md, "Array encodings".
 """
@@ -173,7 +173,7 @@ class ArrayEncoding(ABC):
         """Return the member message."""
 
     def to_proto(self) -> pb.ArrayEncoding:
-        """Return the message as a page holds it."""
+        """Return the message as it is stored in a page."""
         return pb.ArrayEncoding(**{self.arm: self.member()})
 
     def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:

@@ -113,7 +113,7 @@ class Binary(ArrayEncoding):
         ends, data = parts
         entries = entries_of(ends, self.null_adjustment, every, bits)
         need = int(entries.offsets[-1])
-        demand(need <= len(data), f"binary: {len(data)} bytes, of which {need} are wanted")
+        demand(need <= len(data), f"binary: {len(data)} bytes, but {need} are needed")
         return pa.Array.from_buffers(
             kind, count, [*entries.buffers, pa.py_buffer(data)], entries.null_count
         )

@@ -32,7 +32,7 @@ _SCHEMES = ("none", "lz4", "zstd")
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """How a buffer is compressed: "none", "lz4" or "zstd", and the level of the writer."""
+    """The compression of a buffer: "none", "lz4" or "zstd", and the level of the writer."""
 
     scheme: str
     level: int | None = None

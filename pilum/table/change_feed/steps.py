@@ -47,7 +47,7 @@ _TELLING = (DataReplacement, Delete, Overwrite, Update)
 
 
 class Rows(Enum):
-    """Which rows of a fragment a piece contains."""
+    """The kind of rows of a fragment that a piece contains."""
 
     ADDED = "added"
     """All rows of the fragment, which the version before did not have."""
@@ -142,7 +142,7 @@ def changed_step(snapshot: Snapshot) -> Step:
     if not isinstance(operation, _TELLING) or _hides_rows(operation):
         raise UnsupportedFeatureError(
             f"{snapshot.store.uri}, version {snapshot.manifest.version}: {_arm(committed)} does "
-            "not tell which rows it changed; begin again behind it, with a new checkpoint"
+            "not record which rows it changed; begin again after it, with a new checkpoint"
         )
     lost = () if isinstance(operation, DataReplacement) else _lost(snapshot)
     rows = Rows.ADDED if isinstance(operation, Overwrite) else Rows.CHANGED

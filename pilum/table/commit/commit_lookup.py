@@ -34,7 +34,7 @@ def find_job(store: Store, job: Job, name: ManifestName | None) -> Manifest | No
     Args:
         store: Where the table is.
         job: The job.
-        name: The newest version that the caller knows of; None if there is no table.
+        name: The newest version that the caller has seen; None if there is no table.
 
     Returns:
         The version that contains the job, or the given one if that was cleaned up; None if no

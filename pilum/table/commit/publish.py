@@ -317,7 +317,7 @@ class _Committer:
             return load_transaction(self.store, name.version, name.path)
         except (NotFoundError, CorruptFileError, UnsupportedFormatError) as error:
             raise CommitConflictError(
-                f"{self.store.uri}: cannot tell what version {name.version} changed: {error}",
+                f"{self.store.uri}: cannot find out what version {name.version} changed: {error}",
                 operation=self.transaction.operation.arm,
                 read_version=self.transaction.read_version,
                 version=name.version,

@@ -155,7 +155,9 @@ def load_transaction(store: Store, version: int, manifest_path: str) -> Committe
     manifest, message = load_manifest_and_transaction(store, manifest_path)
     if message is None:
         if not manifest.transaction_file:
-            raise NotFoundError(f"version {version} of {store.uri} does not tell its transaction")
+            raise NotFoundError(
+                f"version {version} of {store.uri} has no record of its transaction"
+            )
         path = transaction_path(manifest.transaction_file)
         message = decode_message(transaction_pb2.Transaction, store.read(path), path)
     try:

@@ -1,4 +1,4 @@
-"""Fragments: horizontal slices of a table, each with the files that hold its columns.
+"""Fragments: horizontal slices of a table, each with the files that contain its columns.
 
     rows 0..physical_rows of one fragment
 

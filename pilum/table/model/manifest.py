@@ -201,7 +201,7 @@ class Manifest:
         if marked and self.max_allocated_field_id is None:
             # The next version would lose this marker, and assign field ids twice.
             raise UnsupportedFeatureError(
-                f"{where}: field ids must not be given again, but the highest one is not told"
+                f"{where}: field ids must not be reused, but the highest one is not recorded"
             )
 
     @classmethod

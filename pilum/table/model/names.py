@@ -146,7 +146,7 @@ def manifest_names(file_names: Iterable[str], where: str, since: int = 0) -> lis
     names = sorted(filter(None, map(ManifestName.parse, texts)), key=_by_version_and_scheme)
     schemes = [name.scheme.value for name in names]
     if schemes != sorted(schemes):
-        raise CorruptFileError("manifests of two naming schemes stand side by side", where)
+        raise CorruptFileError("manifests of two naming schemes are in one folder", where)
     return list({name.version: name for name in names}.values())
 
 

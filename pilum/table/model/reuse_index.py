@@ -173,8 +173,8 @@ def _known(index: table_pb2.IndexMetadata) -> BitMap:
     covered = covered_fragments(index)
     if covered is None:
         raise UnsupportedFeatureError(
-            f"index {index.name!r} does not tell which fragments it covers, so no rows can be "
-            "moved; drop it, and create it anew afterwards"
+            f"index {index.name!r} does not record which fragments it covers, so no rows can be "
+            "moved; drop it, and create it again afterwards"
         )
     return covered
 
@@ -187,7 +187,7 @@ def _moved(covered: BitMap, moves: Iterable[tuple[BitMap, list[int]]], name: str
         elif not old.isdisjoint(covered):
             raise CommitConflictError(
                 f"index {name!r} covers the fragments {list(old & covered)} of {list(old)}, which "
-                "were rewritten together; plan the compaction anew on the latest version",
+                "were rewritten together; plan the compaction again on the latest version",
                 retryable=True,
             )
     return covered

@@ -1,4 +1,4 @@
-"""The data files of one fragment: which file holds which leaf. Files are opened once and kept.
+"""The data files of one fragment: which file contains which leaf. Files are opened once and kept.
 
 For a requested field, the first file that lists the id of a leaf supplies it. A leaf that no file
 lists is null in every row. Open readers are shared by all scans of a session. Source:
@@ -215,11 +215,11 @@ class FragmentReader:
 
     @property
     def _columns(self) -> list[Mapping[FieldId, int]]:
-        """For each file, a mapping from its fields to its columns."""
+        """The mapping from fields to columns of each file."""
         return [_columns_of(file.fields, file.column_indices) for file in self.fragment.files]
 
     def _parts(self, field: Field) -> list[FilePart]:
-        """Return the files that hold parts of a field; if two hold the same, the first is used."""
+        """Return the files with parts of a field; of two with the same part, the first is used."""
         if len(self.fragment.files) == 1:
             [file], [column_of] = self.fragment.files, self._columns
             columns = {number: column_of[number] for number in field.ids if number in column_of}

@@ -110,8 +110,8 @@ def reserved(target: Store) -> Iterator[None]:
     token = uuid.uuid4().hex.encode()
     if not target.put_if_absent(_RESERVATION, token) and not _holds(target, token):
         raise DatasetAlreadyExistsError(
-            f"{target.uri}: a clone is being made there, or one was interrupted and left its files "
-            "behind; in that case remove them first"
+            f"{target.uri}: a clone is being made there, or one was interrupted and its files are "
+            "still there; in that case remove them first"
         )
     try:
         yield

@@ -34,8 +34,8 @@ def require_clusterable(snapshot: Snapshot) -> None:
     if not snapshot.has_stable_row_ids:
         if Coverage(store, manifest).needs([Move(manifest.fragments, ())]):
             raise UnsupportedFeatureError(
-                f"{where}: an index knows rows by where they are, and they would be elsewhere; "
-                "drop the indices and create them anew afterwards, or use stable row ids"
+                f"{where}: an index refers to rows by their addresses, which clustering changes; "
+                "drop the indices and create them again afterwards, or use stable row ids"
             )
         return
     ids = [int(fragment.id) for fragment in manifest.fragments]

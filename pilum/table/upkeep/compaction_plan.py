@@ -212,5 +212,5 @@ def require_consistent(options: CompactionOptions, manifest: Manifest) -> None:
     wanted = options.version or own
     if FileVersion.LEGACY in {own, wanted} and wanted is not own:
         raise InvalidInputError(
-            f"data_storage_version: files of version {wanted} cannot stand beside those of {own}"
+            f"data_storage_version: files of version {wanted} cannot be mixed with those of {own}"
         )

@@ -3,8 +3,8 @@
     BlobDescriptor(kind=PACKED, blob_id=1, position=5, size=3)    {kind: 1, blob_id: 1, …}
     BlobDescriptor()                                              null
 
-The column has the form that the format calls prepared: what pages hold, but with inline payloads
-still in it. Source: docs/format/blobs.md, "Prepared columns".
+The column has the form that the format calls prepared: the descriptors of pages, but with inline
+payloads still in it. Source: docs/format/blobs.md, "Prepared columns".
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BlobDescriptor:
     def __post_init__(self) -> None:
         if self.kind is None:
             if self.blob_id or self.position or self.size:
-                raise InvalidInputError("the descriptor of a null blob says where it stands")
+                raise InvalidInputError("the descriptor of a null blob must have no position")
             return
         if self.kind not in _WRITTEN:
             raise InvalidInputError(f"kind: expected packed or dedicated, found {self.kind!r}")

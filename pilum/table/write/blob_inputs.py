@@ -47,8 +47,8 @@ _SHORT = pa.struct({name: _MEMBERS[name] for name in ("data", "uri")})
 def blob_field(arrow: pa.StructType, field: Field, path: str) -> Field:
     """Return a table's blob field with the members that the incoming data has.
 
-    Files hold descriptors, whatever these members are. Prepared descriptors stay only if the field
-    itself is prepared, which is possible in a single file.
+    Files contain descriptors, whatever these members are. Prepared descriptors stay only if the
+    field itself is prepared, which is possible in a single file.
 
     Raises:
         SchemaMismatchError: If the members are not those of a blob.

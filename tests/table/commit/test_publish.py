@@ -185,7 +185,7 @@ def test_an_unknown_operation_in_between_is_a_conflict(
     latest = Snapshot.latest(store).manifest
     manifest = encode_manifest_file(replace(latest, version=3, transaction_file=""), message)
     store.put(NamingScheme.V2.manifest_path(3), manifest)
-    with pytest.raises(CommitConflictError, match="cannot tell what version 3 changed"):
+    with pytest.raises(CommitConflictError, match="cannot find out what version 3 changed"):
         commit(store, Transaction(2, Append((make_fragment(),))))
     assert commit(store, Transaction(3, Append((make_fragment(),)))).version == 4
 

@@ -155,7 +155,7 @@ class Rewrite(Operation):
         if Coverage(store, manifest).needs(self.moves):
             raise CommitConflictError(
                 "rows that an index covers were put in another order; drop the index, cluster, and "
-                "create it anew"
+                "create it again"
             )
         return manifest.index_section
 
@@ -166,7 +166,7 @@ class Rewrite(Operation):
             return with_rewritten_fragments(manifest.index_section, groups, stable_row_ids=True)
         except InvalidInputError as error:
             raise CommitConflictError(
-                f"{error}; plan the compaction anew on the latest version", retryable=True
+                f"{error}; plan the compaction again on the latest version", retryable=True
             ) from error
 
     def _require_same(self, manifest: Manifest) -> None:

@@ -234,7 +234,7 @@ def _changed(
     if _storage(changed) != _storage(found):
         raise InvalidInputError(
             f"field {found.name!r}: with these metadata its stored values would be read in "
-            "another way; write the column anew"
+            "another way; write the column again"
         )
     if _keys(changed) != _keys(found):
         _require_new_key(found, changed, nullable=nullable)
@@ -248,7 +248,7 @@ def _require_new_key(found: Field, changed: Field, *, nullable: bool) -> None:
     if any(key.startswith(_CLUSTERING_KEY) for key in _keys(changed)):
         raise UnsupportedFeatureError(f"{where}: a clustering key")
     if not changed.is_key or not changed.metadata.get(_POSITION, "1").isdigit():
-        raise InvalidInputError(f"{where}: {_keys(changed)} does not tell whether it is in the key")
+        raise InvalidInputError(f"{where}: {_keys(changed)} does not say whether it is in the key")
     if nullable:
         raise InvalidInputError(f"{where}: a key and what is around it must not be nullable")
 
