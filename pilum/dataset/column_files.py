@@ -24,6 +24,7 @@ from pilum.dataset.updating import bind_values
 from pilum.dataset.values import computed
 from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError
 from pilum.expressions import bind_projection
+from pilum.format.meta_columns import ROW_ID
 from pilum.format.schema import Schema
 from pilum.table.changes.add_columns import new_files, require_addable, with_values
 from pilum.table.changes.cast_columns import require_no_index
@@ -280,7 +281,7 @@ def _replaced(
     reads = () if values.function is None else values.reads or everything
     for one in (*bound.values(), *([where] if where else [])):
         reads += one.columns
-    wanted = (*reads, *(new.names if where else ())) or ("_rowid",)
+    wanted = (*reads, *(new.names if where else ())) or (ROW_ID,)
     columns = _without_covered(tuple(dict.fromkeys(wanted)))
     options = ScanOptions(columns, batch_size=values.batch_size, fragment_ids=(fragment.id,))
     arrow = new.arrow if values.schema is None else values.schema

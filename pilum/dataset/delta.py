@@ -14,17 +14,15 @@ from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transaction_history import TransactionHistory
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind_ranges
+from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ID, UPDATED_AT_VERSION
 from pilum.table.change_feed.delta import deleted_row_ids
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["DatasetDelta", "Deltas"]
 
-_CREATED = "_row_created_at_version"
-_UPDATED = "_row_last_updated_at_version"
-_ROW_ID = "_rowid"
 _NO_VERSION = 1 << 63
 """Upper bound (exclusive) of version numbers in the history."""
-_IDS = pa.schema([pa.field(_ROW_ID, pa.uint64())])
+_IDS = pa.schema([pa.field(ROW_ID, pa.uint64())])
 
 
 class DatasetDelta:
@@ -65,7 +63,7 @@ class DatasetDelta:
                 changes.
             CorruptFileError: If a file is damaged.
         """
-        return self._rows({_CREATED: _versions(self._begin + 1, self._end)})
+        return self._rows({CREATED_AT_VERSION: _versions(self._begin + 1, self._end)})
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
         """Read the rows that existed before and whose values changed.
@@ -77,7 +75,10 @@ class DatasetDelta:
             As `get_inserted_rows`.
         """
         return self._rows(
-            {_CREATED: _versions(0, self._begin), _UPDATED: _versions(self._begin + 1, self._end)}
+            {
+                CREATED_AT_VERSION: _versions(0, self._begin),
+                UPDATED_AT_VERSION: _versions(self._begin + 1, self._end),
+            }
         )
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
@@ -108,7 +109,7 @@ class DatasetDelta:
         _require_ids(self._snapshot)
         wanted = request(
             self._snapshot,
-            columns=[*self._snapshot.schema.names, _ROW_ID, _CREATED, _UPDATED],
+            columns=[*self._snapshot.schema.names, ROW_ID, CREATED_AT_VERSION, UPDATED_AT_VERSION],
             filter=None,
             limit=None,
             offset=None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, Unpack, overload
 
-import numpy as np
 import pyarrow as pa
 
 from pilum.arguments import positions
@@ -23,6 +22,7 @@ from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transact
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
+from pilum.format.row_address import addresses_in
 from pilum.storage.finishing import left_to_commit
 from pilum.storage.open import Location
 from pilum.table.changes.delete import delete_rows, matching_rows
@@ -35,7 +35,6 @@ from pilum.table.write.write import WriteOptions
 __all__ = ["LanceFragment", "write_fragments"]
 
 _DEFAULTS = WriteOptions()
-_ADDRESS_SHIFT = 32
 
 
 class LanceFragment(FragmentColumns, FragmentFiles):
@@ -207,7 +206,7 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         """
         rows = positions(indices, self._fragment.num_rows)
         rows = physical_rows(self._snapshot, self._fragment, rows)
-        addresses = rows.astype(np.uint64) + np.uint64(self.fragment_id << _ADDRESS_SHIFT)
+        addresses = addresses_in(self.fragment_id, rows)
         names, projection = project(columns, self._snapshot.described.arrow)
         table = take_addresses(self._snapshot, addresses, names)
         return given_table(projection.table(table) if projection else table)

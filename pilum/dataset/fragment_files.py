@@ -14,6 +14,7 @@ from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.options import Columns
 from pilum.dataset.transactions import WriteRequest, write_transaction
 from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.storage.open import Location
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
@@ -38,9 +39,9 @@ class FragmentSession:
     ) -> None:
         names = list(fragment.schema.names) if columns is None else columns
         if with_row_address and isinstance(names, Mapping):
-            names = {**names, "_rowaddr": "_rowaddr"}
-        elif with_row_address and "_rowaddr" not in names:
-            names = [*names, "_rowaddr"]
+            names = {**names, ROW_ADDRESS: ROW_ADDRESS}
+        elif with_row_address and ROW_ADDRESS not in names:
+            names = [*names, ROW_ADDRESS]
         self._fragment = fragment
         self._columns = names
 

@@ -21,6 +21,7 @@ from pilum.errors import (
 )
 from pilum.expressions import bind
 from pilum.format.blobs import has_blobs
+from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.schema import Schema
 from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched
 from pilum.table.commit.jobs import JobKey
@@ -28,7 +29,7 @@ from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["MergeClauses", "MergePlan"]
 
-_META = [pa.field("_rowid", pa.uint64()), pa.field("_rowaddr", pa.uint64())]
+_META = [pa.field(ROW_ID, pa.uint64()), pa.field(ROW_ADDRESS, pa.uint64())]
 
 
 @dataclass(frozen=True)

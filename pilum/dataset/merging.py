@@ -31,7 +31,6 @@ from pilum.table.write.spool import Spool
 __all__ = ["MergeInsertBuilder", "MergeResult", "Merging", "merge_result"]
 
 _NOTHING = MergeCounts(0, 0, 0)
-_META = [pa.field("_rowid", pa.uint64()), pa.field("_rowaddr", pa.uint64())]
 
 
 class MergeResult(TypedDict):

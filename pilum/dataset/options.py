@@ -18,6 +18,7 @@ from pilum.dataset.scan_arguments import ScanShape, shape_of
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind, bind_projection
 from pilum.format.blobs import materialized
+from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
 
@@ -50,8 +51,6 @@ _BLOB_HANDLING: dict[str | None, bool] = {
     "all_descriptions": False,
 }
 _PLAIN = ScanShape()
-_ROW_ID = "_rowid"
-_ROW_ADDRESS = "_rowaddr"
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Projection:
         """Return the columns to read; a struct is read once if it is also needed as a whole."""
         wanted = dict.fromkeys(name for _, item in self.items for name in item.columns)
         columns = tuple(name for name in wanted if not _covered(name, wanted))
-        return columns or (_ROW_ID,)  # constants still need the number of rows
+        return columns or (ROW_ID,)  # constants still need the number of rows
 
     def schema(self, scanned: pa.Schema) -> pa.Schema:
         """Return the schema of the results of `apply` for batches of the schema `scanned`."""
@@ -158,7 +157,7 @@ def request(
     shown = materialized(snapshot.schema) if options.with_payloads else snapshot.described
     names, projection = project(columns, shown.arrow)
     if projection:
-        meta = {_ROW_ID: options.with_row_id, _ROW_ADDRESS: options.with_row_address}
+        meta = {ROW_ID: options.with_row_id, ROW_ADDRESS: options.with_row_address}
         kept = tuple(name for name, wanted in meta.items() if wanted)
         projection = replace(projection, kept=kept)
     return ScanRequest(replace(options, columns=names), projection, shape)

@@ -14,6 +14,8 @@ from pilum.arguments import require_count
 from pilum.dataset.options import ScanRequest
 from pilum.dataset.scan_arguments import ScanStatistics
 from pilum.dataset.scan_plan import explained_scan
+from pilum.format.meta_columns import ROW_ID
+from pilum.format.rows import BATCH_ROWS
 from pilum.table.read.deleted_rows import undeleted, with_nullable_ids, without_ids
 from pilum.table.read.json_columns import given_batches, given_schema, given_table
 from pilum.table.read.ordering import ordered
@@ -23,8 +25,6 @@ from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["LanceScanner"]
 
-_BATCH_ROWS = 8192
-_ROW_ID = "_rowid"
 _log = logging.getLogger(__name__)
 
 
@@ -73,7 +73,7 @@ class LanceScanner:
         if shape.batch_bytes is not None:
             batches = of_bytes(batches, shape.batch_bytes)
         if shape.is_strict:
-            batches = of_rows(batches, self._options.batch_size or _BATCH_ROWS)
+            batches = of_rows(batches, self._options.batch_size or BATCH_ROWS)
         given = given_batches(self._stored, batches)
         yield from given if shape.callback is None else self._observed(given)
 
@@ -96,7 +96,7 @@ class LanceScanner:
         read = scan_schema(self._source, self._options)
         schema = with_nullable_ids(read) if self._shape.with_deleted else read
         rows = ordered(batches, schema, self._shape.order_by, wanted.offset, wanted.limit)
-        size = wanted.batch_size or _BATCH_ROWS
+        size = wanted.batch_size or BATCH_ROWS
         for start in range(0, rows.num_rows, size):
             yield rows.slice(start, size)
 
@@ -184,7 +184,7 @@ class LanceScanner:
         shape = replace(self._shape, callback=found.append)
         request = replace(self._request, shape=shape)
         if count_rows and not self._shape.with_deleted:
-            wanted = replace(request.options, columns=(_ROW_ID,))
+            wanted = replace(request.options, columns=(ROW_ID,))
             request = replace(request, options=wanted, projection=None)
         scanner = LanceScanner(self._snapshot, request)
         num_batches = sum(1 for _ in scanner.to_batches())

@@ -39,7 +39,7 @@ def bind(filter: str | pc.Expression, schema: pa.Schema) -> BoundFilter:
     Args:
         filter: SQL such as "a > 1 AND s LIKE 'x%'", or an expression of pyarrow.compute.
         schema: The schema of the table. The filter may also name the columns of
-            `pilum.expressions.binding.META_COLUMNS`.
+            `pilum.format.meta_columns`.
 
     Raises:
         ColumnNotFoundError: If the filter names a column that the schema does not have.

@@ -43,22 +43,10 @@ from pilum.expressions.nodes import (
 from pilum.expressions.plain import scalar_of
 from pilum.expressions.references import references
 from pilum.expressions.types import is_binary, is_number, is_temporal, is_text
+from pilum.format.meta_columns import META_COLUMNS
 
-__all__ = ["META_COLUMNS", "bind", "bind_assignment", "bind_projection", "bind_ranges"]
+__all__ = ["bind", "bind_assignment", "bind_projection", "bind_ranges"]
 
-META_COLUMNS = pa.schema(
-    [
-        (name, pa.uint64())
-        for name in (
-            "_rowid",
-            "_rowaddr",
-            "_rowoffset",
-            "_row_created_at_version",
-            "_row_last_updated_at_version",
-        )
-    ]
-)
-"""Columns that may be named in addition to those of a table: metadata of its rows."""
 _REGEXP_MATCH = "regexp_match"
 _NO_ROWS = pa.RecordBatch.from_pylist([{}])
 
@@ -113,7 +101,7 @@ def bind_ranges(ranges: Mapping[str, range], schema: pa.Schema) -> BoundFilter:
 
 
 def _with_meta(schema: pa.Schema) -> pa.Schema:
-    missing = [field for field in META_COLUMNS if field.name not in schema.names]
+    missing = [pa.field(name, pa.uint64()) for name in META_COLUMNS if name not in schema.names]
     return pa.schema([*schema, *missing])
 
 

@@ -24,7 +24,7 @@ class BoundFilter(ABC):
 
     Attributes:
         columns: The columns that it reads: names of top-level columns, or dotted paths to members
-            of structs. `META_COLUMNS` may be among them.
+            of structs. Meta columns may be among them.
     """
 
     columns: tuple[str, ...]

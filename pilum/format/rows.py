@@ -1,11 +1,14 @@
-"""The rows of a read as sorted, disjoint ranges."""
+"""The rows of a read as sorted, disjoint ranges; and the default size of a batch."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RowRanges"]
+__all__ = ["BATCH_ROWS", "RowRanges"]
+
+BATCH_ROWS = 8192
+"""Number of rows of a batch, unless the caller specifies another."""
 
 
 class RowRanges:

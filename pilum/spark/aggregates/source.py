@@ -14,6 +14,7 @@ from pilum.distributed import Split, read_split
 from pilum.errors import UnsupportedFeatureError
 from pilum.expressions import bind, bind_projection
 from pilum.expressions.filter import BoundProjection
+from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.spark.aggregates.calls import Call, Partial
 from pilum.spark.aggregates.partials import BoundPartial, BoundPartials
 from pilum.spark.opening import pin
@@ -21,7 +22,6 @@ from pilum.spark.options import Options
 from pilum.spark.partitions import batch_rows, partition_splits
 from pilum.spark.types import exchange_schema, to_spark
 from pilum.spark.workers import settle
-from pilum.table.read.columns import ROW_ADDRESS
 from pilum.table.read.json_columns import is_json_field
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.open import open_table

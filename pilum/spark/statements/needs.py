@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from pilum.format.meta_columns import META_COLUMNS
 from pilum.spark.statements.conditions import Resolve, pushable
 from pilum.spark.statements.references import Reference
-from pilum.table.read.columns import META_COLUMNS
 
 __all__ = ["Needs", "needs_of", "resolver"]
 

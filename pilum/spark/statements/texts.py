@@ -11,9 +11,9 @@ from sqlglot.errors import SqlglotError
 
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.expressions.dialect import LanceFilter
+from pilum.format.meta_columns import META_COLUMNS
 from pilum.spark.statements.dialect import Spark4
 from pilum.spark.statements.references import at, described
-from pilum.table.read.columns import META_COLUMNS
 
 __all__ = ["Sides", "plain_text", "zorder_columns"]
 

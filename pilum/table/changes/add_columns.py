@@ -29,6 +29,7 @@ from pilum.errors import (
     UnsupportedVersionError,
 )
 from pilum.format.blobs import has_blobs
+from pilum.format.rows import BATCH_ROWS
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
@@ -54,7 +55,6 @@ __all__ = [
     "write_columns",
 ]
 
-_BATCH_ROWS = 8192
 _NO_LIMIT = 1 << 62
 
 
@@ -285,7 +285,7 @@ class _Feed:
             batch = self._rest if self._rest is not None else next(self._batches, None)
             if batch is None:
                 raise InvalidInputError(f"values of {self._given} rows; there are {self._num_rows}")
-            part = batch.slice(0, min(num_rows, _BATCH_ROWS))
+            part = batch.slice(0, min(num_rows, BATCH_ROWS))
             behind = batch.slice(part.num_rows)
             self._rest = behind if behind.num_rows else None
             self._given += part.num_rows
@@ -309,8 +309,8 @@ def _spread(
         rows = deletions.physical(np.arange(start, start + batch.num_rows))
         start += batch.num_rows
         end = num_rows if start == num_rows - len(deletions) else int(rows[-1]) + 1
-        for low in range(first, end, _BATCH_ROWS):
-            yield _placed(batch, rows, np.arange(low, min(low + _BATCH_ROWS, end)), nulls)
+        for low in range(first, end, BATCH_ROWS):
+            yield _placed(batch, rows, np.arange(low, min(low + BATCH_ROWS, end)), nulls)
         first = end
 
 

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedFeatureError
+from pilum.format.meta_columns import ROW_ADDRESS
+from pilum.format.row_address import fragment_ids_of, rows_of
 from pilum.table.commit.operations.delete import Delete
 from pilum.table.commit.operations.marked_rows import Marked, MarkedRows
 from pilum.table.model.deletion_bytes import store_deletions
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment, FragmentId
-from pilum.table.read.columns import ROW_ADDRESS
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["delete_rows", "mark_rows", "matching_rows"]
 
-_SHIFT = np.uint64(32)
 _BATCH_ROWS = 1 << 20
 
 
@@ -56,8 +56,8 @@ def matching_rows(
     found: dict[FragmentId, list[NDArray[np.uint32]]] = {}
     for batch in scan(snapshot, options):
         addresses = batch.column(0).to_numpy()  # of one fragment: no batch spans two
-        rows = addresses.astype(np.uint32)
-        found.setdefault(FragmentId(int(addresses[0] >> _SHIFT)), []).append(rows)
+        number = FragmentId(int(fragment_ids_of(addresses[:1])[0]))
+        found.setdefault(number, []).append(rows_of(addresses).astype(np.uint32))
     return {number: DeletionVector(np.concatenate(rows)) for number, rows in found.items()}
 
 

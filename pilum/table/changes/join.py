@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
 from pilum.expressions.compare import bits
+from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.table.changes.ascending import FewKeys
-from pilum.table.read.columns import ROW_ADDRESS
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 

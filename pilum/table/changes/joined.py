@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from pilum.arrays.joining import join_arrays
 from pilum.arrays.picking import taken
 from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.meta_columns import ROW_ADDRESS
+from pilum.format.row_address import rows_of
 from pilum.format.schema import FieldId, Schema
 from pilum.table.changes.add_columns import new_files, require_addable, with_values
 from pilum.table.changes.join import join_keys, require_joinable
 from pilum.table.model.fragment import Fragment
-from pilum.table.read.columns import ROW_ADDRESS
 from pilum.table.read.scan import ScanOptions, scan, scan_schema
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.align import align
@@ -30,8 +31,6 @@ from pilum.table.write.forms import converted, table_form
 from pilum.table.write.spool import Spool
 
 __all__ = ["Join", "Updated", "updated_columns"]
-
-_ROW_MASK = np.uint64(0xFFFF_FFFF)
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ def updated_columns(join: Join, fragment: Fragment) -> Updated:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for addresses, batch in join.replaced(new):
-            changed.append(addresses & _ROW_MASK)
+            changed.append(rows_of(addresses).view(np.uint64))
             yield batch
 
     with new_files(join.snapshot.store) as written:

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from pilum.arrays.picking import filtered
 from pilum.arrays.retype import retyped, storage_type
 from pilum.errors import InvalidInputError
+from pilum.format.row_address import fragment_ids_of
+from pilum.format.rows import BATCH_ROWS
 from pilum.format.schema import Schema
 from pilum.table.changes.join import Matches, join_keys
 from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched, merged_columns
@@ -43,7 +45,6 @@ from pilum.table.write.spool import Spool
 
 __all__ = ["Merge", "MergedPart", "merge_part"]
 
-_BATCH_ROWS = 8192
 _MAX_PART_ROWS = 1 << 17
 
 
@@ -182,7 +183,7 @@ class Merge:
         """Return where pairs are split into parts; with blobs, also where fragments end."""
         cuts = {*range(0, len(matches), self._part_rows), len(matches)}
         if self.snapshot.described is not self.snapshot.schema:
-            cuts.update((np.flatnonzero(np.diff(matches.addresses >> np.uint64(32))) + 1).tolist())
+            cuts.update((np.flatnonzero(np.diff(fragment_ids_of(matches.addresses))) + 1).tolist())
         return sorted(cuts)
 
     @cached_property
@@ -191,7 +192,7 @@ class Merge:
         fragment = self.snapshot.manifest.fragments[0]
         reader = FragmentReader.of(self.snapshot.session, self.snapshot.store, fragment)
         fields = reader.fields(self.snapshot.described.fields)
-        return min(rows_of_window(fields, _BATCH_ROWS), _MAX_PART_ROWS)
+        return min(rows_of_window(fields, BATCH_ROWS), _MAX_PART_ROWS)
 
     def _require_once(
         self, addresses: NDArray[np.uint64], rows: NDArray[np.int64], last: np.uint64 | None

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.format.row_address import addresses_in
 from pilum.table.changes.delete import matching_rows
 from pilum.table.changes.merge_clauses import Clauses
 from pilum.table.changes.merge_part import Merge, MergedPart
@@ -33,8 +34,6 @@ from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.spool import Spool
 
 __all__ = ["MergeCounts", "finish_merge", "merge_rows"]
-
-_SHIFT = np.uint64(32)
 
 
 @dataclass(frozen=True)
@@ -111,5 +110,5 @@ def _others(
     if not clauses.deletes_others:
         return np.empty(0, np.uint64)
     found = matching_rows(snapshot, clauses.others)
-    addresses = [(np.uint64(number) << _SHIFT) | rows.offsets for number, rows in found.items()]
+    addresses = [addresses_in(number, rows.offsets) for number, rows in found.items()]
     return np.setdiff1d(np.concatenate([np.empty(0, np.uint64), *addresses]), matched)

@@ -18,13 +18,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedFeatureError
+from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.format.row_address import by_fragment, fragment_ids_of, rows_of
 from pilum.format.schema import FieldId, Schema
 from pilum.table.changes.delete import mark_rows
 from pilum.table.commit.operations.fragments import data_paths
 from pilum.table.commit.operations.update import Update
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment, FragmentId
-from pilum.table.read.columns import ROW_ADDRESS, ROW_ID
 from pilum.table.read.lineage import lineage_of_rows, with_lineage
 from pilum.table.read.live_rows import with_payloads
 from pilum.table.read.snapshot import Snapshot
@@ -40,8 +41,6 @@ __all__ = [
     "with_blobs",
     "write_rows",
 ]
-
-_SHIFT = np.uint64(32)
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def with_blobs(
     if snapshot.described is snapshot.schema:
         yield batch
         return
-    number = int(addresses[0] >> _SHIFT)
+    number = int(fragment_ids_of(addresses[:1])[0])
     (fragment,) = (one for one in snapshot.manifest.fragments if one.id == number)
     yield from with_payloads(snapshot.reader(fragment), snapshot.schema, batch, written)
 
@@ -129,12 +128,11 @@ def discarded_on_failure(snapshot: Snapshot, fragments: Iterable[Fragment]) -> I
 
 def rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, DeletionVector]:
     """Group rows by fragment, from ascending and distinct addresses."""
-    ids = (addresses >> _SHIFT).astype(np.int64)
-    rows = addresses.astype(np.uint32)
-    starts = np.flatnonzero(np.diff(ids, prepend=-1))
-    parts = np.split(rows, starts[1:]) if len(starts) else []
-    numbers = ids[starts].tolist()
-    return {FragmentId(n): DeletionVector(part) for n, part in zip(numbers, parts, strict=True)}
+    rows = rows_of(addresses).astype(np.uint32)
+    return {
+        FragmentId(number): DeletionVector(rows[positions])
+        for number, positions in by_fragment(addresses)
+    }
 
 
 def moved(

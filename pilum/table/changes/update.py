@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.table.changes.rewrite import (
     Rewritten,
     moved,
@@ -23,7 +24,6 @@ from pilum.table.changes.rewrite import (
     write_rows,
 )
 from pilum.table.commit.operations.update import Update
-from pilum.table.read.columns import ROW_ADDRESS, ROW_ID
 from pilum.table.read.live_rows import written_schema
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot

@@ -19,6 +19,7 @@ from typing import Any, NewType, cast
 
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
+from pilum.format.row_address import MAX_FRAGMENT_ID
 from pilum.format.schema import FieldId
 from pilum.table.model.base_paths import base_id_from_json
 from pilum.table.model.deletion_file import DeletionFile
@@ -30,13 +31,10 @@ from pilum.table.model.stored_sequence import (
     StoredSequence,
 )
 
-__all__ = ["GIVEN_UP", "MAX_FRAGMENT_ID", "MAX_ROWS", "DataFile", "Fragment", "FragmentId"]
+__all__ = ["GIVEN_UP", "DataFile", "Fragment", "FragmentId"]
 
 FragmentId = NewType("FragmentId", int)
 
-MAX_FRAGMENT_ID = 2**32 - 1
-MAX_ROWS = 2**32 - 1
-"""Maximum fragment id, and maximum number of physical rows: together they form 64-bit addresses."""
 GIVEN_UP = FieldId(-2)
 """Field id that a file lists for a column that is no longer valid."""
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
+from pilum.format.row_address import MAX_FRAGMENT_ID, MAX_ROWS
 from pilum.format.schema import DESCRIPTOR_ID, FieldId
 from pilum.table.model.features import Feature
-from pilum.table.model.fragment import GIVEN_UP, MAX_FRAGMENT_ID, MAX_ROWS, Fragment
+from pilum.table.model.fragment import GIVEN_UP, Fragment
 from pilum.table.model.stored_sequence import HIDDEN_IDS
 
 __all__ = ["FragmentPlaces", "Survey", "build_fragments", "require_plausible", "survey"]

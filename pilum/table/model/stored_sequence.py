@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any
 
 from pilum.errors import InvalidInputError
+from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ID, UPDATED_AT_VERSION
 from pilum.format.pb import table_pb2
 from pilum.format.schema import FieldId
 
@@ -140,16 +141,14 @@ class SequenceKind:
         raise InvalidInputError(f"{self.json_name}: {found!r}")
 
 
-ROW_IDS = SequenceKind(
-    "row_id_sequence", "row_ids", "row_id_meta", "Inline", "Column", "_rowid", -3
-)
+ROW_IDS = SequenceKind("row_id_sequence", "row_ids", "row_id_meta", "Inline", "Column", ROW_ID, -3)
 CREATED_AT = SequenceKind(
     "created_at_version_sequence",
     "created_at_versions",
     "created_at_version_meta",
     "inline",
     {"column": {}},
-    "_row_created_at_version",
+    CREATED_AT_VERSION,
     -4,
 )
 UPDATED_AT = SequenceKind(
@@ -158,7 +157,7 @@ UPDATED_AT = SequenceKind(
     "last_updated_at_version_meta",
     "inline",
     {"column": {}},
-    "_row_last_updated_at_version",
+    UPDATED_AT_VERSION,
     -5,
 )
 HIDDEN_IDS = frozenset(FieldId(kind.field_id) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT))

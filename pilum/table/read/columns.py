@@ -2,7 +2,7 @@
 
 "a"         the column a
 "s.x"       a column named "s.x": member x of the struct s, null where s is
-"_rowid"    and other columns that are in no file: see `pilum.table.read.meta_columns`
+"_rowid"    and other columns that are in no file: see `pilum.format.meta_columns`
 """
 
 from __future__ import annotations
@@ -12,22 +12,13 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pilum.format.meta_columns import META_COLUMNS
 from pilum.format.schema import Field, Schema
-from pilum.table.model.stored_sequence import CREATED_AT, ROW_IDS, UPDATED_AT
 
 __all__ = [
-    "META_COLUMNS",
-    "ROW_ADDRESS",
-    "ROW_ID",
-    "ROW_OFFSET",
     "ScanColumn",
     "scan_columns",
 ]
-
-ROW_ID = ROW_IDS.column
-ROW_ADDRESS = "_rowaddr"
-ROW_OFFSET = "_rowoffset"
-META_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, CREATED_AT.column, UPDATED_AT.column)
 
 
 class ScanColumn:

@@ -9,14 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.table.read.columns import ROW_ADDRESS, ROW_ID
+from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.format.row_address import by_fragment, rows_of
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["undeleted", "with_nullable_ids", "without_ids"]
-
-_SHIFT = np.uint64(32)
-_ROW_MASK = np.uint64(0xFFFFFFFF)
 
 
 def undeleted(snapshot: Snapshot) -> Snapshot:
@@ -65,12 +63,10 @@ def _deleted(
     readers: dict[int, FragmentReader], addresses: NDArray[np.uint64]
 ) -> NDArray[np.bool_]:
     found = np.zeros(len(addresses), np.bool_)
-    fragments = addresses >> _SHIFT
-    for number in np.unique(fragments).tolist():
+    for number, own in by_fragment(addresses):
         deletions = readers[number].deletions if number in readers else None
         if deletions is not None:
-            own = fragments == number
-            found[own] = deletions.contains((addresses[own] & _ROW_MASK).astype(np.int64))
+            found[own] = deletions.contains(rows_of(addresses[own]))
     return found
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.format.row_address import by_fragment, rows_of
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.version_sequence import VersionSequence
@@ -37,9 +38,6 @@ __all__ = [
     "with_changed_rows",
     "with_lineage",
 ]
-
-_SHIFT = np.uint64(32)
-_ROW_MASK = np.uint64(0xFFFF_FFFF)
 
 
 @dataclass(frozen=True)
@@ -85,12 +83,9 @@ def lineage_of_rows(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> Lineag
     if not snapshot.has_stable_row_ids:
         return None
     by_id = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
-    numbers, offsets = addresses >> _SHIFT, (addresses & _ROW_MASK).astype(np.int64)
+    offsets = rows_of(addresses)
     row_ids, created_at, updated_at = np.zeros((3, len(addresses)), dtype=np.uint64)
-    order = np.argsort(numbers, kind="stable")
-    cuts = np.flatnonzero(np.diff(numbers[order])) + 1
-    for here in np.split(order, cuts) if len(order) else ():
-        number = int(numbers[here[0]])
+    for number, here in by_fragment(addresses):
         if number not in by_id:
             raise InvalidInputError(f"no fragment {number} in version {snapshot.manifest.version}")
         reader = snapshot.reader(by_id[number])

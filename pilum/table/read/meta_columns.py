@@ -1,12 +1,6 @@
 """Columns that are in no data file: information that the table has about its rows.
 
-"_rowid"                         the stable id; the address in tables without stable row ids
-"_rowaddr"                       fragment id << 32 | physical row in the fragment
-"_rowoffset"                     position among all rows that are not deleted, from 0
-"_row_created_at_version"        the version that created the row, 1 if it was not recorded
-"_row_last_updated_at_version"   the version that last changed it, 1 if it was not recorded
-
-All are uint64 without nulls. Source: docs/format/table.md, "Row ids".
+Their names and meanings are in `pilum.format.meta_columns`.
 """
 
 from __future__ import annotations
@@ -19,15 +13,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.blocks import integers
-from pilum.table.model.stored_sequence import CREATED_AT
-from pilum.table.read.columns import ROW_ADDRESS, ROW_ID, ROW_OFFSET
+from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ADDRESS, ROW_ID, ROW_OFFSET
+from pilum.format.row_address import addresses_in, first_address
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.windows import MetaValues, Window
 
 __all__ = ["MetaColumns"]
 
-_SHIFT = np.uint64(32)
 _UNKNOWN_VERSION = 1
 _MAX_SIGNED_ID = (1 << 31) - 1
 
@@ -49,7 +42,7 @@ class MetaColumns:
     def _of_window(self, reader: FragmentReader, name: str, window: Window) -> pa.Array:
         if self._is_address(name) and reader.id <= _MAX_SIGNED_ID:
             # Row numbers with another start; adding the start to others would copy them.
-            return integers(window.wanted(int(reader.id) << 32).view(np.uint64))
+            return integers(window.wanted(first_address(reader.id)).view(np.uint64))
         return self.values(reader, name, window.wanted())
 
     def values(self, reader: FragmentReader, name: str, rows: NDArray[np.int64]) -> pa.Array:
@@ -71,7 +64,7 @@ class MetaColumns:
             return self._positions
         if not self._snapshot.has_stable_row_ids:
             return _unknown_versions
-        return _created_at if name == CREATED_AT.column else _updated_at
+        return _created_at if name == CREATED_AT_VERSION else _updated_at
 
     def _is_address(self, name: str) -> bool:
         return name == ROW_ADDRESS or (name == ROW_ID and not self._snapshot.has_stable_row_ids)
@@ -90,7 +83,7 @@ class MetaColumns:
 
 
 def _addresses(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return rows.view(np.uint64) + (np.uint64(reader.id) << _SHIFT)
+    return addresses_in(reader.id, rows)
 
 
 def _row_ids(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:

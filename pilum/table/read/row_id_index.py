@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
+from pilum.format.row_address import first_address
 from pilum.parallel import submit
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.row_id_segments import Ids, Piece
@@ -27,8 +28,6 @@ from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["RowIdIndex", "row_id_index"]
-
-_ROW_MASK = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +121,12 @@ def _runs(readers: list[FragmentReader]) -> _Runs:
     cut: list[_Runs] = []
     for reader in readers:
         deletions = reader.deletions
-        address = reader.id << 32
+        base = address = first_address(reader.id)
         for piece in reader.row_ids.pieces:
             if deletions is None and isinstance(piece, range):
                 whole.append((piece.start, len(piece), address))
             else:
-                first = address & _ROW_MASK
+                first = address - base
                 starts, lengths, offsets = _runs_of_piece(piece, _deleted(deletions, first, piece))
                 cut.append((starts, lengths, offsets.view(np.uint64) + np.uint64(address)))
             address += len(piece)

@@ -19,10 +19,11 @@ import pyarrow as pa
 
 from pilum.errors import InvalidInputError
 from pilum.format.blobs import materialized
-from pilum.format.rows import RowRanges
+from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.format.rows import BATCH_ROWS, RowRanges
 from pilum.format.schema import Field
 from pilum.table.read.blobs import materialize
-from pilum.table.read.columns import ROW_ADDRESS, ROW_ID, ScanColumn, scan_columns
+from pilum.table.read.columns import ScanColumn, scan_columns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.matching import matching_windows, rows_where
 from pilum.table.read.meta_columns import MetaColumns
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table", "scan_tables"]
 
-_BATCH_ROWS = 8192
 _FIRST_WINDOW_BATCHES = 4
 
 
@@ -52,7 +52,7 @@ class ScanOptions:
 
     Attributes:
         columns: Names of top-level columns, dotted paths of struct members, or names of
-            `pilum.table.read.meta_columns`, in the order of the result; None for all columns.
+            `pilum.format.meta_columns`, in the order of the result; None for all columns.
         filter: Predicate that selects rows.
         limit: Maximum number of rows, counted after the filter; None for all.
         offset: Number of rows to skip, counted after the filter.
@@ -109,7 +109,7 @@ def scan(snapshot: Snapshot, options: ScanOptions) -> Iterator[pa.RecordBatch]:
     if not _names(snapshot, options):
         yield from (batch.select([]) for batch in scan(snapshot, _addresses(options)))
         return
-    yield from batches(scan_tables(snapshot, options), options.batch_size or _BATCH_ROWS)
+    yield from batches(scan_tables(snapshot, options), options.batch_size or BATCH_ROWS)
 
 
 def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
@@ -227,7 +227,7 @@ def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
 def _windows(
     snapshot: Snapshot, options: ScanOptions, columns: list[ScanColumn]
 ) -> Iterator[Window]:
-    size = options.batch_size or _BATCH_ROWS
+    size = options.batch_size or BATCH_ROWS
     meta = MetaColumns(snapshot)
     read = [column.field for column in columns if column.field]
     for fragment, wanted in _wanted_rows(snapshot, options, read):

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from pilum.blocks import integers
 from pilum.expressions.filter import BoundFilter
 from pilum.expressions.prune import Zones
+from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ADDRESS, ROW_ID, UPDATED_AT_VERSION
+from pilum.format.row_address import first_address
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.table.model.row_id_segments import Piece
-from pilum.table.model.stored_sequence import CREATED_AT, UPDATED_AT
 from pilum.table.model.version_sequence import VersionSequence
-from pilum.table.read.columns import ROW_ADDRESS, ROW_ID, scan_columns
+from pilum.table.read.columns import scan_columns
 from pilum.table.read.fragment_files import FragmentReader
 
 __all__ = ["rows_to_test"]
@@ -77,7 +78,7 @@ def _zones_of_ids(
         return {}
     if ROW_ID in names and fragment.fragment.row_ids is not None:
         return {(ROW_ID,): _zones_of_pieces(fragment.row_ids.pieces)}
-    first = fragment.id << 32
+    first = first_address(fragment.id)
     zones = _zones_of_pieces([range(first, first + fragment.num_rows)])
     return {(name,): zones for name in names}
 
@@ -88,10 +89,10 @@ def _zones_of_versions(
     """Return the zones of the versions that created or changed rows, if the filter reads them."""
     names = set(filter.columns).difference(schema.names)
     known: dict[str, VersionSequence] = {}
-    if CREATED_AT.column in names:
-        known[CREATED_AT.column] = fragment.created_at
-    if UPDATED_AT.column in names:
-        known[UPDATED_AT.column] = fragment.updated_at
+    if CREATED_AT_VERSION in names:
+        known[CREATED_AT_VERSION] = fragment.created_at
+    if UPDATED_AT_VERSION in names:
+        known[UPDATED_AT_VERSION] = fragment.updated_at
     if not known:
         return {}
     bounds = np.unique(np.concatenate([sequence.bounds() for sequence in known.values()]))

@@ -20,13 +20,15 @@ from pilum.arrays.picking import taken
 from pilum.blocks import integers
 from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.format.meta_columns import META_COLUMNS, ROW_ADDRESS
+from pilum.format.row_address import addresses_of_rows, fragment_ids_of, rows_of
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
 from pilum.storage.ahead import at_once
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
-from pilum.table.read.columns import META_COLUMNS, ROW_ADDRESS, scan_columns
+from pilum.table.read.columns import scan_columns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.meta_columns import MetaColumns
 from pilum.table.read.row_id_index import row_id_index
@@ -42,8 +44,6 @@ __all__ = [
     "take_row_ids",
 ]
 
-_SHIFT = np.uint64(32)
-_ROW_MASK = np.uint64(0xFFFF_FFFF)
 _SEVERAL = 4
 """Minimum number of adjacent small fragments that are read together."""
 _MANY_VALUES = 4096
@@ -63,7 +63,7 @@ def take(
         snapshot: The version.
         rows: int64, shape (n,), in any order; rows may repeat.
         columns: Names or dotted paths (a struct keeps only its named members), or names of
-            `pilum.table.read.meta_columns`; None for all columns.
+            `pilum.format.meta_columns`; None for all columns.
 
     Returns:
         n rows, in the order of `rows`.
@@ -74,7 +74,7 @@ def take(
         CorruptFileError: If a file is damaged.
     """
     number, physical = _located(snapshot, rows)
-    places = (number.astype(np.uint64) << _SHIFT) + physical.astype(np.uint64)
+    places = addresses_of_rows(number, physical)
     return _take(snapshot, places, columns, snapshot.manifest.places.__getitem__)
 
 
@@ -85,8 +85,7 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
         InvalidInputError: If a position does not exist.
     """
     number, physical = _located(snapshot, rows)
-    starts = snapshot.manifest.places.ids[number].astype(np.uint64) << _SHIFT
-    return np.asarray(starts + physical.astype(np.uint64), dtype=np.uint64)
+    return addresses_of_rows(snapshot.manifest.places.ids[number], physical)
 
 
 def _located(
@@ -182,13 +181,12 @@ def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bo
     """Return whether the row at each address exists and is not deleted."""
     present = np.ones(len(addresses), dtype=np.bool_)
     places = snapshot.manifest.places
-    ids = addresses >> _SHIFT
+    ids = fragment_ids_of(addresses)
     known = filter(None, map(places.find, np.unique(ids).tolist()))
     shrunken = [fragment for fragment in known if fragment.deletion_file]
     for fragment, deleted in zip(shrunken, _deletions(snapshot, shrunken), strict=True):
         here = ids == fragment.id
-        rows = (addresses[here] & _ROW_MASK).astype(np.int64)
-        present[here] = ~deleted.contains(rows) if deleted else True
+        present[here] = ~deleted.contains(rows_of(addresses[here])) if deleted else True
     return present
 
 
@@ -262,8 +260,7 @@ def _arrow(names: list[str], schema: Schema) -> pa.Schema:
 
 def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find) -> list[_Part]:
     """Return the requested rows of each fragment, both in ascending order."""
-    ids = (addresses >> _SHIFT).astype(np.int64)
-    rows = (addresses & _ROW_MASK).astype(np.int64)
+    ids, rows = fragment_ids_of(addresses), rows_of(addresses)
     cuts = np.flatnonzero(np.diff(ids)) + 1
     groups: list[_Part] = []
     for part_ids, part in zip(np.split(ids, cuts), np.split(rows, cuts), strict=True):

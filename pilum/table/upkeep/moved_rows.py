@@ -15,18 +15,16 @@ from pyroaring import BitMap64
 from pilum.encodings.base import demand
 from pilum.errors import CorruptFileError
 from pilum.format.pb import reuse_pb2, table_pb2
+from pilum.format.row_address import Addresses, addresses_of_rows, fragment_ids_of
 from pilum.table.model.reuse_index import load_moves
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["moved_addresses"]
 
-_SHIFT = np.uint64(32)
-_Addresses = NDArray[np.uint64]
-
 
 def moved_addresses(
-    snapshot: Snapshot, addresses: _Addresses
-) -> tuple[_Addresses, NDArray[np.bool_]] | None:
+    snapshot: Snapshot, addresses: Addresses
+) -> tuple[Addresses, NDArray[np.bool_]] | None:
     """Return the current addresses of rows.
 
     Args:
@@ -54,13 +52,13 @@ def moved_addresses(
 
 def _follow(
     group: reuse_pb2.FragmentReuseIndexDetails.Group,
-    before: _Addresses,
-    found: _Addresses,
+    before: Addresses,
+    found: Addresses,
     gone: NDArray[np.bool_],
 ) -> None:
     """Map the addresses that are in one group of fragments to their new ones."""
-    old = np.array([fragment.id for fragment in group.old_fragments], np.uint64)
-    here = np.flatnonzero(np.isin(before >> _SHIFT, old) & ~gone)
+    old = np.array([fragment.id for fragment in group.old_fragments], np.int64)
+    here = np.flatnonzero(np.isin(fragment_ids_of(before), old) & ~gone)
     if not len(here):
         return
     alive = _alive(group.changed_row_addrs)
@@ -70,13 +68,12 @@ def _follow(
     gone[here[~kept]] = True
     bounds = np.cumsum([0, *(fragment.physical_rows for fragment in group.new_fragments)])
     demand(int(bounds[-1]) >= len(alive), "moved rows: the new fragments have fewer rows")
-    numbers = np.array([fragment.id for fragment in group.new_fragments], np.uint64)
+    numbers = np.array([fragment.id for fragment in group.new_fragments], np.int64)
     part = np.searchsorted(bounds, ranks[kept], side="right") - 1
-    rows = (ranks[kept] - bounds[part]).astype(np.uint64)
-    found[here[kept]] = (numbers[part] << _SHIFT) | rows
+    found[here[kept]] = addresses_of_rows(numbers[part], ranks[kept] - bounds[part])
 
 
-def _alive(data: bytes) -> _Addresses:
+def _alive(data: bytes) -> Addresses:
     """Return the addresses in a 64-bit Roaring bitmap, ascending."""
     try:
         return np.array(BitMap64.deserialize(data).to_array(), np.uint64)

@@ -30,6 +30,7 @@ from pilum.format.extension import (
     stored_metadata,
 )
 from pilum.format.logical_types import logical_type
+from pilum.format.meta_columns import META_COLUMNS
 from pilum.format.schema import Field, Schema
 from pilum.table.model.primary_key import require_sound_keys
 from pilum.table.read.json_columns import with_binary_json
@@ -37,10 +38,6 @@ from pilum.table.write.blob_inputs import blob_field
 from pilum.table.write.forms import converted, table_form, without_views
 
 __all__ = ["Alignment", "align", "new_schema", "require_unreserved"]
-
-_RESERVED = frozenset(
-    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ def require_unreserved(names: Iterable[str]) -> None:
     Raises:
         InvalidInputError: If the format reserves a name.
     """
-    if reserved := sorted(_RESERVED.intersection(names)):
+    if reserved := sorted(set(META_COLUMNS).intersection(names)):
         raise InvalidInputError(f"column names are reserved: {', '.join(reserved)}")
 
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 
 from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
+from pilum.format.row_address import MAX_FRAGMENT_ID
 from pilum.table.commit.footprint import Footprint, Kind
 from pilum.table.commit.operations.base import Operation
 from pilum.table.model.manifest import Manifest
 
 __all__ = ["ReserveFragments"]
-
-_MAX_FRAGMENT_ID = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class ReserveFragments(Operation):
             InvalidInputError: If not enough ids are left.
         """
         highest = max(manifest.highest_fragment_id, 0) + self.num_fragments
-        if self.num_fragments < 0 or highest > _MAX_FRAGMENT_ID:
+        if self.num_fragments < 0 or highest > MAX_FRAGMENT_ID:
             raise InvalidInputError(
                 f"{self.num_fragments} fragment ids above {manifest.highest_fragment_id}"
             )
