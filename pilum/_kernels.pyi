@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,42 @@ class Block:
     def rle(bits: int) -> Block: ...
     @staticmethod
     def general(compression: str, inner: Block) -> Block: ...
+
+class Coding:
+    PLAIN: ClassVar[Coding]
+    INLINE_BITPACKING: ClassVar[Coding]
+    RLE: ClassVar[Coding]
+    BYTE_STREAM_SPLIT: ClassVar[Coding]
+
+class PageValues:
+    @staticmethod
+    def fixed(data: Bytes, num_values: int, bits: int) -> PageValues: ...
+    @staticmethod
+    def bits(data: Bytes, num_values: int, first: int) -> PageValues: ...
+    @staticmethod
+    def strings(data: Bytes, num_values: int, offsets: Offsets) -> PageValues: ...
+    @staticmethod
+    def lists(
+        data: Bytes, num_values: int, bits: int, masks: Sequence[tuple[Bytes, int, int]]
+    ) -> PageValues: ...
+
+class MiniBlockWriter:
+    def __new__(
+        cls,
+        coding: Coding,
+        *,
+        rep: Block | None = None,
+        def_: Block | None = None,
+        max_rep: int = 0,
+        max_visible: int = 0,
+        large: bool = False,
+        max_values: int = 4096,
+        target_bytes: int | None = None,
+        compression: tuple[str, int] | None = None,
+    ) -> Self: ...
+    def encode(
+        self, values: PageValues, rep: Levels, def_: Levels
+    ) -> tuple[Bytes, Bytes, Bytes]: ...
 
 class MiniBlock:
     def __new__(
@@ -107,25 +143,6 @@ def shown_offsets(
     offsets: Offsets, alive: Bytes | None
 ) -> tuple[NDArray[np.int64], bool, Bytes | None]: ...
 def most_entries(def_: Levels, max_visible: int, values: int) -> int: ...
-def encode_mini_block(
-    kind: str,
-    coding: str,
-    data: Bytes,
-    bits: int,
-    first: int,
-    offsets: Offsets | None,
-    item_validity: Sequence[tuple[Bytes, int, int]],
-    num_values: int,
-    rep: Levels,
-    def_: Levels,
-    level_blocks: tuple[Block | None, Block | None],
-    max_rep: int,
-    max_visible: int,
-    large: bool,
-    max_values: int = 4096,
-    target_bytes: int | None = None,
-    compression: tuple[str, int] | None = None,
-) -> tuple[Bytes, Bytes, Bytes]: ...
 def encode_full_zip_fixed(
     parts: Sequence[tuple[Bytes, int]],
     rep: Levels,

@@ -20,6 +20,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.errors import UnsupportedTypeError
+from pilum.kernels import PageValues
 
 __all__ = [
     "BitBlock",
@@ -43,6 +44,10 @@ class FixedBlock(NamedTuple):
     bits: int
     num_values: int
 
+    def page_values(self) -> PageValues:
+        """Return the values for the kernels."""
+        return PageValues.fixed(self.data, self.num_values, self.bits)
+
     @property
     def max_value_bytes(self) -> int:
         """The bytes of the longest value."""
@@ -60,6 +65,10 @@ class BitBlock(NamedTuple):
     data: NDArray[np.uint8]
     first: int
     num_values: int
+
+    def page_values(self) -> PageValues:
+        """Return the values for the kernels."""
+        return PageValues.bits(self.data, self.num_values, self.first)
 
     @property
     def max_value_bytes(self) -> int:
@@ -85,6 +94,10 @@ class StringBlock(NamedTuple):
     data: NDArray[np.uint8]
     num_values: int
     is_text: bool
+
+    def page_values(self) -> PageValues:
+        """Return the values for the kernels."""
+        return PageValues.strings(self.data, self.num_values, self.offsets)
 
     @property
     def offset_bits(self) -> int:
@@ -132,6 +145,11 @@ class ListBlock:
     data: NDArray[np.uint8]
     item_bits: int
     num_values: int
+
+    def page_values(self) -> PageValues:
+        """Return the values for the kernels."""
+        masks = [(mask.bitmap, mask.first, mask.per_row) for mask in self.validity if mask]
+        return PageValues.lists(self.data, self.num_values, self.bits, masks)
 
     @property
     def bits(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2 as pb
-from pilum.kernels import Block, Plan
+from pilum.kernels import Block, Coding, Plan
 
 __all__ = ["Children", "Compressive", "demand"]
 
@@ -30,7 +30,7 @@ class Compressive(ABC):
     """
 
     arm: ClassVar[str]
-    coding: ClassVar[str] = "plain"
+    coding: ClassVar[Coding] = Coding.PLAIN
 
     @classmethod
     @abstractmethod
@@ -48,6 +48,10 @@ class Compressive(ABC):
     def to_proto(self) -> pb.CompressiveEncoding:
         """Return the message as it is stored in a page."""
         return pb.CompressiveEncoding(**{self.arm: self.member()})
+
+    def chunk_coding(self) -> tuple[Coding, tuple[str, int] | None]:
+        """Return the coding of mini-block chunks, and the scheme and level that compress them."""
+        return self.coding, None
 
     @property
     def num_buffers(self) -> int:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from pilum.blocks import ValueBlock
 from pilum.encodings.base import Compressive
+from pilum.encodings.dictionary_block import PageDictionary
 from pilum.encodings.page import Candidate
-from pilum.encodings.structural.mini_block import PageDictionary
 
 __all__ = ["Choice", "smallest"]
 

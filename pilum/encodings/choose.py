@@ -32,7 +32,7 @@ from pilum.encodings.page import Candidate, EncodedPage
 from pilum.encodings.scalar import scalar_of
 from pilum.encodings.structural.constant import encode_constant
 from pilum.encodings.structural.full_zip import encode_full_zip
-from pilum.encodings.structural.mini_block import encode_mini_block
+from pilum.encodings.structural.mini_block_writer import encode_mini_block
 from pilum.encodings.text import choose_text, choose_zipped_text
 from pilum.format.version import FileVersion
 from pilum.levels import Levels, ravel

@@ -95,23 +95,9 @@ def _sample(block: FixedBlock) -> FixedBlock:
 
 
 def _bytes_of(block: FixedBlock, encoding: General) -> int:
-    _, chunks, _ = kernels.encode_mini_block(
-        "fixed",
-        encoding.values.coding,
-        block.data,
-        block.bits,
-        0,
-        None,
-        [],
-        block.num_values,
-        _NO_LEVELS,
-        _NO_LEVELS,
-        (None, None),
-        0,
-        0,
-        True,
-        compression=(encoding.scheme, encoding.level or 0),
-    )
+    coding, compression = encoding.chunk_coding()
+    writer = kernels.MiniBlockWriter(coding, large=True, compression=compression)
+    _, chunks, _ = writer.encode(block.page_values(), _NO_LEVELS, _NO_LEVELS)
     return len(chunks)
 
 

@@ -40,7 +40,7 @@ from pilum.encodings.page import EncodedPage
 from pilum.encodings.structural.blob import encode_blob_page
 from pilum.encodings.structural.constant import encode_constant
 from pilum.encodings.structural.full_zip import encode_full_zip, value_parts
-from pilum.encodings.structural.mini_block import encode_mini_block
+from pilum.encodings.structural.mini_block_writer import encode_mini_block
 from pilum.encodings.text import choose_zipped_text
 from pilum.errors import UnsupportedTypeError
 from pilum.format.logical_types import width_bits

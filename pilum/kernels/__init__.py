@@ -10,7 +10,10 @@ request `ValueError`.
 
 from pilum._kernels import (
     Block,
+    Coding,
     MiniBlock,
+    MiniBlockWriter,
+    PageValues,
     PickedChunks,
     PickedSlots,
     Plan,
@@ -32,7 +35,6 @@ from pilum._kernels import (
     encode_full_zip_strings,
     encode_json,
     encode_levels,
-    encode_mini_block,
     exceeds_distinct,
     fixed_costs,
     gather_bits,
@@ -51,7 +53,10 @@ from pilum._kernels import (
 
 __all__ = [
     "Block",
+    "Coding",
     "MiniBlock",
+    "MiniBlockWriter",
+    "PageValues",
     "PickedChunks",
     "PickedSlots",
     "Plan",
@@ -73,7 +78,6 @@ __all__ = [
     "encode_full_zip_strings",
     "encode_json",
     "encode_levels",
-    "encode_mini_block",
     "exceeds_distinct",
     "fixed_costs",
     "gather_bits",

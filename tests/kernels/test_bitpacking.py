@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.errors import CorruptFileError
-from pilum.kernels import Block, Plan, reference
+from pilum.kernels import Block, Coding, MiniBlockWriter, PageValues, Plan, reference
 
 WIDTHS = [(bits, width) for bits in (8, 16, 32, 64) for width in range(bits + 1)]
 COUNTS = (0, 1, 1023, 1024, 1025, 2500)
@@ -87,21 +87,10 @@ def test_every_width_of_groups_out_of_line(bits: int, width: int) -> None:
 @pytest.mark.parametrize(("bits", "width"), WIDTHS)
 def test_the_writer_packs_as_the_formula_says(bits: int, width: int) -> None:
     values = numbers(1500, bits, width, seed=width)
-    words, chunks, _ = kernels.encode_mini_block(
-        "fixed",
-        "inline_bitpacking",
-        as_bytes(little_endian(values, bits)),
-        bits,
-        0,
-        None,
-        [],
-        len(values),
+    words, chunks, _ = MiniBlockWriter(Coding.INLINE_BITPACKING).encode(
+        PageValues.fixed(as_bytes(little_endian(values, bits)), len(values), bits),
         NO_LEVELS,
         NO_LEVELS,
-        (None, None),
-        0,
-        0,
-        False,
     )
     sizes = ((words.view("<u2").astype(int) >> 4) + 1) * 8
     first, last = chunks[: sizes[0]].tobytes(), chunks[sizes[0] :].tobytes()

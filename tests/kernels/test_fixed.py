@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.errors import CorruptFileError
-from pilum.kernels import Block, Plan, reference
+from pilum.kernels import Block, Coding, MiniBlockWriter, PageValues, Plan, reference
 
 WIDTHS = [8, 16, 32, 64]
 COUNTS = [1, 2, 255, 256, 1023, 1024, 1025, 4096]
@@ -43,25 +43,11 @@ def columns(bits: int) -> list[NDArray[Any]]:
 
 
 def encode(
-    data: bytes, coding: str, bits: int, num_values: int, **asked: Any
+    data: bytes, coding: Coding, bits: int, num_values: int, **asked: Any
 ) -> list[tuple[int, list[bytes]]]:
     """The chunks that the writer makes: log2 of the number of values, and buffers."""
-    words, chunks, _ = kernels.encode_mini_block(
-        "fixed",
-        coding,
-        as_bytes(data),
-        bits,
-        0,
-        None,
-        [],
-        num_values,
-        NO_LEVELS,
-        NO_LEVELS,
-        (None, None),
-        0,
-        0,
-        False,
-        **asked,
+    words, chunks, _ = MiniBlockWriter(coding, **asked).encode(
+        PageValues.fixed(as_bytes(data), num_values, bits), NO_LEVELS, NO_LEVELS
     )
     made, at = [], 0
     for word in words.view("<u2").tolist():
@@ -70,7 +56,7 @@ def encode(
             chunks[at : at + size].tobytes(),
             has_rep=False,
             has_def=False,
-            num_buffers=2 if coding == "rle" else 1,
+            num_buffers=2 if coding == Coding.RLE else 1,
         )
         made.append((word & 15, buffers))
         at += size
@@ -94,7 +80,7 @@ def test_runs(bits: int) -> None:
 def test_the_writer_makes_those_runs(bits: int) -> None:
     for values in columns(bits):
         done = b""
-        for log, (items, lengths) in encode(values.tobytes(), "rle", bits, len(values)):
+        for log, (items, lengths) in encode(values.tobytes(), Coding.RLE, bits, len(values)):
             left = len(values) - len(done) // (bits // 8)
             count = 1 << log if log else left
             part = values[len(done) // (bits // 8) :][:count]
@@ -164,7 +150,7 @@ def test_flat_values_are_themselves(bits: int) -> None:
 )
 def test_flat_chunks_have_the_sizes_of_the_reference(bits: int, per_chunk: int) -> None:
     data = bytes(5000 * bits // 8)
-    chunks = encode(data, "plain", bits, 5000)
+    chunks = encode(data, Coding.PLAIN, bits, 5000)
     assert {log for log, _ in chunks[:-1]} == {per_chunk.bit_length() - 1}
     assert b"".join(buffer for _, [buffer] in chunks) == data
 
@@ -172,21 +158,8 @@ def test_flat_chunks_have_the_sizes_of_the_reference(bits: int, per_chunk: int) 
 @given(st.lists(st.booleans(), min_size=1, max_size=300), st.integers(0, 20), st.data())
 def test_bits_from_any_bit(values: list[bool], first: int, data: st.DataObject) -> None:
     bitmap = np.packbits([True] * first + values, bitorder="little")
-    words, chunks, _ = kernels.encode_mini_block(
-        "bits",
-        "plain",
-        bitmap,
-        1,
-        first,
-        None,
-        [],
-        len(values),
-        NO_LEVELS,
-        NO_LEVELS,
-        (None, None),
-        0,
-        0,
-        False,
+    words, chunks, _ = MiniBlockWriter(Coding.PLAIN).encode(
+        PageValues.bits(bitmap, len(values), first), NO_LEVELS, NO_LEVELS
     )
     assert len(words) == 2
     _, [buffer] = reference.chunk_parts(
@@ -218,7 +191,7 @@ def test_split_streams(bits: int) -> None:
 @pytest.mark.parametrize(("bits", "per_chunk"), [(32, 1024), (64, 512)])
 def test_the_writer_makes_those_streams(bits: int, per_chunk: int) -> None:
     values = np.random.default_rng(bits).integers(0, 2**31, 2500, dtype=f"<u{bits // 8}")
-    chunks = encode(values.tobytes(), "byte_stream_split", bits, len(values))
+    chunks = encode(values.tobytes(), Coding.BYTE_STREAM_SPLIT, bits, len(values))
     assert len(chunks) == -(-len(values) // per_chunk)
     for at, (_, [buffer]) in enumerate(chunks):
         part = values[at * per_chunk : (at + 1) * per_chunk]
@@ -226,8 +199,12 @@ def test_the_writer_makes_those_streams(bits: int, per_chunk: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["lz4", "zstd"])
-@pytest.mark.parametrize("coding", ["plain", "rle", "inline_bitpacking", "byte_stream_split"])
-def test_only_the_first_buffer_of_a_chunk_is_compressed(scheme: str, coding: str) -> None:
+@pytest.mark.parametrize(
+    "coding",
+    [Coding.PLAIN, Coding.RLE, Coding.INLINE_BITPACKING, Coding.BYTE_STREAM_SPLIT],
+    ids=str,
+)
+def test_only_the_first_buffer_of_a_chunk_is_compressed(scheme: str, coding: Coding) -> None:
     values = np.repeat(np.arange(900, dtype="<u4") * 1000, 5).tobytes()
     plain = encode(values, coding, 32, 4500)
     packed = encode(values, coding, 32, 4500, compression=(scheme, 3))
@@ -257,14 +234,14 @@ def test_what_is_compressed_comes_back(scheme: str, data: bytes, level: int) -> 
     ],
 )
 def test_chunks_are_as_large_as_asked(asked: dict[str, int], per_chunk: int) -> None:
-    chunks = encode(bytes(4 * 10_000), "plain", 32, 10_000, **asked)
+    chunks = encode(bytes(4 * 10_000), Coding.PLAIN, 32, 10_000, **asked)
     assert {1 << log for log, _ in chunks[:-1]} == {per_chunk}
 
 
 @pytest.mark.parametrize("most", [0, 1, 3, 4095, 65_536])
 def test_chunks_have_powers_of_two_of_values(most: int) -> None:
     with pytest.raises(ValueError, match=f"chunks of {most} values"):
-        encode(bytes(400), "plain", 32, 100, max_values=most)
+        encode(bytes(400), Coding.PLAIN, 32, 100, max_values=most)
 
 
 @given(st.lists(st.integers(0, 3), max_size=300), st.sampled_from(WIDTHS))

@@ -14,7 +14,7 @@ from kernels.chunks import NO_LEVELS
 
 from pilum import kernels
 from pilum.errors import CorruptFileError
-from pilum.kernels import Block, reference
+from pilum.kernels import Block, Coding, MiniBlockWriter, PageValues, reference
 from pilum.kernels.reference import Entry
 
 # Rows, layers (inner-most first), repetition and definition, as the notes on the format have them.
@@ -224,21 +224,19 @@ def test_the_repetition_index(rows: list[list[int]], data: st.DataObject) -> Non
     if not values:
         return
     width = data.draw(st.sampled_from([1500, 4000]))  # 4 or 2 values a chunk
-    words, chunks, index = kernels.encode_mini_block(
-        "fixed",
-        "plain",
-        np.frombuffer(b"".join(bytes([v]) * width for v in values), np.uint8),
-        8 * width,
-        0,
-        None,
-        [],
-        len(values),
+    words, chunks, index = MiniBlockWriter(
+        Coding.PLAIN,
+        rep=Block.flat(16),
+        def_=Block.flat(16) if len(def_) else None,
+        max_rep=1,
+    ).encode(
+        PageValues.fixed(
+            np.frombuffer(b"".join(bytes([v]) * width for v in values), np.uint8),
+            len(values),
+            8 * width,
+        ),
         rep,
         def_,
-        (Block.flat(16), Block.flat(16) if len(def_) else None),
-        1,
-        0,
-        False,
     )
     stored, at = [], 0
     for word in words.view("<u2").tolist():

@@ -15,7 +15,7 @@ from kernels.chunks import NO_LEVELS, as_bytes, chunk_of, cuts, decode_chunk, de
 
 from pilum import kernels
 from pilum.errors import CorruptFileError
-from pilum.kernels import Block, Plan, reference
+from pilum.kernels import Block, Coding, MiniBlockWriter, PageValues, Plan, reference
 
 Strings = list[bytes]
 strings = st.lists(st.binary(max_size=20), min_size=1, max_size=60)
@@ -58,21 +58,12 @@ def test_strings_by_offsets(values: Strings, kind: Any, data: st.DataObject) -> 
 @given(strings, st.sampled_from([np.int32, np.int64]))
 def test_the_writer_makes_those_offsets(values: Strings, kind: Any) -> None:
     # The first byte belongs to no string: offsets may start anywhere.
-    words, chunks, _ = kernels.encode_mini_block(
-        "strings",
-        "plain",
-        as_bytes(b"?" + b"".join(values)),
-        0,
-        0,
-        offsets_of(values, kind) + kind(1),
-        [],
-        len(values),
+    words, chunks, _ = MiniBlockWriter(Coding.PLAIN).encode(
+        PageValues.strings(
+            as_bytes(b"?" + b"".join(values)), len(values), offsets_of(values, kind) + kind(1)
+        ),
         NO_LEVELS,
         NO_LEVELS,
-        (None, None),
-        0,
-        0,
-        False,
     )
     assert len(words) == 2
     width = np.dtype(kind).itemsize
@@ -84,21 +75,10 @@ def test_the_writer_makes_those_offsets(values: Strings, kind: Any) -> None:
 )
 def test_chunks_of_strings_keep_to_four_kilobytes(size: int, per_chunk: int) -> None:
     values = [b"x" * size] * 1500
-    words, _, _ = kernels.encode_mini_block(
-        "strings",
-        "plain",
-        as_bytes(b"".join(values)),
-        0,
-        0,
-        offsets_of(values),
-        [],
-        len(values),
+    words, _, _ = MiniBlockWriter(Coding.PLAIN).encode(
+        PageValues.strings(as_bytes(b"".join(values)), len(values), offsets_of(values)),
         NO_LEVELS,
         NO_LEVELS,
-        (None, None),
-        0,
-        0,
-        False,
     )
     assert {1 << (word & 15) for word in words.view("<u2")[:-1].tolist()} == {per_chunk}
 

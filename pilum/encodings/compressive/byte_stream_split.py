@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pilum.encodings.base import Children, Compressive, demand
 from pilum.encodings.compressive.flat import Flat
 from pilum.format.pb import encodings21_pb2 as pb
-from pilum.kernels import Plan
+from pilum.kernels import Coding, Plan
 
 __all__ = ["ByteStreamSplit"]
 
@@ -24,7 +24,7 @@ class ByteStreamSplit(Compressive):
     """Fixed-width values grouped by byte position, which compress better."""
 
     arm = "byte_stream_split"
-    coding = "byte_stream_split"
+    coding = Coding.BYTE_STREAM_SPLIT
 
     bits: int
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pilum.encodings.base import Children, Compressive, demand
 from pilum.format.pb import encodings21_pb2 as pb
-from pilum.kernels import Block, Plan
+from pilum.kernels import Block, Coding, Plan
 
 __all__ = ["General"]
 
@@ -52,6 +52,10 @@ class General(Compressive):
         scheme = pb.BufferCompression.Scheme.Value(self.scheme.upper())
         compression = pb.BufferCompression(scheme=scheme, level=self.level)
         return pb.General(compression=compression, values=self.values.to_proto())
+
+    def chunk_coding(self) -> tuple[Coding, tuple[str, int] | None]:
+        """Return the coding of the inner encoding, and the scheme and level."""
+        return self.values.coding, (self.scheme, self.level or 0)
 
     @property
     def num_buffers(self) -> int:

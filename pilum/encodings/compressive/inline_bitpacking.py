@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pilum.encodings.base import Children, Compressive, demand
 from pilum.format.pb import encodings21_pb2 as pb
-from pilum.kernels import Block, Plan
+from pilum.kernels import Block, Coding, Plan
 
 __all__ = ["InlineBitpacking"]
 
@@ -26,7 +26,7 @@ class InlineBitpacking(Compressive):
     """Integers in as many bits as the largest of each chunk needs; any value can be read alone."""
 
     arm = "inline_bitpacking"
-    coding = "inline_bitpacking"
+    coding = Coding.INLINE_BITPACKING
 
     bits: int
 

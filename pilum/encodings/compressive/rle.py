@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pilum.encodings.base import Children, Compressive, demand
 from pilum.encodings.compressive.flat import Flat
 from pilum.format.pb import encodings21_pb2 as pb
-from pilum.kernels import Block, Plan
+from pilum.kernels import Block, Coding, Plan
 
 __all__ = ["Rle"]
 
@@ -29,7 +29,7 @@ class Rle(Compressive):
     """Runs of one repeated item. Opaque: a chunk is decoded as a whole."""
 
     arm = "rle"
-    coding = "rle"
+    coding = Coding.RLE
 
     bits: int
 

@@ -35,7 +35,8 @@ from pilum.encodings.page import (
     layer_codes,
     layer_kinds,
 )
-from pilum.encodings.structural.mini_block import MiniBlockPage, encode_mini_block
+from pilum.encodings.structural.mini_block import MiniBlockPage
+from pilum.encodings.structural.mini_block_writer import encode_mini_block
 from pilum.errors import UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges

@@ -47,8 +47,6 @@ from pilum.storage.base import Plan, Ranges
 
 __all__ = ["FullZipPage", "encode_full_zip", "value_parts"]
 
-_NO_VALIDITY_LAYER = bytes([1])
-
 
 @dataclass
 class FullZipPage(Page):

@@ -20,47 +20,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilum import kernels
-from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock
 from pilum.encodings.base import Compressive, demand
-from pilum.encodings.compressive.flat import Flat
-from pilum.encodings.compressive.general import General
-from pilum.encodings.compressive.variable import Variable
-from pilum.encodings.level_budget import LEVEL_BYTES, most_values
-from pilum.encodings.options import EncodingOptions
+from pilum.encodings.dictionary_block import read_dictionary
 from pilum.encodings.page import (
     Decoded,
     DictionaryBlock,
-    EncodedPage,
     Layer,
     Page,
     StoredPage,
     layer_codes,
-    layer_kinds,
 )
 from pilum.encodings.registry import compressive_of
 from pilum.encodings.structural.chunks import ChunkTable
-from pilum.encodings.structural.level_blocks import LevelEncoding, level_encodings
-from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
 from pilum.kernels import Block
-from pilum.levels import Levels
 from pilum.storage.base import Fetched, Plan, Ranges
 
 __all__ = [
     "Lookup",
     "MiniBlockPage",
-    "PageDictionary",
-    "encode_mini_block",
-    "join_strings",
-    "read_dictionary",
 ]
 
 
@@ -68,13 +53,6 @@ _LISTS = frozenset({2, 4, 5, 6})
 """Kinds of layers that are lists."""
 
 _ZERO = np.zeros(1, dtype=np.int64)
-_MAX_DICTIONARY_VALUES = 1 << 24
-_SPLIT = (Flat(1), Variable(32), Variable(64))
-"""Dictionary encodings whose blocks this module splits itself."""
-_MAX_SMALL_CHUNK = 32_768
-_MAX_HEAD = 512
-"""Bytes of a chunk's header and padding, and of the growth of incompressible values."""
-_DEFAULTS = EncodingOptions()
 _SMALL_DESCRIPTION = 256
 _NOWHERE = StoredPage(0, 0, ())
 _LOOKUP_BYTES = 1024
@@ -296,197 +274,3 @@ def _kernel_page(
 def _known_page(data: bytes, version: FileVersion) -> MiniBlockPage:
     """Parse a description, cached because columns of one type and length share one."""
     return MiniBlockPage._read(pb.MiniBlockLayout.FromString(data), _NOWHERE, version)
-
-
-def read_dictionary(
-    encoding: Compressive, data: NDArray[np.uint8], num_values: int
-) -> DictionaryBlock:
-    """Decode the dictionary of a page.
-
-    Raises:
-        CorruptFileError: If the bytes contradict its description.
-    """
-    if isinstance(encoding, General) and encoding.values in _SPLIT:
-        data, encoding = kernels.decompress(encoding.scheme, data), encoding.values
-    if isinstance(encoding, Variable):
-        return DictionaryBlock(list(_split_strings(encoding, data, num_values)), num_values)
-    if encoding == Flat(1):
-        whole = len(data) == (num_values + 7) // 8
-        demand(whole, f"dictionary: {num_values} bits in {len(data)} bytes")
-        return DictionaryBlock([data], num_values)
-    # Zero-width packing has no bytes that would bound the number of values that a file claims.
-    bounded = num_values <= _MAX_DICTIONARY_VALUES
-    demand(bounded, f"dictionary: {num_values} values in {len(data)} bytes")
-    return DictionaryBlock([kernels.decode_block(encoding.block(), data, num_values)], num_values)
-
-
-def _split_strings(
-    encoding: Variable, data: NDArray[np.uint8], num_values: int
-) -> tuple[NDArray[np.int32] | NDArray[np.int64], NDArray[np.uint8]]:
-    """Split a block of strings: width of offsets, start of data, n + 1 offsets, data."""
-    width = encoding.offset_bits // 8
-    kind: np.dtype[Any] = np.dtype(np.int32 if width == 4 else np.int64)
-    head = width * (num_values + 3)
-    demand(len(data) >= head, f"dictionary, bytes: expected at least {head}, found {len(data)}")
-    bits, start = (int(number) for number in data[: 2 * width].view(kind))
-    demand(bits == encoding.offset_bits, f"dictionary offsets: {bits} bits")
-    demand(start == head, f"dictionary data at {start}, expected {head}")
-    # Whether buffers are aligned depends on the writer.
-    offsets = np.require(data[2 * width : head].view(kind), requirements="A")
-    ascending = offsets[0] == 0 and bool((np.diff(offsets) >= 0).all())
-    demand(ascending and offsets[-1] <= len(data) - head, "dictionary offsets out of order")
-    return offsets, data[head:]
-
-
-@dataclass(frozen=True, slots=True)
-class PageDictionary:
-    """An encoded dictionary: its description, its bytes, its number of values."""
-
-    encoding: Compressive
-    data: bytes
-    num_values: int
-
-
-def encode_mini_block(
-    block: ValueBlock,
-    values: Compressive,
-    levels: Levels,
-    num_rows: int,
-    version: FileVersion,
-    dictionary: PageDictionary | None = None,
-    options: EncodingOptions = _DEFAULTS,
-) -> EncodedPage:
-    """Cut values and levels into chunks.
-
-    Args:
-        block: Values in stored form (strings already compressed, or indices).
-        values: Their description.
-        levels: Levels of the rows.
-        num_rows: Rows of the page.
-        version: File version.
-        dictionary: The dictionary, if the values are indices.
-        options: Options of the chunks.
-
-    Raises:
-        UnsupportedTypeError: For values too wide for chunks, of which each has two.
-    """
-    rep, def_ = level_encodings(levels, version)
-    try:
-        words, chunks, index = kernels.encode_mini_block(
-            *_kernel_values(block, values),
-            block.num_values,
-            levels.rep,
-            levels.def_,
-            (rep.block, def_.block),
-            levels.max_rep,
-            levels.max_visible,
-            version.has_large_chunks,
-            *_chunking(levels, version, options),
-            _compression(values),
-        )
-    except ValueError as error:
-        raise UnsupportedTypeError(
-            f"no mini-block chunk holds two of the values: {error}; full-zip pages would"
-        ) from error
-    layout = _layout(
-        _Description(
-            values,
-            rep,
-            def_,
-            levels.codes,
-            levels.max_rep > 0,
-            block.num_values,
-            version.has_large_chunks,
-            dictionary.encoding if dictionary else None,
-            dictionary.num_values if dictionary else 0,
-        )
-    )
-    buffers: list[object] = [words, chunks]
-    if dictionary is not None:
-        buffers.append(dictionary.data)
-    if levels.max_rep:
-        buffers.append(index)
-    return EncodedPage(num_rows, layout, tuple(buffers))
-
-
-class _Description(NamedTuple):
-    values: Compressive
-    rep: LevelEncoding
-    def_: LevelEncoding
-    codes: bytes
-    has_lists: bool
-    num_items: int
-    large: bool
-    dictionary: Compressive | None
-    num_dictionary_items: int
-
-
-@lru_cache(maxsize=256)
-def _layout(found: _Description) -> pb.PageLayout:
-    """Return the message, which is immutable because many columns share it."""
-    layout = pb.MiniBlockLayout(
-        rep_compression=found.rep.to_proto(),
-        def_compression=found.def_.to_proto(),
-        value_compression=found.values.to_proto(),
-        dictionary=found.dictionary.to_proto() if found.dictionary else None,
-        num_dictionary_items=found.num_dictionary_items,
-        layers=layer_kinds(found.codes),
-        num_buffers=found.values.num_buffers,
-        repetition_index_depth=int(found.has_lists),
-        num_items=found.num_items,
-        has_large_chunk=found.large,
-    )
-    return pb.PageLayout(mini_block_layout=layout)
-
-
-def _chunking(
-    levels: Levels, version: FileVersion, options: EncodingOptions
-) -> tuple[int, int | None]:
-    """Return the most values of a chunk, and its target size in bytes."""
-    most, target = most_values(levels, options.minichunk_values), options.minichunk_size
-    if target is not None and not version.has_large_chunks:
-        has_levels = levels.max_rep or levels.max_def
-        room = _MAX_SMALL_CHUNK - _MAX_HEAD - (LEVEL_BYTES if has_levels else 0)
-        target = min(target, room)
-    return most, target
-
-
-def _compression(values: Compressive) -> tuple[str, int] | None:
-    return (values.scheme, values.level or 0) if isinstance(values, General) else None
-
-
-def join_strings(block: StringBlock) -> bytes:
-    """Serialise strings as a block: width of offsets, start of the data, offsets from 0, data."""
-    kind = block.offsets.dtype
-    first, last = int(block.offsets[0]), int(block.offsets[-1])
-    head = np.array([block.offset_bits, kind.itemsize * (block.num_values + 3)], dtype=kind)
-    return b"".join(
-        (
-            head.tobytes(),
-            (block.offsets - first).astype(kind).tobytes(),
-            block.data[first:last].tobytes(),
-        )
-    )
-
-
-def _kernel_values(
-    block: ValueBlock, values: Compressive
-) -> tuple[
-    str,
-    str,
-    NDArray[np.uint8],
-    int,
-    int,
-    NDArray[np.int32] | NDArray[np.int64] | None,
-    list[tuple[NDArray[np.uint8], int, int]],
-]:
-    coding = values.values.coding if isinstance(values, General) else values.coding
-    if isinstance(block, FixedBlock):
-        return "fixed", coding, block.data, block.bits, 0, None, []
-    if isinstance(block, BitBlock):
-        return "bits", coding, block.data, 1, block.first, None, []
-    if isinstance(block, StringBlock):
-        return "strings", coding, block.data, block.offset_bits, 0, block.offsets, []
-    assert isinstance(block, ListBlock)
-    masks = [(mask.bitmap, mask.first, mask.per_row) for mask in block.validity if mask is not None]
-    return "lists", coding, block.data, block.bits, 0, None, masks

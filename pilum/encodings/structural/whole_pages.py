@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum import kernels
+from pilum.encodings.dictionary_block import read_dictionary
 from pilum.encodings.joint import JointRead
 from pilum.encodings.page import Decoded, DictionaryBlock, Layer, Page
-from pilum.encodings.structural.mini_block import MiniBlockPage, read_dictionary
+from pilum.encodings.structural.mini_block import MiniBlockPage
 from pilum.errors import CorruptFileError
 from pilum.storage.base import Fetched, Plan, Ranges
 

@@ -4,10 +4,8 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pilum_kernels::block;
 use pilum_kernels::compression::Compressor;
 use pilum_kernels::full_zip::{self, Control};
-use pilum_kernels::mini_block_writer::{self, Chunking, Coding, Input, ItemValidity, LevelsIn};
 use pilum_kernels::ravel::{self as levels, List, Step};
 use pilum_kernels::{distinct, fsst, list_offsets, statistics};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrays::{OffsetsArg, impossible, slice};
@@ -90,97 +88,6 @@ pub fn most_entries(
 ) -> PyResult<usize> {
     let def = slice(&def_)?;
     Ok(py.detach(|| levels::most_entries(def, max_visible, values)))
-}
-
-/// Encodes the values and levels of one mini-block page; returns its buffers.
-///
-/// `kind` is "fixed", "bits", "strings" or "lists"; `first` is the first bit of "bits". Chunks have
-/// at most `max_values` values and aim at `target_bytes`, and what is compressed is their first
-/// buffer.
-#[pyfunction]
-#[pyo3(signature = (
-    kind, coding, data, bits, first, offsets, item_validity, num_values, rep, def_, level_blocks,
-    max_rep, max_visible, large, max_values=4096, target_bytes=None, compression=None
-))]
-#[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
-pub fn encode_mini_block<'py>(
-    py: Python<'py>,
-    kind: &str,
-    coding: &str,
-    data: Bytes<'py>,
-    bits: usize,
-    first: usize,
-    offsets: Option<OffsetsArg<'py>>,
-    item_validity: Vec<(Bytes<'py>, usize, usize)>,
-    num_values: usize,
-    rep: Levels<'py>,
-    def_: Levels<'py>,
-    level_blocks: (Option<PyRef<'py, Block>>, Option<PyRef<'py, Block>>),
-    max_rep: u16,
-    max_visible: u16,
-    large: bool,
-    max_values: usize,
-    target_bytes: Option<usize>,
-    compression: Option<(String, i32)>,
-) -> PyResult<(Made<'py, u8>, Made<'py, u8>, Made<'py, u8>)> {
-    let data = slice(&data)?;
-    let input = match (kind, &offsets) {
-        ("fixed", _) => Input::Fixed { data, bits },
-        ("bits", _) => Input::Bits { data, first },
-        ("strings", Some(offsets)) => Input::Variable {
-            offsets: offsets.view()?,
-            data,
-        },
-        ("lists", _) => {
-            let validity: PyResult<Vec<_>> = item_validity
-                .iter()
-                .map(|(bitmap, first, per_row)| {
-                    Ok(ItemValidity {
-                        bitmap: slice(bitmap)?,
-                        first: *first,
-                        per_row: *per_row,
-                    })
-                })
-                .collect();
-            Input::Lists {
-                validity: validity?,
-                data,
-                bits,
-            }
-        }
-        _ => return Err(PyValueError::new_err(format!("values of kind {kind:?}"))),
-    };
-    let coding = match coding {
-        "plain" => Coding::Plain,
-        "inline_bitpacking" => Coding::InlineBitpacking,
-        "rle" => Coding::Rle,
-        "byte_stream_split" => Coding::ByteStreamSplit,
-        _ => return Err(PyValueError::new_err(format!("coding {coding:?}"))),
-    };
-    let levels = LevelsIn {
-        rep: slice(&rep)?,
-        def: slice(&def_)?,
-        rep_plan: level_blocks.0.map(|block| block.0.clone()),
-        def_plan: level_blocks.1.map(|block| block.0.clone()),
-        max_rep,
-        max_visible,
-    };
-    let chunking = Chunking {
-        large,
-        max_values,
-        target_bytes,
-        compression: compression
-            .map(|(name, level)| Ok::<_, PyErr>((scheme(&name)?, level)))
-            .transpose()?,
-    };
-    let made = py
-        .detach(|| mini_block_writer::encode(&input, coding, num_values, &levels, &chunking))
-        .map_err(impossible)?;
-    Ok((
-        made.words.into_pyarray(py),
-        made.chunks.into_pyarray(py),
-        made.index.into_pyarray(py),
-    ))
 }
 
 /// Encodes levels as a block of their own.

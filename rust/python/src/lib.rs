@@ -5,6 +5,7 @@
 //! for input that cannot be encoded.
 
 mod arrays;
+mod chunking;
 mod decoding;
 mod encoding;
 mod json;
@@ -21,6 +22,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule(gil_used = false)]
 mod _kernels {
     #[pymodule_export]
+    use crate::chunking::{Coding, MiniBlockWriter, PageValues};
+    #[pymodule_export]
     use crate::decoding::{
         MiniBlock, decode_block, decode_full_zip, decode_mini_block, decode_mini_blocks,
         decode_mini_blocks_as_one, decompress, look_up_strings, unravel,
@@ -28,8 +31,8 @@ mod _kernels {
     #[pymodule_export]
     use crate::encoding::{
         compress, compress_fsst, compress_zstd, count_runs, distinct_strings,
-        encode_full_zip_fixed, encode_full_zip_strings, encode_levels, encode_mini_block,
-        exceeds_distinct, fixed_costs, most_entries, pack_block, ravel, shown_offsets,
+        encode_full_zip_fixed, encode_full_zip_strings, encode_levels, exceeds_distinct,
+        fixed_costs, most_entries, pack_block, ravel, shown_offsets,
     };
     #[pymodule_export]
     use crate::json::{decode_json, encode_json};
