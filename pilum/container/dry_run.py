@@ -16,7 +16,7 @@ from pilum.container.writer import FileWriter
 from pilum.encodings.page import EncodedPage, StoredPage
 from pilum.format.schema import Field, Schema
 from pilum.format.version import FileVersion
-from pilum.storage.held import HeldSource
+from pilum.storage.base import MemorySource
 
 __all__ = ["explain_batches", "explain_written"]
 
@@ -68,7 +68,7 @@ def explain_written(
     if not has_rows:
         return []
     writer.finish()
-    reader = open_file(HeldSource("", np.frombuffer(sink.data, np.uint8)))
+    reader = open_file(MemorySource("", np.frombuffer(sink.data, np.uint8)))
     parts = [FilePart(reader, reader.field_columns())]
     readers = (field_reader(field, parts, reader.num_rows) for field in reader.schema.fields)
     return [page for one in readers for page in one.explain()]

@@ -23,8 +23,7 @@ from pilum.format.paths import elements_per_row
 from pilum.format.pb import file_pb2
 from pilum.format.schema import FieldId, Schema
 from pilum.format.version import FileVersion
-from pilum.storage.base import Plan, Ranges, Source, run_plan
-from pilum.storage.held import HeldSource
+from pilum.storage.base import MemorySource, Plan, Ranges, Source, run_plan
 
 __all__ = ["FileReader"]
 
@@ -88,7 +87,7 @@ class FileReader:
         lookups: CachePart,
     ) -> None:
         self.source = source
-        self.data = source.data if isinstance(source, HeldSource) else None
+        self.data = source.data if isinstance(source, MemorySource) else None
         self.version: FileVersion = footer.version
         self.num_rows, self._file_schema = _described(descriptor.tobytes())
         self.global_buffers = global_buffers
@@ -138,9 +137,9 @@ class FileReader:
         need = min(footer.column_metadata, footer.column_table)
         if any(at < need for at, _ in columns):
             raise CorruptFileError("column metadata in front of its start")
-        if tail.start == 0 and not isinstance(source, HeldSource):
+        if tail.start == 0 and not isinstance(source, MemorySource):
             source.close()
-            source = HeldSource(source.path, tail.data)
+            source = MemorySource(source.path, tail.data)
         elif tail.start > 0:
             tail = tail.since(footer.column_metadata)
         return cls(source, footer, descriptor, columns, global_buffers, tail, lookups)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilum.storage.base import Plan, Ranges, Source
-from pilum.storage.held import HeldSource
+from pilum.storage.base import MemorySource, Plan, Ranges, Source
 
 __all__ = ["Tail"]
 
@@ -31,7 +30,7 @@ class Tail:
     @classmethod
     def read(cls, source: Source) -> Tail:
         """Read the end of a file."""
-        if isinstance(source, HeldSource):
+        if isinstance(source, MemorySource):
             return cls(0, source.data)
         start = max(source.size - _BYTES, 0)
         return cls(start, source.read(Ranges.of((start, source.size - start)))[0])

@@ -18,11 +18,13 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pilum.errors import CorruptFileError
 from pilum.storage.io_stats import IoCounter
 
 __all__ = [
     "Entry",
     "Fetched",
+    "MemorySource",
     "Plan",
     "Ranges",
     "Sink",
@@ -339,3 +341,38 @@ def _split(fetched: Fetched, wanted: list[Ranges]) -> list[Fetched]:
         )
         first = behind
     return answers
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """All bytes of a file.
+
+    Attributes:
+        path: The origin of the bytes.
+        data: uint8, shape (size,).
+    """
+
+    path: str
+    data: NDArray[np.uint8]
+
+    @property
+    def size(self) -> int:
+        """The size of the file in bytes."""
+        return len(self.data)
+
+    def read(self, ranges: Ranges) -> Fetched:
+        """Return all ranges without copying.
+
+        Raises:
+            CorruptFileError: If a range does not lie within the file.
+        """
+        for offset, size in zip(ranges.offsets.tolist(), ranges.sizes.tolist(), strict=True):
+            if offset < 0 or size < 0 or offset + size > len(self.data):
+                raise CorruptFileError(
+                    f"{size} bytes at {offset} do not lie within the file of {self.size} bytes",
+                    self.path,
+                )
+        return Fetched(self.data, ranges.offsets, ranges.sizes)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""

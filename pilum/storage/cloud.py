@@ -4,6 +4,12 @@ The client is obstore, which the extra `cloud` installs. This module adds what t
 ranges are coalesced and the others are read concurrently, large objects are written in parts, and
 every error names the operation and the object.
 
+    s3://bucket/path   s3a://…                     S3 and compatible services
+    gs://bucket/path                               Google Cloud Storage
+    az://container/path   azure://…                Azure; the account is a storage option
+    abfss://container@account.dfs.core.windows.net/path   …; or is part of the location
+    memory://any/path                              memory of this process, lost when it ends
+
 A put that does not overwrite (`put_if_absent`) is a conditional request, so exactly one of several
 writers wins. If the response is lost, the client may repeat the request and lose against itself. A
 writer that loses must therefore check whose object it is, as commits do.
@@ -11,13 +17,13 @@ writer that loses must therefore check whose object it is, as commits do.
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -26,12 +32,13 @@ from numpy.typing import NDArray
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.parallel import submit_request
 from pilum.storage.base import Entry, Fetched, Ranges
-from pilum.storage.cloud_errors import is_out_of_range, telling
+from pilum.storage.cloud_client import Bucket, is_out_of_range, memory_bucket, open_bucket
+from pilum.storage.cloud_options import AZURE, GCS, S3
 from pilum.storage.cloud_sink import PART_BYTES, PARTS_AT_ONCE, CloudSink
 from pilum.storage.coalesce import lay_out
 from pilum.storage.io_stats import IoCounter
 
-__all__ = ["Bucket", "CloudSource", "CloudStore"]
+__all__ = ["MEMORY_SCHEMES", "SERVICES", "CloudSource", "CloudStore", "open_cloud"]
 
 _GAP_BYTES = 64 * 1024
 """A request takes about 30 ms. With 64 at once, it costs half a millisecond, in which a connection
@@ -45,42 +52,48 @@ _TAIL_BYTES = 64 * 1024
 _LIST_CHUNK = 1000
 _NOT_PARTIAL = "non-partial response"
 
-_numbers = itertools.count()
+MEMORY_SCHEMES = frozenset({"memory", "shared-memory"})
+SERVICES = {
+    "s3": S3,
+    "s3a": S3,
+    "gs": GCS,
+    "gcs": GCS,
+    "az": AZURE,
+    "azure": AZURE,
+    "abfs": AZURE,
+    "abfss": AZURE,
+}
+
+_SPECIAL = re.compile("[%?#]")
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """A client for one bucket or container, and the capabilities of its service.
+def open_cloud(uri: str, options: Mapping[str, Any] | None = None) -> CloudStore:
+    """Open the store at a location. Nothing is read or written yet.
 
-    Attributes:
-        client: The client of obstore.
-        secrets: Values that no message may contain.
-        has_suffix_ranges: Whether the end of an object can be read without knowing its size.
-        lists_in_order: Whether listings are sorted.
-        process: The process that may use the client; None if all may.
-        number: A number that no other bucket of this process has.
+    Args:
+        uri: A location with a scheme of `SERVICES` or `MEMORY_SCHEMES`.
+        options: Storage options, see `pilum.storage.cloud_options`.
+
+    Raises:
+        InvalidInputError: If the location or an option is invalid.
+        MissingDependencyError: If obstore is not installed.
     """
-
-    client: Any
-    secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    has_suffix_ranges: bool = True
-    lists_in_order: bool = True
-    process: int | None = None
-    number: int = field(default_factory=_numbers.__next__, compare=False)
-
-    def telling(self, where: str) -> AbstractContextManager[None]:
-        """Translate errors of the client into errors that name the object.
-
-        Raises:
-            InvalidInputError: In a forked process, whose copy of the client waits for threads that
-                do not exist there.
-        """
-        if self.process is not None and self.process != os.getpid():
-            raise InvalidInputError(
-                f"{where}: object stores cannot be used in a process that was forked after their "
-                'first use; start processes with "spawn" or "forkserver"'
-            )
-        return telling(where, self.secrets)
+    scheme, _, rest = uri.partition("://")
+    scheme, given = scheme.lower(), dict(options or {})
+    if "?" in rest or "#" in rest:
+        raise InvalidInputError(f"{uri}: expected no ? or # in the location")
+    authority, _, path = rest.partition("/")
+    root = unquote(path).strip("/")
+    if root and {"", ".", ".."} & set(root.split("/")):
+        raise InvalidInputError(f"{uri}: expected no empty part, . or .. in the location")
+    if scheme in MEMORY_SCHEMES:
+        root, bucket = f"{authority}/{root}".strip("/"), memory_bucket()
+    else:
+        bucket = open_bucket(uri, SERVICES[scheme], authority, given)
+    # Opening the store by its `uri` again must find the same place.
+    plain = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", unquote(path))
+    uri = f"{scheme}://{authority}/{plain}".rstrip("/")
+    return CloudStore(uri, root, bucket, partial(open_cloud, uri, given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +158,7 @@ class CloudStore:
             NotFoundError: If the object does not exist.
             OSError: If the store fails.
         """
-        with self._telling(path):
+        with self._translate_errors(path):
             data = bytes(self.bucket.client.get(self._key(path)).bytes())
         self.io.count_read(len(data))
         return data
@@ -175,7 +188,7 @@ class CloudStore:
             OSError: If the store fails; the object may have been created.
         """
         key = self._key(path)
-        with self._telling(path):
+        with self._translate_errors(path):
             try:
                 self.bucket.client.put(key, data, mode="create")
             except Exception as error:
@@ -188,7 +201,7 @@ class CloudStore:
     def list(self, folder: str) -> Iterator[Entry]:
         """List the objects directly in a folder; pages are requested as they are consumed."""
         prefix = self._key(folder)
-        with self._telling(folder):
+        with self._translate_errors(folder):
             for chunk in self.bucket.client.list(prefix or None, chunk_size=_LIST_CHUNK):
                 for found in chunk:
                     name = found["path"][len(prefix) :].removeprefix("/")
@@ -201,7 +214,7 @@ class CloudStore:
 
     def folders(self, folder: str) -> Iterator[str]:
         """Return the names of the folders directly in a folder, in lexical order."""
-        with self._telling(folder):
+        with self._translate_errors(folder):
             found = self.bucket.client.list_with_delimiter(self._key(folder) or None)
         for prefix in found["common_prefixes"]:
             yield prefix.rpartition("/")[2]
@@ -212,15 +225,15 @@ class CloudStore:
         Raises:
             OSError: If the store fails.
         """
-        with suppress(NotFoundError), self._telling(path):
+        with suppress(NotFoundError), self._translate_errors(path):
             self.bucket.client.delete(self._key(path))
 
     def _put(self, path: str, key: str, data: bytes | bytearray) -> None:
-        with self._telling(path):
+        with self._translate_errors(path):
             self.bucket.client.put(key, data, use_multipart=False)
 
     def _put_parts(self, path: str, key: str, parts: Iterator[bytearray]) -> None:
-        with self._telling(path):
+        with self._translate_errors(path):
             self.bucket.client.put(
                 key,
                 parts,
@@ -229,8 +242,8 @@ class CloudStore:
                 max_concurrency=PARTS_AT_ONCE,
             )
 
-    def _telling(self, path: str) -> AbstractContextManager[None]:
-        return self.bucket.telling(self._where(path))
+    def _translate_errors(self, path: str) -> AbstractContextManager[None]:
+        return self.bucket.translate_errors(self._where(path))
 
     def _where(self, path: str) -> str:
         return f"{self.uri}/{path}"
@@ -308,7 +321,7 @@ class CloudSource:
         if offset >= in_front:
             into[:] = self._tail[offset - in_front : offset - in_front + len(into)]
             return
-        with self._bucket.telling(self.path):
+        with self._bucket.translate_errors(self.path):
             try:
                 data = self._bucket.client.get_range(self._key, start=offset, length=len(into))
             except Exception as error:
@@ -322,7 +335,7 @@ class CloudSource:
 
     def _find_size(self) -> int:
         client = self._bucket.client
-        with self._bucket.telling(self.path):
+        with self._bucket.translate_errors(self.path):
             if self._bucket.has_suffix_ranges:
                 try:
                     end = client.get(self._key, options={"range": {"suffix": _TAIL_BYTES}})

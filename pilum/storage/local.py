@@ -2,51 +2,30 @@
 
 Reading uses `pread`, so that threads share one descriptor without a position.
 `pilum.storage.coalesce` decides which bytes are read together, and where they go.
-
-Writing never shows an incomplete object: bytes go to `.tmp{random}` in the target folder. At the
-end the file takes its name by `rename` (a sink, `put`) or by `link` (`put_if_absent`, where the
-kernel lets exactly one of several writers create the name).
-
-Durability: a sink is finished when `fsync` has returned for the file, for its folder and for the
-folders that were created on the way. So a commit never outlives the data that it points to when the
-machine loses power. A file is durable before it takes its name, unless the name is new and no
-reader looks for it yet (`expose`): `pilum.storage.finishing` makes such files durable before they
-are published. The device starts to write a large file while it is still being written
-(`write_back`), so that little is left to wait for. Devices handle several requests that are made
-together in one wait. Folders are therefore synced in threads: new ones while the file is being
-written, the folder of the file together with the file. Two exceptions: `put`, for small notes that
-can be written again, and `LocalStore(root, sync=False)`, for tables that can be made again. A crash
-of the process alone loses nothing either way.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
-from pilum.parallel import submit_sync
-from pilum.storage.base import Entry, Fetched, Ranges
+from pilum.storage.base import Entry, Fetched, MemorySource, Ranges
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
-from pilum.storage.descriptors import Descriptor, keep_open
-from pilum.storage.finishing import finish_left
-from pilum.storage.held import HeldSource
 from pilum.storage.io_stats import IoCounter
-from pilum.storage.write_back import begin_write_back
+from pilum.storage.local_sink import LocalSink
 
-__all__ = ["LocalSink", "LocalSource", "LocalStore"]
+__all__ = ["MAX_OPEN", "LocalSource", "LocalStore"]
 
 _SMALL_BYTES = 16 * 1024
 """Up to this size, a new `bytes` object is cheaper than a buffer of Arrow's pool and its view."""
@@ -54,16 +33,11 @@ _SMALL_BYTES = 16 * 1024
 _WHOLE_BYTES = 64 * 1024
 """Files up to this size are read when they are opened: keeping them open costs more than that."""
 
-_GATHER_BYTES = 256 * 1024
-"""Up to this size, buffers are copied together, which costs less than a system call for each."""
-
-_PIECE_BYTES = 1024 * 1024
-"""The device starts to write a file whenever this many bytes have accumulated."""
-
 _FIRST = np.zeros(1, dtype=np.int64)
 _FIRST.flags.writeable = False
-# How often a folder that other processes remove is created again.
-_FOLDER_TRIES = 8
+
+MAX_OPEN = 256
+"""Far below the default limit of a process, which is 1,024 on Linux."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +82,7 @@ class LocalStore:
         """False: the files are local."""
         return False
 
-    def source(self, path: str, size: int | None = None) -> LocalSource | HeldSource:
+    def source(self, path: str, size: int | None = None) -> LocalSource | MemorySource:
         """Open a file for ranged reads; a small one whose size is passed is read at once.
 
         Raises:
@@ -120,7 +94,7 @@ class LocalStore:
             return LocalSource(absolute, size, self.io)
         data = _read_whole(absolute, size)
         self.io.count_read(len(data))
-        return HeldSource(absolute, np.frombuffer(data, np.uint8))
+        return MemorySource(absolute, np.frombuffer(data, np.uint8))
 
     def read(self, path: str) -> bytes:
         """Read a whole file.
@@ -216,6 +190,40 @@ class LocalStore:
         return f"{self.root}/{path}"
 
 
+class _Descriptor:
+    """The descriptor of an open file, which is closed with the last reference.
+
+    A read holds a reference while it runs, so taking the descriptor away from a source never closes
+    a file during a read in another thread.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
+class _OpenFiles:
+    """The sources that keep their file open; beyond a limit, the oldest is made to close it."""
+
+    def __init__(self) -> None:
+        self._sources: deque[ref[LocalSource]] = deque()
+
+    def add(self, source: LocalSource) -> None:
+        """Record that a source has opened its file."""
+        self._sources.append(ref(source))
+        while len(self._sources) > MAX_OPEN:
+            oldest = self._sources.popleft()()
+            if oldest is not None:
+                oldest.release()
+
+
+_open_files = _OpenFiles()
+
+
 class LocalSource:
     """One local file, open for reading. Safe to use from several threads.
 
@@ -226,7 +234,7 @@ class LocalSource:
 
     path: str
     size: int
-    _file: Descriptor | None
+    _file: _Descriptor | None
 
     def __init__(self, path: str, size: int | None = None, io: IoCounter | None = None) -> None:
         self.path = path
@@ -301,11 +309,11 @@ class LocalSource:
                 raise self._shrunk(offset + done)
             done += count
 
-    def _open(self) -> Descriptor:
+    def _open(self) -> _Descriptor:
         if self._is_closed:
             raise InvalidInputError(f"{self.path} is closed")
         try:
-            file = Descriptor(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
+            file = _Descriptor(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:
             raise _unopened(self.path, error) from None
         status = os.fstat(file.number)
@@ -317,7 +325,7 @@ class LocalSource:
         elif self._version != version:
             raise CorruptFileError("the file has been replaced since it was opened", self.path)
         self._file = file
-        keep_open(self)
+        _open_files.add(self)
         return file
 
     def _outside(self, offset: int, size: int) -> CorruptFileError:
@@ -332,181 +340,6 @@ class LocalSource:
 
     def _unreadable(self, error: OSError) -> OSError:
         return OSError(error.errno, error.strerror, self.path)
-
-
-class LocalSink:
-    """One new local file; see the module for when it becomes visible."""
-
-    __slots__ = (
-        "_begun",
-        "_descriptor",
-        "_folder",
-        "_gathered",
-        "_io",
-        "_path",
-        "_position",
-        "_sync",
-        "_syncing",
-        "_temporary",
-        "_visible",
-        "_written",
-    )
-
-    def __init__(self, path: str, *, sync: bool = True, io: IoCounter | None = None) -> None:
-        self._path = path
-        self._sync = sync
-        self._io = io or IoCounter()
-        self._position = self._written = self._begun = 0
-        self._gathered = bytearray()
-        self._visible = False
-        self._folder = os.path.dirname(path)
-        self._syncing: list[Future[None]] = []
-        self._temporary: str | None = f"{self._folder}/.tmp{secrets.token_hex(8)}"
-        self._descriptor = self._create(self._temporary)
-
-    def _create(self, temporary: str) -> int:
-        """Open a new file in the folder, which other processes may remove before if it is empty."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        for _ in range(_FOLDER_TRIES):
-            try:
-                made_in = _make_folders(self._folder)
-            except (FileExistsError, NotADirectoryError) as error:
-                raise InvalidInputError(f"{error.filename} is a file, not a folder") from None
-            for folder in made_in:
-                self._start_sync(folder)
-            with suppress(FileNotFoundError):
-                return os.open(temporary, flags, 0o666)
-        return os.open(temporary, flags, 0o666)
-
-    @property
-    def position(self) -> int:
-        """The number of bytes written so far."""
-        return self._position
-
-    def write(self, data: Any) -> None:
-        """Append one buffer (any contiguous object with the buffer protocol)."""
-        view = memoryview(data)
-        size = view.nbytes
-        if not size:
-            return
-        self._position += size
-        if len(self._gathered) + size > _GATHER_BYTES:
-            self._write_gathered()
-        if size > _GATHER_BYTES:
-            self._write(view.cast("B"))
-        else:
-            self._gathered += view
-
-    def _write_gathered(self) -> None:
-        if self._gathered:
-            self._write(memoryview(self._gathered))
-            self._gathered = bytearray()
-
-    def _write(self, view: memoryview) -> None:
-        most = _PIECE_BYTES if self._sync else len(view)
-        while view:
-            try:
-                count = os.write(self._descriptor, view[:most])
-            except OSError as error:  # such as a full disk
-                raise OSError(error.errno, error.strerror, self._path) from error
-            self._io.count_write(count)
-            view = view[count:]
-            self._written += count
-            if self._sync and self._written - self._begun >= _PIECE_BYTES:
-                self._begun = begin_write_back(self._descriptor, self._begun, self._written)
-
-    def expose(self) -> bool:
-        """Make the file visible before it is durable, if `sync` is set and its name is new."""
-        if self._visible:
-            return True
-        if not self._sync or os.path.lexists(self._path):
-            return False
-        self._take_name(self._flushed())
-        return True
-
-    def finish(self) -> None:
-        """Make the file durable and visible, replacing one of the same name."""
-        if self._visible:
-            self._start_sync(self._folder)
-            self._sync_file()
-        else:
-            temporary = self._flushed()
-            self._sync_file()
-            self._wait_for_others()
-            self._take_name(temporary)
-            self._start_sync(self._folder)
-        self._wait_for_folders()
-        self._close_descriptor()
-        self._visible = False
-
-    def finish_if_absent(self) -> bool:
-        """Make the file durable and visible unless one of the same name exists.
-
-        Returns:
-            Whether this call created the file; `abort` then removes only the temporary name.
-        """
-        temporary = self._flushed()
-        self._sync_file()
-        self._wait_for_folders()
-        self._close_descriptor()
-        self._wait_for_others()
-        try:
-            os.link(temporary, self._path)
-        except FileExistsError:
-            return False
-        self._remove_temporary()
-        if self._sync:
-            _sync_folder(self._folder)
-        return True
-
-    def abort(self) -> None:
-        """Drop what was written; does nothing after a completed `finish`."""
-        self._gathered = bytearray()
-        self._close_descriptor()
-        self._remove_temporary()
-        if self._visible:
-            self._visible = False
-            with suppress(FileNotFoundError):
-                os.unlink(self._path)
-
-    def _flushed(self) -> str:
-        """Write the rest of the file to the system, and return its temporary name."""
-        if self._temporary is None or self._descriptor < 0:
-            raise InvalidInputError(f"{self._path} is finished or aborted already")
-        self._write_gathered()
-        return self._temporary
-
-    def _sync_file(self) -> None:
-        if self._sync:
-            os.fsync(self._descriptor)
-
-    def _start_sync(self, folder: str) -> None:
-        if self._sync:
-            self._syncing.append(submit_sync(partial(_sync_folder, folder)))
-
-    def _wait_for_folders(self) -> None:
-        while self._syncing:
-            self._syncing.pop().result()
-
-    def _wait_for_others(self) -> None:
-        if self._sync:  # without sync, a note that is lost refers to nothing
-            finish_left()
-
-    def _take_name(self, temporary: str) -> None:
-        os.rename(temporary, self._path)
-        self._visible = True
-        self._temporary = None
-
-    def _close_descriptor(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-    def _remove_temporary(self) -> None:
-        temporary, self._temporary = self._temporary, None
-        if temporary is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
 
 
 def _unopened(path: str, error: OSError) -> OSError:
@@ -544,28 +377,6 @@ def _read_whole(path: str, size: int) -> bytes:
 def _allocate(size: int) -> NDArray[np.uint8]:
     """Allocate memory of Arrow's pool: aligned to 64 bytes and, unlike malloc's, kept for reuse."""
     return np.frombuffer(pa.allocate_buffer(size), np.uint8)
-
-
-def _make_folders(folder: str) -> list[str]:
-    """Create a folder and those above it; return those that have a new entry, outer first."""
-    if os.path.isdir(folder):
-        return []
-    parent = os.path.dirname(folder)
-    made_in = _make_folders(parent) if parent != folder else []
-    try:
-        os.mkdir(folder)
-    except FileExistsError:
-        if not os.path.isdir(folder):
-            raise
-    return [*made_in, parent]
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _not_found(path: str) -> NotFoundError:

@@ -21,7 +21,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 CLOUD_SCHEMES = frozenset(
     {"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "memory", "shared-memory"}
 )
-"""The schemes that `pilum.storage.cloud_open` opens."""
+"""The schemes that `pilum.storage.cloud` opens."""
 
 _LOCAL_SCHEME = "file"
 _SYNC_OPTION = "sync"
@@ -32,7 +32,7 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
 
     Args:
         uri: A local path (`~` is the home folder), a `file://` URI, or one of an object store;
-            see `pilum.storage.cloud_open`.
+            see `pilum.storage.cloud`.
         storage_options: For local stores, `{"sync": "false"}` skips waiting for the device;
             options of object stores have no effect. For object stores see
             `pilum.storage.cloud_options`.
@@ -45,7 +45,7 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
     text = os.fspath(uri)
     if _scheme_of(text) in CLOUD_SCHEMES:
         # Users of local tables should not wait for the import of these modules.
-        from pilum.storage.cloud_open import open_cloud
+        from pilum.storage.cloud import open_cloud
 
         return open_cloud(text, storage_options)
     options = storage_options or {}

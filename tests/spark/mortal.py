@@ -23,7 +23,7 @@ from spark.elsewhere import SETTINGS, grandparent
 from pilum.spark.options import Options
 from pilum.spark.source import PilumDataSource
 from pilum.spark.stream_sink import PilumStreamWriter
-from pilum.storage import local
+from pilum.storage import local_sink
 
 MOMENT = "PILUM_TEST_MOMENT"  # in the environment, which reaches all processes of Spark
 
@@ -37,7 +37,7 @@ class Mortal(PilumStreamWriter):
         if moment == "before":
             die()
         if moment == "within":
-            vars(local)["os"] = Deadly()
+            vars(local_sink)["os"] = Deadly()
         super().commit(messages, batchId)
         die()
 

@@ -13,10 +13,9 @@ import pytest
 from guard import GUARD_SECONDS
 
 from pilum.errors import InvalidInputError
-from pilum.storage.aws_profile import find_profile
-from pilum.storage.cloud_errors import telling
-from pilum.storage.cloud_open import MEMORY_SCHEMES, SERVICES, open_cloud
-from pilum.storage.cloud_options import AZURE, GCS, S3, Service, settings_of
+from pilum.storage.cloud import MEMORY_SCHEMES, SERVICES, open_cloud
+from pilum.storage.cloud_client import translate_errors
+from pilum.storage.cloud_options import AZURE, GCS, S3, Service, find_profile, settings_of
 from pilum.storage.open import CLOUD_SCHEMES, open_store
 
 obstore = pytest.importorskip("obstore", reason="needs obstore: pip install 'pilum[cloud]'")
@@ -140,7 +139,7 @@ def test_secrets_are_not_shown() -> None:
 
 def test_a_wrong_region_is_told_with_the_option_that_mends_it() -> None:
     error = obstore.exceptions.GenericError("this indicates an incorrectly configured region")
-    with pytest.raises(OSError, match=r"s3://b/x: .* \"aws_region\""), telling("s3://b/x"):
+    with pytest.raises(OSError, match=r"s3://b/x: .* \"aws_region\""), translate_errors("s3://b/x"):
         raise error
 
 
@@ -193,10 +192,10 @@ def test_a_profile_may_name_a_program_that_has_the_keys(
     monkeypatch.setenv("AWS_PROFILE", "work")
     profile = find_profile()
     assert profile is not None
-    assert profile.provider is not None
-    assert profile.provider()["access_key_id"] == "k"
+    assert profile.provider_name == "work"
     store = open_cloud("s3://bucket/table")
-    assert store.bucket.client.credential_provider is profile.provider
+    assert store.bucket.client.credential_provider()["access_key_id"] == "k"
+    assert open_cloud("s3://bucket/other").bucket is store.bucket
 
 
 @pytest.mark.parametrize(

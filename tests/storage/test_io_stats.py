@@ -10,9 +10,8 @@ import pytest
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Ranges
-from pilum.storage.descriptors import MAX_OPEN
 from pilum.storage.io_stats import IoCounter, IOStats
-from pilum.storage.local import LocalSource, LocalStore
+from pilum.storage.local import MAX_OPEN, LocalSource, LocalStore
 
 
 @pytest.fixture

@@ -37,9 +37,9 @@ from pilum.errors import (
     UnsupportedFormatError,
 )
 from pilum.format.schema import Schema
-from pilum.storage.ahead import in_turn
 from pilum.storage.base import Store, write_object
 from pilum.storage.finishing import finish_left
+from pilum.storage.prefetch import prefetch
 from pilum.table.commit.assignment import with_assigned_rows
 from pilum.table.commit.backoff import Backoff
 from pilum.table.commit.commit_lookup import find_job, uuid_at
@@ -248,7 +248,7 @@ class _Committer:
     def _check(self, names: list[ManifestName]) -> ManifestName | None:
         """Compare with concurrent commits; return the own commit if it already succeeded."""
         newer = [name for name in names if name.version > self.checked_version]
-        others = in_turn(self.store, (partial(self._load, name) for name in newer))
+        others = prefetch(self.store, (partial(self._load, name) for name in newer))
         for name in newer:
             self._require_next(name, names[-1])
             other = next(others)

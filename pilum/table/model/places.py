@@ -15,9 +15,9 @@ from uuid import UUID
 
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import table_pb2
-from pilum.storage.around import StoreAround
 from pilum.storage.base import Store
 from pilum.storage.open import open_beside
+from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.base_paths import BasePath
 from pilum.table.model.fragment import DataFile, Fragment
 from pilum.table.model.names import data_path, index_folder
@@ -39,7 +39,7 @@ def with_bases(store: Store, bases: tuple[BasePath, ...]) -> Store:
 
 def own_store(store: Store) -> Store:
     """Return the store of the table's own folder, without access to base paths."""
-    return store.own if isinstance(store, _BasedStore) else store
+    return store.wrapped if isinstance(store, _BasedStore) else store
 
 
 def data_file_place(store: Store, file: DataFile) -> Place:
@@ -100,7 +100,7 @@ def _base(store: Store, base_id: int, path: str) -> tuple[BasePath, Store]:
 
 
 @dataclass(frozen=True)
-class _BasedStore(StoreAround):
+class _BasedStore(StoreWrapper):
     """The store of a table and those of its bases, which are opened on first use.
 
     Attributes:
@@ -115,11 +115,11 @@ class _BasedStore(StoreAround):
         found = self._opened.get(base.path)
         if found is None:
             try:
-                found = open_beside(self.own, base.path)
+                found = open_beside(self.wrapped, base.path)
             except InvalidInputError as error:
-                raise CorruptFileError(f"base path {base.id}: {error}", self.own.uri) from None
+                raise CorruptFileError(f"base path {base.id}: {error}", self.wrapped.uri) from None
             self._opened[base.path] = found
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return with_bases, (self.own, self.bases)
+        return with_bases, (self.wrapped, self.bases)

@@ -10,8 +10,8 @@ from pilum.errors import CorruptFileError, VersionNotFoundError
 from pilum.format.blobs import described
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
-from pilum.storage.ahead import in_turn
 from pilum.storage.base import Store
+from pilum.storage.prefetch import prefetch
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.features import Feature, require_readable
 from pilum.table.model.fragment import Fragment
@@ -104,7 +104,7 @@ class Snapshot:
         moment = when.astimezone()
         tasks = (partial(_loaded_or_damage, store, name) for name in reversed(names))
         damage: CorruptFileError | None = None
-        for manifest in in_turn(store, tasks):
+        for manifest in prefetch(store, tasks):
             if isinstance(manifest, CorruptFileError):
                 damage = damage or manifest
             elif manifest.timestamp <= moment:

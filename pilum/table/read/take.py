@@ -25,7 +25,7 @@ from pilum.format.row_address import addresses_of_rows, fragment_ids_of, rows_of
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
-from pilum.storage.ahead import at_once
+from pilum.storage.prefetch import run_all
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import scan_columns
@@ -192,7 +192,7 @@ def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bo
 
 def _deletions(snapshot: Snapshot, fragments: Sequence[Fragment]) -> list[DeletionVector | None]:
     """Return the deleted rows of some fragments."""
-    return at_once(snapshot.store, [partial(snapshot.deletions, one) for one in fragments])
+    return run_all(snapshot.store, [partial(snapshot.deletions, one) for one in fragments])
 
 
 def _finder(snapshot: Snapshot) -> _Find:
@@ -288,7 +288,7 @@ def _fragments_rows(
             columns = scan_columns(schema, names)
             tables += rows_of_small(neighbours, columns, arrow, meta)
         else:
-            tables += at_once(
+            tables += run_all(
                 snapshot.store,
                 [partial(_fragment_rows, *part, names, schema, meta) for part in neighbours],
             )

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Iterator
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
-from pilum.storage.around import StoreAround
 from pilum.storage.base import Store
 from pilum.storage.local import LocalStore
+from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.missing import no_table
 from pilum.table.versions.branch_root import Line
 from pilum.table.versions.commit_handler import ConditionalPut, handler_of
@@ -35,8 +35,8 @@ def drop_table(store: Store) -> None:
         store.delete(name.path)
     for path in list(paths_below(store, "")):
         store.delete(path)
-    while isinstance(store, StoreAround):
-        store = store.own
+    while isinstance(store, StoreWrapper):
+        store = store.wrapped
     if isinstance(store, LocalStore):  # only file systems have folders without files
         shutil.rmtree(store.root, ignore_errors=True)
 

@@ -23,8 +23,8 @@ from functools import partial
 
 from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
-from pilum.storage.ahead import at_once
 from pilum.storage.base import Entry, Store
+from pilum.storage.prefetch import run_all
 from pilum.table.model.deletion_file import DeletionFile
 from pilum.table.model.features import require_writable
 from pilum.table.model.manifest_file import decode_message, load_files_and_indices
@@ -150,7 +150,7 @@ def all_references(store: Store, names: list[ManifestName]) -> Iterator[Referenc
     """
     for start in range(0, len(names), _READ_AT_ONCE):
         tasks = [partial(_read, store, name) for name in names[start : start + _READ_AT_ONCE]]
-        yield from filter(None, at_once(store, tasks))
+        yield from filter(None, run_all(store, tasks))
 
 
 def _read(store: Store, name: ManifestName) -> References | None:

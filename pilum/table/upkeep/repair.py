@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from pilum.storage.ahead import at_once
 from pilum.storage.base import Store
+from pilum.storage.prefetch import run_all
 from pilum.table.commit.operations.restore import Restore
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.manifest import Manifest
@@ -78,7 +78,7 @@ def plan_repair(store: Store) -> RepairPlan:
     names = list_manifests(store)
     if not names:
         raise InvalidInputError(f"there is no version of a table at {store.uri}")
-    found = at_once(store, [partial(_look_at, store, name) for name in names])
+    found = run_all(store, [partial(_look_at, store, name) for name in names])
     damaged = tuple(one for one in found if isinstance(one, DamagedVersion))
     whole = [one for one in found if isinstance(one, Manifest)]
     return RepairPlan(names[-1].version, damaged, whole[-1] if whole else None)

@@ -27,9 +27,9 @@ from pilum.errors import (
     CommitStatusUnknownError,
     NotFoundError,
 )
-from pilum.storage.around import StoreAround
 from pilum.storage.base import Store, write_object
 from pilum.storage.open import open_beside
+from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.names import ManifestName
 from pilum.table.versions.listing import listed_manifests, newest_listed
 
@@ -180,7 +180,7 @@ class LockedPut(ConditionalPut):
 
 
 @dataclass(frozen=True)
-class TableStore(StoreAround):
+class TableStore(StoreWrapper):
     """A store together with the handler that decides about its versions.
 
     Attributes:
@@ -195,10 +195,10 @@ _CONDITIONAL_PUT = ConditionalPut()
 
 def handler_of(store: Store) -> CommitHandler:
     """Return the commit handler of the table in a store."""
-    while isinstance(store, StoreAround):
+    while isinstance(store, StoreWrapper):
         if isinstance(store, TableStore):
             return store.handler
-        store = store.own
+        store = store.wrapped
     return _CONDITIONAL_PUT
 
 

@@ -16,8 +16,8 @@ from pilum.errors import (
     VersionNotFoundError,
 )
 from pilum.format.pb import table_pb2
-from pilum.storage.ahead import at_once
 from pilum.storage.base import Store
+from pilum.storage.prefetch import run_all
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import load_manifest, load_message
 from pilum.table.model.missing import no_table
@@ -158,7 +158,7 @@ def list_versions(store: Store) -> list[VersionInfo]:
     names = list_manifests(store)
     if not names:
         raise no_table(store)
-    return at_once(store, [partial(_described, store, name) for name in names])
+    return run_all(store, [partial(_described, store, name) for name in names])
 
 
 def newest_sound(store: Store, before: int = _MAX_VERSION + 1) -> Manifest | None:

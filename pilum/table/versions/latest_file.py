@@ -15,8 +15,8 @@ from contextlib import suppress
 from functools import partial
 
 from pilum.errors import NotFoundError
-from pilum.storage.ahead import in_turn
 from pilum.storage.base import Store, write_object
+from pilum.storage.prefetch import prefetch
 from pilum.table.model.manifest_file import load_message
 from pilum.table.model.names import LATEST_PATHS, ManifestName, NamingScheme
 
@@ -30,7 +30,7 @@ def latest_file(store: Store) -> ManifestName | None:
         CorruptFileError: If the bytes of the copy contradict the format.
     """
     tasks = [partial(_copy, store, path) for path in LATEST_PATHS]
-    return next(filter(None, in_turn(store, tasks)), None)
+    return next(filter(None, prefetch(store, tasks)), None)
 
 
 def _copy(store: Store, path: str) -> ManifestName | None:

@@ -16,7 +16,7 @@ from pilum.commit import AppCommit, JobKey
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.schema import Schema
 from pilum.fragment import write_fragments
-from pilum.storage.held import HeldSource
+from pilum.storage.base import MemorySource
 from pilum.storage.local import LocalSource, LocalStore
 from pilum.table.commit.jobs import JOB_PROPERTY, Job, last_commit
 from pilum.table.commit.operations.append import Append
@@ -143,7 +143,7 @@ def test_a_job_that_gets_in_between_two_looks_is_seen(
             self.look()
             yield from LocalStore.names(self, folder)
 
-        def source(self, path: str, size: int | None = None) -> LocalSource | HeldSource:
+        def source(self, path: str, size: int | None = None) -> LocalSource | MemorySource:
             self.look()
             return LocalStore.source(self, path, size)
 

@@ -27,7 +27,7 @@ from pilum.errors import (
 )
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
-from pilum.storage import local
+from pilum.storage import local, local_sink
 from pilum.storage.local import LocalStore
 from pilum.table.commit.commit_lookup import find_commit
 from pilum.table.commit.operations.append import Append
@@ -357,7 +357,9 @@ def crashes(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Itera
     """Runs `act` again and again, killed at the 1st, 2nd, … effect, until it survives."""
     for last in range(100):
         with monkeypatch.context() as patched:
-            patched.setattr(local, "os", CountingEffects(last))
+            effects = CountingEffects(last)
+            patched.setattr(local, "os", effects)
+            patched.setattr(local_sink, "os", effects)
             try:
                 act()
             except PowerCut:

@@ -21,7 +21,7 @@ from pilum.errors import (
 )
 from pilum.format.schema import Schema
 from pilum.fragment import write_fragments
-from pilum.storage.held import HeldSource
+from pilum.storage.base import MemorySource
 from pilum.storage.local import LocalSource, LocalStore
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.delete import Delete
@@ -190,7 +190,7 @@ class NoAnswers(LocalStore):
             LocalStore.put_if_absent(self, path, data)
         raise TimeoutError("no answer")
 
-    def source(self, path: str, size: int | None = None) -> LocalSource | HeldSource:
+    def source(self, path: str, size: int | None = None) -> LocalSource | MemorySource:
         if self.hides and path.endswith("612.manifest"):
             raise ConnectionError("gone")
         return LocalStore.source(self, path, size)

@@ -24,7 +24,8 @@ from pilum.errors import (
     UnsupportedFeatureError,
 )
 from pilum.format.schema import Schema
-from pilum.storage.local import LocalSink, LocalStore
+from pilum.storage.local import LocalStore
+from pilum.storage.local_sink import LocalSink
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.publish import commit
@@ -90,7 +91,7 @@ def test_a_commit_leaves_a_final_name_in_store_and_entry(
     assert entries.get_latest(table.uri) == (2, final(2))
     assert [f"_versions/{name}" for name in versions(table)] == [final(2), final(1)]
     assert [name.version for name in list_manifests(table)] == [1, 2]
-    assert Snapshot.latest(table.own).num_rows == 8  # also for those who know no entries
+    assert Snapshot.latest(table.wrapped).num_rows == 8  # also for those who know no entries
 
 
 class Dead(BaseException):
@@ -162,7 +163,7 @@ def test_who_comes_next_finishes_what_a_dead_writer_began(
     assert isinstance(handler, ExternalManifests)
     when, _, call = death.partition(" ")
     entries = Dying(handler.entries, call, when == "before") if call else handler.entries
-    store = table.own if call else DyingStore(table.uri, sync=False, at=death)
+    store = table.wrapped if call else DyingStore(table.uri, sync=False, at=death)
     with pytest.raises(Dead):
         commit(
             TableStore(store, ExternalManifests(entries)),
@@ -183,7 +184,7 @@ def test_who_comes_next_finishes_what_a_dead_writer_began(
     latest = handler.entries.get_latest(table.uri)
     assert latest is not None
     assert latest[1] == final(latest[0])
-    assert Snapshot.latest(table.own).manifest == Snapshot.latest(table).manifest
+    assert Snapshot.latest(table.wrapped).manifest == Snapshot.latest(table).manifest
 
 
 DYING_WRITER = """
@@ -289,10 +290,10 @@ def test_a_lost_answer_of_the_entries_is_not_a_lost_commit(
 ) -> None:
     handler = table.handler
     assert isinstance(handler, ExternalManifests)
-    shaky = TableStore(table.own, ExternalManifests(Shaky(handler.entries)))
+    shaky = TableStore(table.wrapped, ExternalManifests(Shaky(handler.entries)))
     assert commit(shaky, Transaction(2, Append((make_fragment(4),)))).version == 3
     assert Snapshot.latest(table).num_rows == 12
-    gone = TableStore(table.own, ExternalManifests(Shaky(handler.entries, gone=True)))
+    gone = TableStore(table.wrapped, ExternalManifests(Shaky(handler.entries, gone=True)))
     transaction = Transaction(3, Append((make_fragment(7),)))
     with pytest.raises(CommitStatusUnknownError, match="version 4") as caught:
         commit(gone, transaction)
@@ -354,7 +355,7 @@ def test_a_table_without_entries_is_that_of_the_store(
 def test_a_version_that_was_written_past_the_entries_is_not_overwritten(
     table: TableStore, entries: MemoryEntries, make_fragment: MakeFragment
 ) -> None:
-    assert commit(table.own, Transaction(2, Append((make_fragment(4),)))).version == 3
+    assert commit(table.wrapped, Transaction(2, Append((make_fragment(4),)))).version == 3
     assert commit(table, Transaction(2, Append((make_fragment(1),)))).version == 4
     assert entries.get(table.uri, 3) == final(3)
     assert Snapshot.latest(table).num_rows == 13

@@ -10,20 +10,20 @@ from typing import TypeVar
 from pilum.parallel import submit_waiting
 from pilum.storage.base import Store
 
-__all__ = ["at_once", "in_turn"]
+__all__ = ["prefetch", "run_all"]
 
 T = TypeVar("T")
 
-_MOST_AHEAD = 32
+_MAX_STARTED = 32
 
 
-def at_once(store: Store, tasks: Iterable[Callable[[], T]]) -> list[T]:
+def run_all(store: Store, tasks: Iterable[Callable[[], T]]) -> list[T]:
     """Run all tasks and return their results in order."""
-    return list(in_turn(store, tasks))
+    return list(prefetch(store, tasks))
 
 
-def in_turn(store: Store, tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """Yield the results of tasks in order; at most 32 tasks are started ahead of their use."""
+def prefetch(store: Store, tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yield the results of tasks in order; at most 32 tasks run before their results are used."""
     if not store.is_remote:
         yield from (task() for task in tasks)
         return
@@ -31,7 +31,7 @@ def in_turn(store: Store, tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
     try:
         for task in tasks:
             running.append(submit_waiting(task))
-            if len(running) == _MOST_AHEAD:
+            if len(running) == _MAX_STARTED:
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()
