@@ -14,8 +14,7 @@ from pilum.errors import InvalidInputError
 
 # The implementation is imported with the first cleanup: most processes never need it.
 if TYPE_CHECKING:
-    from pilum.table.upkeep.cleanup import CleanupResult
-    from pilum.table.upkeep.cleanup_plan import CleanupPlan, CleanupPolicy
+    from pilum.table.upkeep.cleanup import CleanupPlan, CleanupPolicy, CleanupResult
 
 __all__ = [
     "Cleaning",
@@ -214,8 +213,7 @@ class Cleaning(DatasetBase):
             InvalidInputError: If a version to be removed is tagged, or an argument is invalid.
         """
         from pilum.progress import progress
-        from pilum.table.upkeep.cleanup import run_cleanup
-        from pilum.table.upkeep.cleanup_plan import plan_cleanup
+        from pilum.table.upkeep.cleanup import plan_cleanup, run_cleanup
 
         policy = _policy(
             older_than, retain_versions, versions, delete_unverified, error_if_tagged_old_versions
@@ -259,7 +257,7 @@ class Cleaning(DatasetBase):
         Raises:
             As `cleanup_old_versions`.
         """
-        from pilum.table.upkeep.cleanup_plan import plan_cleanup
+        from pilum.table.upkeep.cleanup import plan_cleanup
 
         _positive("delete_rate_limit", delete_rate_limit)
         policy = _policy(
@@ -276,7 +274,7 @@ def _policy(
     delete_unverified: bool,
     error_if_tagged: bool,
 ) -> CleanupPolicy:
-    from pilum.table.upkeep.cleanup_plan import CleanupPolicy
+    from pilum.table.upkeep.cleanup import CleanupPolicy
 
     if older_than is None and retain_versions is None and versions is None:
         older_than = _DEFAULT_AGE
@@ -325,7 +323,7 @@ def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
 
 def _waiting(plan: CleanupPlan) -> list[str]:
     """Return the warnings about unreferenced files that are too recent to be removed."""
-    from pilum.table.upkeep.cleanup_plan import IN_FLIGHT_SECONDS
+    from pilum.table.upkeep.cleanup import IN_FLIGHT_SECONDS
 
     if not plan.waiting:
         return []

@@ -11,7 +11,7 @@ from pilum.storage.open import Location
 from pilum.table.model.manifest import Manifest
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs import clone
-from pilum.table.refs.copying import CopyProgress
+from pilum.table.refs.clone import CopyProgress
 from pilum.table.refs.references import Reference, locate
 from pilum.table.versions.open import open_table
 

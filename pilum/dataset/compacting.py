@@ -27,8 +27,13 @@ from pilum.table.commit.publish import NOT_COMMITTED
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.reuse_index import Coverage, Move
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.compaction import commit_moves, discard_moves, rewrite_all
-from pilum.table.upkeep.compaction_plan import CompactionOptions, plan_compaction
+from pilum.table.upkeep.compaction import (
+    CompactionOptions,
+    commit_moves,
+    discard_moves,
+    plan_compaction,
+    rewrite_all,
+)
 from pilum.table.upkeep.misread_nulls import fragments_with_misread_nulls
 
 __all__ = ["Compaction", "commit_what_fits"]

@@ -13,8 +13,8 @@ from pilum.arguments import require_count
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.version import FileVersion
 from pilum.table.model.manifest import Manifest
-from pilum.table.upkeep.compaction_plan import CompactionOptions as Resolved
-from pilum.table.upkeep.compaction_plan import require_consistent
+from pilum.table.upkeep.compaction import CompactionOptions as Resolved
+from pilum.table.upkeep.compaction import require_consistent
 
 __all__ = ["CompactionOptions", "options_from_json", "options_to_json", "resolve_options"]
 

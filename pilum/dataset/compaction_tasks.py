@@ -18,8 +18,7 @@ from pilum.errors import InvalidInputError
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.reuse_index import Move
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.compaction import rewrite_fragments
-from pilum.table.upkeep.compaction_plan import CompactionOptions
+from pilum.table.upkeep.compaction import CompactionOptions, rewrite_fragments
 
 __all__ = ["CompactionMetrics", "CompactionPlan", "CompactionTask", "RewriteResult"]
 

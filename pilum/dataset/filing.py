@@ -12,13 +12,13 @@ from pilum.arguments import require_count
 from pilum.dataset.base import DatasetBase
 from pilum.errors import DatasetNotFoundError
 from pilum.format.pb import table_pb2
-from pilum.storage.base import Store
+from pilum.storage.base import Store, entries_below
 from pilum.storage.open import Location
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import load_manifest
 from pilum.table.model.names import data_path, transaction_path
 from pilum.table.model.places import index_place, own_store, with_bases
-from pilum.table.upkeep.drop import drop_table, paths_below
+from pilum.table.upkeep.drop import drop_table
 from pilum.table.versions.history import list_manifests
 from pilum.table.versions.open import open_table
 
@@ -161,7 +161,7 @@ def _places(store: Store, manifest: Manifest, uri: str) -> Iterator[_Place]:
         base = bases.get(index.base_id) if index.HasField("base_id") else None
         home, folder = index_place(store, index)
         recorded = [f"{folder}/{file.path}" for file in index.files]
-        for path in recorded or paths_below(home, folder):
+        for path in recorded or [path for path, _ in entries_below(home, folder)]:
             yield base.path if base else uri, path, "index file"
 
 

@@ -162,8 +162,7 @@ class Writing(DatasetBase):
             stable = replace(wanted.operation, stable_row_ids=True)
             wanted = replace(wanted, operation=stable)
         if attempts == 0 and isinstance(wanted.operation, Overwrite):
-            strict = replace(wanted.operation, only_after=wanted.read_version)
-            wanted = replace(wanted, operation=strict)
+            wanted = replace(wanted, follows_directly=True)
         if detached:
             manifest = commit_detached(store, wanted)
         else:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pilum.spark.stream_offsets import BEGINNING, Offset, foreign_offset
-from pilum.table.change_feed.marks import Mark
+from pilum.table.change_feed.steps import Mark
 
 __all__ = ["LoggedOffset"]
 

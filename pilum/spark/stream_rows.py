@@ -25,8 +25,7 @@ from pilum.spark.convert import convert_batch, cut, with_missing
 from pilum.spark.options import Options
 from pilum.spark.types import exchange_schema
 from pilum.table.change_feed.delta import deleted_rows
-from pilum.table.change_feed.marks import Mark
-from pilum.table.change_feed.steps import Piece, Rows
+from pilum.table.change_feed.steps import Mark, Piece, Rows
 from pilum.table.model.stored_sequence import CREATED_AT, UPDATED_AT
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.json_columns import text_batches

@@ -34,7 +34,7 @@ from pilum.spark.stream_columns import QueryColumns
 from pilum.spark.stream_log import LoggedOffset
 from pilum.spark.stream_offsets import BEGINNING, Follower, Limit, Offset
 from pilum.spark.stream_rows import FEED_COLUMNS, read_splits, stream_splits
-from pilum.table.change_feed.marks import Mark
+from pilum.table.change_feed.steps import Mark
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.open import open_table
 

@@ -30,6 +30,7 @@ __all__ = [
     "Sink",
     "Source",
     "Store",
+    "entries_below",
     "finish_new",
     "gather",
     "run_plan",
@@ -268,6 +269,14 @@ def write_object(store: Store, path: str, data: bytes) -> None:
     except BaseException:
         sink.abort()
         raise
+
+
+def entries_below(store: Store, folder: str) -> Iterator[tuple[str, Entry]]:
+    """Yield the paths and entries of all objects below a folder, at any depth; "" is the root."""
+    prefix = f"{folder}/" if folder else ""
+    yield from [(f"{prefix}{entry.name}", entry) for entry in store.list(folder)]
+    for name in list(store.folders(folder)):
+        yield from entries_below(store, f"{prefix}{name}")
 
 
 def finish_new(sink: Sink) -> None:

@@ -20,7 +20,7 @@ from pilum.errors import (
     VersionNotFoundError,
 )
 from pilum.storage.local import LocalStore
-from pilum.table.refs.copying import CopyProgress
+from pilum.table.refs.clone import CopyProgress
 
 
 @pytest.fixture

@@ -39,8 +39,7 @@ from pilum.table.model.fragment import Fragment
 from pilum.table.model.reuse_index import Move
 from pilum.table.read.lineage import lineage_of_rows, with_lineage
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.clustering import require_clusterable
-from pilum.table.upkeep.compaction import commit_moves
+from pilum.table.upkeep.compaction import commit_moves, require_clusterable
 from pilum.table.versions.open import open_table
 from pilum.table.write.write import WriteOptions
 

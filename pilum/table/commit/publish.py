@@ -24,6 +24,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypedDict
 
 from pilum.errors import (
     CommitConflictError,
@@ -78,7 +79,7 @@ from pilum.table.versions.history import (
 from pilum.table.versions.latest_file import keep_version, replace_copies
 from pilum.table.write.sidecars import discard_file
 
-__all__ = ["ATTEMPTS", "NOT_COMMITTED", "commit", "commit_detached"]
+__all__ = ["NOT_COMMITTED", "CommitOptions", "commit", "commit_detached"]
 
 NOT_COMMITTED = (
     CommitError,
@@ -88,16 +89,22 @@ NOT_COMMITTED = (
 )
 """Errors after which a commit has certainly not happened."""
 
-ATTEMPTS = 20
-"""Default number of attempts when others commit at the same time."""
 _OUTCOME_PAUSES_SECONDS = (0.0, 0.05, 0.2)
+
+
+class CommitOptions(TypedDict, total=False):
+    """The options of `commit`, for functions that pass them on."""
+
+    attempts: int
+    timeout_seconds: float
+    scheme: NamingScheme
 
 
 def commit(
     store: Store,
     transaction: Transaction,
     *,
-    attempts: int = ATTEMPTS,
+    attempts: int = 20,
     timeout_seconds: float = math.inf,
     scheme: NamingScheme = NamingScheme.V2,
 ) -> Manifest:
@@ -312,6 +319,19 @@ class _Committer:
                 version=self.checked_version + 1,
             )
 
+    def _require_direct(self, base: Manifest) -> None:
+        """Check that no version came between, if that is not allowed."""
+        mine = self.transaction
+        if mine.follows_directly and mine.read_version != base.version:
+            raise CommitConflictError(
+                f"{self.store.uri}: version {base.version} came after version {mine.read_version}, "
+                f"for which alone the {mine.operation.arm} is",
+                retryable=True,
+                operation=mine.operation.arm,
+                read_version=mine.read_version,
+                version=base.version,
+            )
+
     def _load(self, name: ManifestName) -> Committed:
         try:
             return load_transaction(self.store, name.version, name.path)
@@ -326,6 +346,7 @@ class _Committer:
     def _build(self, names: list[ManifestName]) -> Manifest:
         """Return the manifest of the next version: the operation's result and the common parts."""
         base = self._base(names)
+        self._require_direct(base)
         self._merge(base)
         return self._built_on(base)
 

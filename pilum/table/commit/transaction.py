@@ -76,6 +76,7 @@ class Transaction:
         properties: Key-value notes for readers of the history.
         read: The version that the change was made for, if available. It is compared with the newest
             version if versions in between were cleaned up. Not part of the message.
+        follows_directly: Whether no version may come between; not part of the message.
     """
 
     read_version: int
@@ -83,6 +84,7 @@ class Transaction:
     uuid: str = field(default_factory=_new_uuid)
     properties: Mapping[str, str] = field(default_factory=dict)
     read: Manifest | None = field(default=None, compare=False, repr=False)
+    follows_directly: bool = field(default=False, compare=False)
 
     @property
     def file_name(self) -> str:
@@ -125,15 +127,11 @@ class Committed:
             raise UnsupportedFeatureError(
                 f"version {version} was made by an operation that this library does not know"
             )
-        body = getattr(message, arm)
-        known = OPERATIONS.get(arm)
         return cls(
             version,
             message.read_version,
             message.uuid,
-            known.from_proto(body)
-            if known
-            else ForeignOperation(arm, FOREIGN_OPERATIONS[arm](body)),
+            _operation(arm, getattr(message, arm)),
             dict(message.transaction_properties),
         )
 

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Event
 
 from pilum.errors import (
     DatasetAlreadyExistsError,
@@ -22,7 +25,8 @@ from pilum.errors import (
     PilumError,
 )
 from pilum.format.pb import table_pb2
-from pilum.storage.base import Store, write_object
+from pilum.parallel import submit
+from pilum.storage.base import Ranges, Store, entries_below, finish_new, write_object
 from pilum.table.commit.commit_lookup import uuid_at
 from pilum.table.commit.operations.clone import Clone
 from pilum.table.commit.transaction import Transaction
@@ -43,11 +47,19 @@ from pilum.table.model.names import (
 )
 from pilum.table.model.places import data_file_place, deletion_file_place, index_place, own_store
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.refs.copying import Copy, CopyProgress, copy_files
 from pilum.table.versions.commit_handler import handler_of
 from pilum.table.versions.history import latest_manifest
 
-__all__ = ["begin_referring", "deep_clone", "reserved", "shallow_clone", "withdraw"]
+__all__ = [
+    "Copy",
+    "CopyProgress",
+    "begin_referring",
+    "copy_files",
+    "deep_clone",
+    "reserved",
+    "shallow_clone",
+    "withdraw",
+]
 
 _RESERVATION = f"{VERSIONS_FOLDER}/.tmp_clone"
 
@@ -246,10 +258,8 @@ def _copies(source: Snapshot, content: Manifest) -> Iterator[Copy]:
 
 
 def _below(store: Store, folder: str, target: str) -> Iterator[Copy]:
-    for entry in store.list(folder):
-        yield Copy(store, f"{folder}/{entry.name}", f"{target}/{entry.name}")
-    for name in store.folders(folder):
-        yield from _below(store, f"{folder}/{name}", f"{target}/{name}")
+    for path, _ in entries_below(store, folder):
+        yield Copy(store, path, target + path.removeprefix(folder))
 
 
 def _transaction(source: Snapshot, *, is_shallow: bool, branch: str | None) -> Transaction:
@@ -298,3 +308,96 @@ def _may_stand(target: Store, version: int, transaction: Transaction) -> bool:
         return _stands(target, NamingScheme.V2.manifest_path(version), transaction)
     except (OSError, PilumError):
         return True  # unknown; unused files do no harm
+
+
+_PIECE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One file to copy.
+
+    Attributes:
+        store: The store that has the file.
+        path: Its path in that store.
+        target: Its path in the target store.
+    """
+
+    store: Store
+    path: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """The progress of a copy.
+
+    Attributes:
+        files: Number of files copied so far.
+        num_files: Number of files in all.
+        size_bytes: Size in bytes of the files copied so far.
+    """
+
+    files: int
+    num_files: int
+    size_bytes: int
+
+
+@contextmanager
+def copy_files(
+    copies: Sequence[Copy],
+    target: Store,
+    progress: Callable[[CopyProgress], None] | None = None,
+    is_needed: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Copy files before the block runs; remove them all if anything fails, the block included.
+
+    Args:
+        copies: The files to copy.
+        target: The store to copy to.
+        progress: Called after each copied file.
+        is_needed: Called after a failure; returns whether the files are in use nevertheless and
+            must stay.
+
+    Raises:
+        NotFoundError: If a file is missing.
+        OSError: If a store fails.
+    """
+    stop = Event()
+    tasks: list[Future[int]] = []
+    try:
+        tasks += (submit(partial(_copy_file, copy, target, stop)) for copy in copies)
+        size_bytes = 0
+        for number, task in enumerate(tasks, 1):
+            size_bytes += task.result()
+            if progress is not None:
+                progress(CopyProgress(number, len(copies), size_bytes))
+        yield
+    except BaseException:
+        stop.set()
+        for task in tasks:
+            task.cancel()
+        wait(tasks)
+        if not is_needed():
+            for copy in copies:
+                with suppress(OSError):
+                    target.delete(copy.target)
+        raise
+
+
+def _copy_file(copy: Copy, target: Store, stop: Event) -> int:
+    """Copy one file and return its size in bytes."""
+    source = copy.store.source(copy.path)
+    sink = target.sink(copy.target)
+    try:
+        for start in range(0, source.size, _PIECE_BYTES):
+            if stop.is_set():
+                break
+            size = min(_PIECE_BYTES, source.size - start)
+            sink.write(source.read(Ranges.of((start, size)))[0])
+        if not stop.is_set():
+            finish_new(sink)
+    finally:
+        sink.abort()
+        source.close()
+    return source.size

@@ -1,23 +1,27 @@
-"""References: the ways to name a version of a table.
+"""References: the ways to name a version of a table, and the versions that names keep.
 
-3                 version 3 of the current line of history
-"v1"              the version that the tag names, on any line
-("dev", 3)        version 3 of the branch "dev"
-("dev", None)     the newest version of the branch
-(None, 3)         version 3 of the main line, as is ("main", 3)
+    3                 version 3 of the current line of history
+    "v1"              the version that the tag names, on any line
+    ("dev", 3)        version 3 of the branch "dev"
+    ("dev", None)     the newest version of the branch
+    (None, 3)         version 3 of the main line, as is ("main", 3)
+
+A version that a tag or branch needs is pinned: cleanup does not remove it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pilum.errors import BranchNotFoundError, DatasetNotFoundError, InvalidInputError
-from pilum.table.refs.branches import load_branch
-from pilum.table.refs.tags import load_tag
+from pilum.storage.base import Store
+from pilum.table.refs.branches import branch_records, load_branch
+from pilum.table.refs.tags import list_tags, load_tag
 from pilum.table.versions.branch_root import MAIN, Line
 
-__all__ = ["Located", "Reference", "locate"]
+__all__ = ["Located", "Pin", "Reference", "locate", "pinned_versions"]
 
 Reference = int | str | tuple[str | None, int | None]
 
@@ -87,3 +91,45 @@ def _number(version: Any) -> int:
             f"main line or the newest version; found {version!r}"
         )
     return int(version)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A tag or branch that needs a version.
+
+    Attributes:
+        version: Number of the version.
+        name: Name of the tag or branch.
+        is_tag: Whether the pin is a tag.
+    """
+
+    version: int
+    name: str
+    is_tag: bool
+
+
+def pinned_versions(store: Store, branch: str | None) -> list[Pin]:
+    """Find the tags and branches that need versions of a line of history.
+
+    Args:
+        store: Root of the main line, where tags and branches are stored.
+        branch: The line, None for the main one. For a branch of a branch, every version on its path
+            from the main line counts, on any line: this keeps too many versions rather than too
+            few.
+
+    Raises:
+        CorruptFileError: If a tag or branch cannot be read.
+    """
+    tags = [
+        Pin(tag.version, name, True)
+        for name, tag in list_tags(store).items()
+        if tag.branch == branch
+    ]
+    return [*tags, *_pins_of_branches(store)]
+
+
+def _pins_of_branches(store: Store) -> Iterator[Pin]:
+    """Yield a pin for every record of a branch, whatever its name."""
+    for name, branch in branch_records(store):
+        came_through = {branch.parent_version, *(version for version, _ in branch.lineage)}
+        yield from (Pin(version, name, False) for version in sorted(came_through))

@@ -11,23 +11,21 @@ logged and never fail the commit. Source: docs/format/table.md, "Cleanup".
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
-from pilum.table.commit.publish import ATTEMPTS, commit
+from pilum.table.commit.publish import CommitOptions, commit
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.names import NamingScheme
 from pilum.table.model.places import own_store
 
 if TYPE_CHECKING:
-    from pilum.table.upkeep.cleanup_plan import CleanupPolicy
+    from pilum.table.upkeep.cleanup import CleanupPolicy
 
 __all__ = ["AUTO_CLEANUP_PREFIX", "auto_cleanup_config", "commit_and_clean_up"]
 
@@ -70,21 +68,14 @@ def auto_cleanup_config(interval: int, older_than_seconds: int) -> dict[str, str
 
 
 def commit_and_clean_up(
-    store: Store,
-    transaction: Transaction,
-    *,
-    attempts: int = ATTEMPTS,
-    timeout_seconds: float = math.inf,
-    scheme: NamingScheme = NamingScheme.V2,
+    store: Store, transaction: Transaction, **options: Unpack[CommitOptions]
 ) -> Manifest:
     """Publish a transaction as the next version, then clean up if the settings ask for it.
 
     Args:
         store: Where the table is, or will be.
         transaction: What to change.
-        attempts: As for `commit`, like the next two.
-        timeout_seconds: No attempt except the first begins later than this.
-        scheme: How the manifests of a new table are named.
+        options: The options of `commit`.
 
     Returns:
         As `commit`.
@@ -92,9 +83,7 @@ def commit_and_clean_up(
     Raises:
         As `commit`; the cleanup raises nothing.
     """
-    manifest = commit(
-        store, transaction, attempts=attempts, timeout_seconds=timeout_seconds, scheme=scheme
-    )
+    manifest = commit(store, transaction, **options)
     _clean_up_if_due(own_store(store), manifest)
     return manifest
 
@@ -116,8 +105,7 @@ def _clean_up_if_due(store: Store, manifest: Manifest) -> None:
     # Most tables return above.
     import logging
 
-    from pilum.table.upkeep.cleanup import run_cleanup
-    from pilum.table.upkeep.cleanup_plan import plan_cleanup
+    from pilum.table.upkeep.cleanup import plan_cleanup, run_cleanup
 
     try:
         interval = _count("interval", settings)
@@ -131,7 +119,7 @@ def _clean_up_if_due(store: Store, manifest: Manifest) -> None:
 
 
 def _policy(settings: Mapping[str, str]) -> CleanupPolicy:
-    from pilum.table.upkeep.cleanup_plan import CleanupPolicy
+    from pilum.table.upkeep.cleanup import CleanupPolicy
 
     newest = _count("retain_versions", settings)
     age = _DEFAULT_AGE_SECONDS if newest is None else None

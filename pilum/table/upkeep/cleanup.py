@@ -1,27 +1,236 @@
-"""Remove old versions, and the files that only they need.
+"""Remove old versions, and the files that only they need: plan first, then remove.
 
-Starting from the oldest version, manifests are removed before the files that only they need. An
-interrupted cleanup therefore leaves every version whole or removed, and at most files that nothing
-refers to. A later cleanup removes these by their age. Between both steps the history is read again,
-because an old version may have been restored. Source: docs/format/table.md, "Cleanup".
+    versions     1    2    3    4*   5            * tagged
+                 └─ chosen by age or number
+    files        a
+                 b────b
+                      c─────────c────c            a and b go, c stays
+    stray        d (of a commit that failed)      goes when it is 7 days old
+
+A plan reads all manifests and changes nothing. Then, starting from the oldest version, manifests
+are removed before the files that only they need. An interrupted cleanup therefore leaves every
+version whole or removed, and at most files that nothing refers to. A later cleanup removes these by
+their age. Between both steps the history is read again, because an old version may have been
+restored. Source: docs/format/table.md, "Cleanup".
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Self
 
-from pilum.storage.base import Store
-from pilum.table.upkeep.cleanup_plan import CleanupPlan
-from pilum.table.upkeep.owned_files import FileKind, OwnedFile, all_references
+from pilum.errors import InvalidInputError
+from pilum.storage.base import Entry, Store
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.names import VERSIONS_FOLDER, ManifestName, is_detached_name
+from pilum.table.refs.references import Pin, pinned_versions
+from pilum.table.upkeep.owned_files import (
+    FileKind,
+    OwnedFile,
+    References,
+    all_references,
+    fragment_keys,
+    owned_files,
+    references,
+)
+from pilum.table.versions.branch_root import Line
 from pilum.table.versions.history import list_manifests
 
-__all__ = ["CleanupResult", "run_cleanup"]
+__all__ = [
+    "IN_FLIGHT_SECONDS",
+    "CleanupPlan",
+    "CleanupPolicy",
+    "CleanupResult",
+    "OldVersion",
+    "plan_cleanup",
+    "run_cleanup",
+]
+
+IN_FLIGHT_SECONDS = 7 * 24 * 3600
+"""Age from which an unreferenced file cannot belong to a commit in progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPolicy:
+    """The versions that a cleanup may remove: those that meet all given conditions.
+
+    Attributes:
+        before: The version was committed before this time, seconds since 1970.
+        keep_newest: The version is not among this many of the newest.
+        versions: The version is one of these.
+        delete_unverified: Whether files that no manifest ever referred to are removed at any age.
+        refuse_tagged: Whether it is an error if a tagged version is chosen; it stays in any case.
+    """
+
+    before: float | None = None
+    keep_newest: int | None = None
+    versions: frozenset[int] | None = None
+    delete_unverified: bool = False
+    refuse_tagged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OldVersion:
+    """A version to remove, with the files that no newer one needs."""
+
+    manifest: OwnedFile
+    version: int
+    files: tuple[OwnedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """The files that a cleanup removes.
+
+    Attributes:
+        read_version: This version and all newer ones stay.
+        versions: Versions to remove, oldest first.
+        strays: Files that no manifest refers to, old enough not to belong to a commit in progress.
+        waiting: Files that no manifest refers to, but too recent: their commit may be in progress.
+        pins: Tags and branches that keep chosen versions.
+        seen: The versions that were read.
+    """
+
+    read_version: int
+    versions: tuple[OldVersion, ...]
+    strays: tuple[OwnedFile, ...]
+    waiting: tuple[OwnedFile, ...]
+    pins: tuple[Pin, ...]
+    seen: frozenset[int]
+
+    def files(self) -> Iterator[OwnedFile]:
+        """Return all files to remove, manifests included."""
+        for version in self.versions:
+            yield version.manifest
+            yield from version.files
+        yield from self.strays
+
+
+def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> CleanupPlan:
+    """Plan a cleanup without changing anything.
+
+    Args:
+        store: Where the table is.
+        manifest: The manifest of a version; it and all newer ones stay.
+        policy: Which versions and files may be removed.
+
+    Raises:
+        InvalidInputError: If tagged versions are chosen and that is refused.
+        CorruptFileError: If any manifest, tag or branch cannot be read.
+        UnsupportedFeatureError: If a manifest has features that may refer to files in unknown ways.
+    """
+    manifest.require_continuable(f"{store.uri}, version {manifest.version}")
+    names = list_manifests(store)  # before the folder is listed, because this may finish a commit
+    listed = {entry.name: entry for entry in store.list(VERSIONS_FOLDER)}
+    line = Line.of(store, manifest.branch)
+    pins = pinned_versions(line.root, line.branch)
+    chooser = _Chooser(names, manifest.version, policy, {pin.version for pin in pins})
+    kept, dropped = _Uses(), _Uses()
+    for one in all_references(store, names):
+        (dropped if chooser.drops(one) else kept).add(one)
+    kept_pins = tuple(pin for pin in pins if pin.version in chooser.pinned)
+    _refuse_tagged(kept_pins, policy)
+    for path in (f"{VERSIONS_FOLDER}/{name}" for name in listed if is_detached_name(name)):
+        kept.add(references(store, path))
+    needed = kept.last_uses()
+    last_use = {key: last for key, last in dropped.last_uses().items() if key not in needed}
+    of_version: dict[int, list[OwnedFile]] = {number: [] for number in dropped.versions}
+    strays: list[OwnedFile] = []
+    waiting: list[OwnedFile] = []
+    for file in owned_files(store):
+        if file.key in last_use:
+            of_version[last_use[file.key]].append(file)
+        elif file.key not in needed:
+            (strays if _is_nobodys(file, policy) else waiting).append(file)
+    by_version = {name.version: name for name in names}
+    versions = tuple(
+        OldVersion(_manifest_file(by_version[number], listed), number, tuple(of_version[number]))
+        for number in sorted(of_version)
+    )
+    return CleanupPlan(
+        manifest.version,
+        versions,
+        tuple(strays),
+        tuple(waiting),
+        kept_pins,
+        frozenset(by_version),
+    )
+
+
+class _Chooser:
+    """Chooses the versions to remove; reports versions that only pins keep."""
+
+    def __init__(
+        self, names: list[ManifestName], first_kept: int, policy: CleanupPolicy, pins: set[int]
+    ) -> None:
+        if policy.keep_newest is not None and names:
+            first_kept = min(first_kept, names[-policy.keep_newest :][0].version)
+        self._first_kept = first_kept
+        self._policy = policy
+        self._pins = pins
+        self.pinned: set[int] = set()
+
+    def drops(self, one: References) -> bool:
+        policy = self._policy
+        if one.version >= self._first_kept:
+            return False
+        if policy.before is not None and one.timestamp >= policy.before:
+            return False
+        if policy.versions is not None and one.version not in policy.versions:
+            return False
+        if one.version in self._pins:
+            self.pinned.add(one.version)
+            return False
+        return True
+
+
+class _Uses:
+    """The keys that many versions refer to, each with the last version that does."""
+
+    def __init__(self) -> None:
+        self.versions: list[int] = []
+        self._fragments: dict[bytes, int] = {}
+        self._others: dict[str, int] = {}
+
+    def add(self, one: References) -> None:
+        """Count a version that is newer than those before."""
+        self.versions.append(one.version)
+        self._fragments.update(dict.fromkeys(one.fragments, one.version))
+        self._others.update(dict.fromkeys(one.others, one.version))
+
+    def last_uses(self) -> dict[str, int]:
+        """Return the last version that refers to each key."""
+        found = dict(self._others)
+        for data, version in self._fragments.items():
+            for key in fragment_keys([data]):
+                found[key] = max(found.get(key, 0), version)
+        return found
+
+
+def _refuse_tagged(pins: tuple[Pin, ...], policy: CleanupPolicy) -> None:
+    tagged = {pin.name: pin.version for pin in pins if pin.is_tag}
+    if tagged and policy.refuse_tagged:
+        raise InvalidInputError(
+            f"versions with tags would be removed: {tagged}; delete the tags, or pass "
+            "error_if_tagged_old_versions=False to keep these versions"
+        )
+
+
+def _is_nobodys(file: OwnedFile, policy: CleanupPolicy) -> bool:
+    if policy.delete_unverified:
+        return True
+    return file.modified is not None and file.modified < time.time() - IN_FLIGHT_SECONDS
+
+
+def _manifest_file(name: ManifestName, listed: dict[str, Entry]) -> OwnedFile:
+    entry = listed.get(name.path.rpartition("/")[2], Entry("", 0))
+    return OwnedFile(name.path, FileKind.MANIFEST, "", entry.size, entry.modified)
+
 
 _CHUNK = 64
 _CONCURRENCY = 8

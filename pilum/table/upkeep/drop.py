@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
-from pilum.storage.base import Store
+from pilum.storage.base import Store, entries_below
 from pilum.storage.local import LocalStore
 from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.missing import no_table
@@ -14,7 +13,7 @@ from pilum.table.versions.branch_root import Line
 from pilum.table.versions.commit_handler import ConditionalPut, handler_of
 from pilum.table.versions.history import latest_manifest, list_manifests
 
-__all__ = ["drop_table", "paths_below"]
+__all__ = ["drop_table"]
 
 
 def drop_table(store: Store) -> None:
@@ -33,17 +32,9 @@ def drop_table(store: Store) -> None:
         raise UnsupportedFeatureError(f"{store.uri}: an external store holds its versions")
     for name in reversed(list_manifests(store)):
         store.delete(name.path)
-    for path in list(paths_below(store, "")):
+    for path, _ in list(entries_below(store, "")):
         store.delete(path)
     while isinstance(store, StoreWrapper):
         store = store.wrapped
     if isinstance(store, LocalStore):  # only file systems have folders without files
         shutil.rmtree(store.root, ignore_errors=True)
-
-
-def paths_below(store: Store, folder: str) -> Iterator[str]:
-    """Yield all objects below a folder, at any depth."""
-    prefix = f"{folder}/" if folder else ""
-    yield from [f"{prefix}{entry.name}" for entry in store.list(folder)]
-    for name in list(store.folders(folder)):
-        yield from paths_below(store, f"{prefix}{name}")

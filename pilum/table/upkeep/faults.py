@@ -1,11 +1,27 @@
-"""The faults that a check of a table can find."""
+"""The faults that a check of a table can find, and those of its tags and branches.
+
+The records of tags and branches must be valid and name versions that exist. Source:
+docs/format/table.md, "Tags" and "Branches".
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
+from urllib.parse import unquote
 
-__all__ = ["Fault", "FaultKind", "Findings"]
+from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, PilumError
+from pilum.storage.base import Store
+from pilum.table.model.names import BRANCHES_FOLDER, TAGS_FOLDER, ManifestName
+from pilum.table.refs.branches import load_branch
+from pilum.table.refs.ref_files import SUFFIX, misplaced_folders
+from pilum.table.refs.tags import load_tag
+from pilum.table.versions.branch_root import Line
+from pilum.table.versions.history import list_manifests, load_named
+
+__all__ = ["Fault", "FaultKind", "Findings", "branch_names", "newest_readable", "reference_faults"]
 
 
 class FaultKind(Enum):
@@ -51,3 +67,84 @@ class Findings:
     files: int = 0
     size: int = 0
     faults: list[Fault] = field(default_factory=list)
+
+
+def branch_names(root: Store) -> list[str]:
+    """Return the names of all branches, also of those with damaged records."""
+    return sorted(name for _, _, name in _records(root, BRANCHES_FOLDER))
+
+
+def newest_readable(store: Store) -> ManifestName | None:
+    """Return the newest version of a line whose manifest can be read; None if there is none."""
+    for name in reversed(_names(store)):
+        try:
+            load_named(store, name)
+        except (PilumError, OSError):
+            continue
+        return name
+    return None
+
+
+def reference_faults(line: Line) -> Iterator[Fault]:
+    """Yield the faults of the records of tags and branches.
+
+    Args:
+        line: The main line.
+    """
+
+    @cache
+    def versions(branch: str | None) -> frozenset[int]:
+        return frozenset(name.version for name in _names(line.other(branch).store))
+
+    for folder in (TAGS_FOLDER, BRANCHES_FOLDER):
+        for name in misplaced_folders(line.root, folder):
+            what = "a folder, where a file is expected"
+            yield Fault(FaultKind.DAMAGED, f"{folder}/{name}", 0, None, what)
+    for path, size, name in _records(line.root, TAGS_FOLDER):
+        try:
+            tag = load_tag(line.root, name)
+        except InvalidInputError:
+            continue  # no tag can have this name, so the file does not belong to the table
+        except (PilumError, OSError) as error:
+            yield _unreadable(path, size, error)
+            continue
+        if tag.version not in versions(tag.branch):
+            yield _dangling(path, f"tag {name!r}", tag.branch, tag.version)
+    for path, size, name in _records(line.root, BRANCHES_FOLDER):
+        try:
+            branch = load_branch(line.root, name)
+        except InvalidInputError:
+            continue
+        except (PilumError, OSError) as error:
+            yield _unreadable(path, size, error)
+            continue
+        if branch.parent_version not in versions(branch.parent):
+            yield _dangling(path, f"branch {name!r}", branch.parent, branch.parent_version)
+        if not versions(name):
+            yield Fault(FaultKind.MISSING, path, size, None, f"branch {name!r} has no version")
+
+
+def _records(root: Store, folder: str) -> Iterator[tuple[str, int, str]]:
+    """Yield path, size and name of each record."""
+    for entry in root.list(folder):
+        if entry.name.endswith(SUFFIX):
+            name = unquote(entry.name.removesuffix(SUFFIX))
+            yield f"{folder}/{entry.name}", entry.size, name
+
+
+def _names(store: Store) -> list[ManifestName]:
+    try:
+        return list_manifests(store)
+    except CorruptFileError:
+        return []
+
+
+def _unreadable(path: str, size: int, error: Exception) -> Fault:
+    kind = FaultKind.MISSING if isinstance(error, NotFoundError) else FaultKind.DAMAGED
+    return Fault(kind, path, size, None, str(error))
+
+
+def _dangling(path: str, who: str, branch: str | None, version: int) -> Fault:
+    on = f" of branch {branch!r}" if branch else ""
+    what = f"{who} names version {version}{on}, which does not exist"
+    return Fault(FaultKind.MISSING, path, 0, None, what)

@@ -23,7 +23,7 @@ from functools import partial
 
 from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
-from pilum.storage.base import Entry, Store
+from pilum.storage.base import Entry, Store, entries_below
 from pilum.storage.prefetch import run_all
 from pilum.table.model.deletion_file import DeletionFile
 from pilum.table.model.features import require_writable
@@ -206,7 +206,8 @@ def owned_files(store: Store) -> Iterator[OwnedFile]:
     for name in list(store.folders(_INDICES_FOLDER)):
         if _UUID.fullmatch(name):
             folder = f"{_INDICES_FOLDER}/{name}"
-            yield from _below(store, folder, folder)
+            for path, entry in entries_below(store, folder):
+                yield OwnedFile(path, FileKind.INDEX, folder, entry.size, entry.modified)
 
 
 def _flat(
@@ -228,14 +229,6 @@ def _sidecars(store: Store, stem: str) -> Iterator[OwnedFile]:
         elif _SIDECAR.fullmatch(entry.name):
             path, key = f"{folder}/{entry.name}", f"{folder}.lance"
             yield OwnedFile(path, FileKind.DATA, key, entry.size, entry.modified)
-
-
-def _below(store: Store, folder: str, key: str) -> Iterator[OwnedFile]:
-    for entry in store.list(folder):
-        path = f"{folder}/{entry.name}"
-        yield OwnedFile(path, FileKind.INDEX, key, entry.size, entry.modified)
-    for name in list(store.folders(folder)):
-        yield from _below(store, f"{folder}/{name}", key)
 
 
 def _temporary(folder: str, entry: Entry) -> OwnedFile:

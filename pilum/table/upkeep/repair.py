@@ -98,8 +98,8 @@ def restore_whole(store: Store, plan: RepairPlan) -> int:
         raise InvalidInputError(f"{store.uri}: the newest version is not damaged")
     if plan.whole is None:
         raise InvalidInputError(f"{store.uri} has no version that is whole")
-    operation = Restore(plan.whole.version, only_after=plan.newest)
-    return commit_and_clean_up(store, Transaction(plan.newest, operation)).version
+    transaction = Transaction(plan.newest, Restore(plan.whole.version), follows_directly=True)
+    return commit_and_clean_up(store, transaction).version
 
 
 def set_aside(store: Store, plan: RepairPlan) -> list[str]:

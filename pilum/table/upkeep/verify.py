@@ -50,10 +50,16 @@ from pilum.table.read.live_rows import live_rows
 from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.faults import Fault, FaultKind, Findings
+from pilum.table.upkeep.faults import (
+    Fault,
+    FaultKind,
+    Findings,
+    branch_names,
+    newest_readable,
+    reference_faults,
+)
 from pilum.table.upkeep.misread_nulls import files_with_misread_nulls
 from pilum.table.upkeep.owned_files import index_folder_of, owned_files, references
-from pilum.table.upkeep.verify_refs import branch_names, newest_readable, reference_faults
 from pilum.table.versions.branch_root import Line
 from pilum.table.versions.history import latest_manifest, list_manifests
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Self
 
 from pilum.errors import CommitConflictError, DatasetAlreadyExistsError, InvalidInputError
 from pilum.format.pb import transaction_pb2
@@ -55,8 +54,6 @@ class Overwrite(Operation):
             part of the transaction, and ignored if the table exists.
         if_created: The action if it was made for no table and there is one now; not part of the
             transaction.
-        only_after: The version that it must directly follow; None for any. Not part of the
-            transaction.
     """
 
     arm = "overwrite"
@@ -68,7 +65,6 @@ class Overwrite(Operation):
     stable_row_ids: bool = field(default=False, compare=False)
     bases: tuple[BasePath, ...] = ()
     if_created: IfCreated = field(default=IfCreated.REPLACE, compare=False)
-    only_after: int | None = field(default=None, compare=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Overwrite) -> Overwrite:
@@ -138,23 +134,6 @@ class Overwrite(Operation):
                 version=manifest.version,
             )
         return Append(self.fragments, self.schema)
-
-    def prepared(self, store: Store, manifest: Manifest) -> Self:
-        """Return the operation itself.
-
-        Raises:
-            CommitConflictError: If it must directly follow another version.
-        """
-        if self.only_after not in {None, manifest.version}:
-            raise CommitConflictError(
-                f"{store.uri}: the overwrite is for version {self.only_after} alone, and there is "
-                f"version {manifest.version}",
-                retryable=True,
-                operation=self.arm,
-                read_version=self.only_after,
-                version=manifest.version,
-            )
-        return self
 
     def apply(self, manifest: Manifest) -> Manifest:
         """Return the manifest with the new content and without indices.

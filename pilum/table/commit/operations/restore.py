@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from pilum.errors import CommitConflictError, InvalidInputError
+from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind
@@ -29,8 +29,6 @@ class Restore(Operation):
     Attributes:
         version: Number of the version.
         content: Its content, once `loaded`. It is not part of the transaction.
-        only_after: The version that it must follow directly; None for any. It is not part of the
-            transaction either.
     """
 
     arm = "restore"
@@ -38,7 +36,6 @@ class Restore(Operation):
     writes_rows = False
     version: int
     content: Manifest | None = field(default=None, compare=False, repr=False)
-    only_after: int | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Restore) -> Restore:
@@ -66,21 +63,6 @@ class Restore(Operation):
         require_readable(content.reader_flags, where)
         content.require_continuable(where)
         return replace(self, content=content)
-
-    def prepared(self, store: Store, manifest: Manifest) -> Self:
-        """Return the same operation.
-
-        Raises:
-            CommitConflictError: If it must follow another version directly.
-        """
-        if self.only_after not in {None, manifest.version}:
-            raise CommitConflictError(
-                f"{store.uri}: version {manifest.version} came after version {self.only_after}",
-                operation=self.arm,
-                read_version=self.only_after,
-                version=manifest.version,
-            )
-        return self
 
     def apply(self, manifest: Manifest) -> Manifest:
         """Return the old manifest, with its own writer; id counters are never set back.
