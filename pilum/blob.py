@@ -22,8 +22,12 @@ from pilum.errors import InvalidInputError
 from pilum.format.blobs import BLOB_V2
 from pilum.storage.base import Ranges, Source
 from pilum.table.read.blobs import BlobPlace
-from pilum.table.write.blob_descriptors import BlobDescriptor, BlobDescriptorArrayBuilder
-from pilum.table.write.blob_writers import DedicatedBlobWriter, PackedBlobWriter
+from pilum.table.write.blob_writers import (
+    BlobDescriptor,
+    BlobDescriptorArrayBuilder,
+    DedicatedBlobWriter,
+    PackedBlobWriter,
+)
 
 __all__ = [
     "DEFAULT_BLOB_BUFFER_SIZE",

@@ -11,7 +11,7 @@ from pilum.storage.base import Store
 from pilum.table.model.base_paths import BasePath, with_new_bases
 from pilum.table.model.places import own_store
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.write.targets import Target, all_targets, chosen_targets
+from pilum.table.write.write import Target, all_targets, chosen_targets
 
 __all__ = ["BaseRequest", "DatasetBasePath", "bases_to_commit"]
 

@@ -26,9 +26,13 @@ from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError
 from pilum.expressions import bind_projection
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.schema import Schema
-from pilum.table.changes.add_columns import new_files, require_addable, with_values
-from pilum.table.changes.cast_columns import require_no_index
-from pilum.table.changes.new_members import in_structs
+from pilum.table.changes.add_columns import (
+    in_structs,
+    new_files,
+    require_addable,
+    require_no_index,
+    with_values,
+)
 from pilum.table.changes.schema_changes import first_free_id, with_new_columns
 from pilum.table.model.fragment import DataFile, Fragment
 from pilum.table.read.scan import ScanOptions, scan

@@ -12,7 +12,7 @@ from pilum.dataset.commits import Retries, commit_once, publish
 from pilum.dataset.options import Filter
 from pilum.expressions import bind
 from pilum.storage.finishing import left_to_commit
-from pilum.table.changes.delete import delete_rows, matching_rows
+from pilum.table.changes.row_changes import delete_rows, matching_rows
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.transaction import Transaction
 from pilum.table.read.snapshot import Snapshot

@@ -18,9 +18,8 @@ from pilum.dataset.values import computed, null_columns
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.version import FileVersion
 from pilum.storage.finishing import left_to_commit
-from pilum.table.changes.add_columns import add_columns, add_null_columns
-from pilum.table.changes.cast_columns import cast_columns
-from pilum.table.changes.joined import Join
+from pilum.table.changes.add_columns import add_columns, add_null_columns, cast_columns
+from pilum.table.changes.joined_columns import Join
 from pilum.table.changes.schema_changes import Alteration, altered, find_path, without
 from pilum.table.commit.operations.project import Project
 from pilum.table.read.scan import ScanOptions, scan

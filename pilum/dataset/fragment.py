@@ -25,7 +25,7 @@ from pilum.expressions import bind
 from pilum.format.row_address import addresses_in
 from pilum.storage.finishing import left_to_commit
 from pilum.storage.open import Location
-from pilum.table.changes.delete import delete_rows, matching_rows
+from pilum.table.changes.row_changes import delete_rows, matching_rows
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.json_columns import given_schema, given_table

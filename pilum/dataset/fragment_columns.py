@@ -21,7 +21,7 @@ from pilum.dataset.values import computed
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.table.changes.add_columns import add_columns
-from pilum.table.changes.joined import Join, updated_columns
+from pilum.table.changes.joined_columns import Join, updated_columns
 from pilum.table.commit.operations.merge import Merge
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.snapshot import Snapshot

@@ -13,8 +13,13 @@ from pilum.dataset.checkpoint import Checkpoint
 from pilum.dataset.inputs import batch_of, in_form_of
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
-from pilum.table.changes.add_columns import merge_of, new_files, require_addable, with_values
-from pilum.table.changes.new_members import in_structs
+from pilum.table.changes.add_columns import (
+    in_structs,
+    merge_of,
+    new_files,
+    require_addable,
+    with_values,
+)
 from pilum.table.changes.schema_changes import with_new_columns
 from pilum.table.commit.operations.merge import Merge
 from pilum.table.model.fragment import Fragment

@@ -18,7 +18,7 @@ from pilum.expressions import bind, bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Field, Schema
 from pilum.storage.finishing import left_to_commit
-from pilum.table.changes.update import update_rows
+from pilum.table.changes.row_changes import update_rows
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.transaction import Transaction
 from pilum.table.read.json_columns import is_json_field

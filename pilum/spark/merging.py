@@ -36,11 +36,16 @@ from pilum.spark.names import find_name, is_case_sensitive, stored_type
 from pilum.spark.row_tasks import RowChange, file_name_prefix, pinned, run_tasks
 from pilum.spark.rows import RETRY_TIMEOUT, row_change
 from pilum.spark.types import compared_schema, exchange_type, to_spark
-from pilum.table.changes.delete import matching_rows
 from pilum.table.changes.join import Matches
 from pilum.table.changes.merge_clauses import Clauses, Matched, merged_columns
-from pilum.table.changes.merge_part import MergedPart, merge_part
-from pilum.table.changes.merge_rows import MergeCounts, finish_merge, merge_rows
+from pilum.table.changes.merge_rows import (
+    MergeCounts,
+    MergedPart,
+    finish_merge,
+    merge_part,
+    merge_rows,
+)
+from pilum.table.changes.row_changes import matching_rows
 from pilum.table.commit.operations.base import Operation
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.spool import Spool

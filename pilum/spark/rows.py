@@ -25,9 +25,13 @@ from pilum.spark.row_tasks import (
     pinned,
     stored_bytes,
 )
-from pilum.table.changes.delete import delete_rows, matching_rows
-from pilum.table.changes.rewrite import Rewritten
-from pilum.table.changes.update import finish_update, rewrite_matching
+from pilum.table.changes.row_changes import (
+    Rewritten,
+    delete_rows,
+    finish_update,
+    matching_rows,
+    rewrite_matching,
+)
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.operations.base import Operation
 from pilum.table.model.deletion_vector import DeletionVector

@@ -40,7 +40,7 @@ from pilum.spark.options import Options
 from pilum.spark.tally import Tally
 from pilum.spark.types import compared_schema, to_arrow, to_spark
 from pilum.spark.workers import settle
-from pilum.table.write.plain_form import plain_schema
+from pilum.table.write.forms import plain_schema
 from pilum.table.write.write import WriteOptions
 
 __all__ = ["PilumWriter", "job_mode", "plan_write", "write_task"]

@@ -24,7 +24,7 @@ from pilum.format.version import FileVersion
 from pilum.table.model.names import NamingScheme
 from pilum.table.versions.commit_handler import handler_of
 from pilum.table.versions.open import open_table
-from pilum.table.write.plain_form import plain_schema
+from pilum.table.write.forms import plain_schema
 
 
 def test_modes_are_told_never_guessed(uri: str) -> None:

@@ -54,6 +54,15 @@ from pilum.table.versions.history import list_manifests, load_named, load_versio
 
 __all__ = ["Mark", "Piece", "Rows", "Step", "added_step", "changed_step", "whole_step"]
 
+_ADVICE = (
+    "Begin with a new checkpoint, which reads the rows of the new table; if they are to replace "
+    "those of the old one, empty the target first"
+)
+_NO_ROWS = (CreateIndex, Project, ReserveFragments, Rewrite, UpdateBases, UpdateConfig)
+_ONLY_ADDS = (Append, Clone, Merge, *_NO_ROWS)
+_TELLING = (DataReplacement, Delete, Overwrite, Update)
+"""Operations that change rows and record in which fragments."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -126,23 +135,11 @@ class Mark:
                 raise _other_table(store.uri, self.version) from error
 
 
-_ADVICE = (
-    "Begin with a new checkpoint, which reads the rows of the new table; if they are to replace "
-    "those of the old one, empty the target first"
-)
-
-
 def _other_table(uri: str, version: int) -> InvalidInputError:
     return InvalidInputError(
         f"{uri}: version {version} is not the one that the stream has read: the table was dropped "
         f"and made again. {_ADVICE}"
     )
-
-
-_NO_ROWS = (CreateIndex, Project, ReserveFragments, Rewrite, UpdateBases, UpdateConfig)
-_ONLY_ADDS = (Append, Clone, Merge, *_NO_ROWS)
-_TELLING = (DataReplacement, Delete, Overwrite, Update)
-"""Operations that change rows and record in which fragments."""
 
 
 class Rows(Enum):

@@ -1,25 +1,42 @@
-"""Add columns: write their values to one more data file for each fragment.
+"""Add columns, members of structs or columns of another type: one more data file per fragment.
 
     live rows         0   2   3   7          a source yields values for them, in scan order
     physical rows     0 1 2 3 4 5 6 7        the file has all rows: deleted ones are null, or
                                              repeat an adjacent row where null is not allowed
 
 Sources see neither deleted rows nor the ends of fragments. Only the current batch and the pages
-encoded from it are in memory. Source: docs/format/table.md, "Columns come and go".
+encoded from it are in memory.
+
+A new member is null where its struct is null. Each file records which structs are null, so all
+files must agree:
+
+    s in the table      {x: 1}    null      {x: 3}
+    values for s.z      {z: 7}    {z: 8}    null
+    written             {z: 7}    null      {z: null}     together    {x: 1, z: 7}  null  {x: 3}
+
+A column of another type keeps its place and gets a new id; the values of the old id stay in the old
+file, for older versions:
+
+    schema     a int64 (0)   b (1)            a int32 (2)   b (1)
+    files      f: 0, 1                ──▶     f: 0, 1       g: 2
+
+Source: docs/format/table.md, "Columns come and go".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.arrays.picking import taken
+from pilum.arrays.retype import retyped
 from pilum.container.open import require_storable
 from pilum.container.options import FileOptions
 from pilum.errors import (
@@ -30,15 +47,18 @@ from pilum.errors import (
 )
 from pilum.format.blobs import has_blobs
 from pilum.format.rows import BATCH_ROWS
-from pilum.format.schema import Schema
+from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.changes.new_members import in_structs
-from pilum.table.changes.schema_changes import with_new_columns
+from pilum.table.changes.cast import cast_field
+from pilum.table.changes.schema_changes import Altered, with_new_columns
+from pilum.table.commit.operations.indices import related_fields
 from pilum.table.commit.operations.merge import Merge
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
+from pilum.table.model.index_segments import index_segments
 from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.align import align
 from pilum.table.write.sidecars import delete_data_file
@@ -47,9 +67,12 @@ from pilum.table.write.write import WriteOptions, write_fragments
 __all__ = [
     "add_columns",
     "add_null_columns",
+    "cast_columns",
+    "in_structs",
     "merge_of",
     "new_files",
     "require_addable",
+    "require_no_index",
     "require_not_legacy",
     "with_values",
     "write_columns",
@@ -329,3 +352,112 @@ def _placed(
         for field, column in zip(batch.schema, batch.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def in_structs(
+    snapshot: Snapshot,
+    new: Schema,
+    batches: Iterator[pa.RecordBatch],
+    fragment_ids: tuple[int, ...] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the nulls of the existing structs.
+
+    Args:
+        snapshot: The version.
+        new: The new columns, and the parents of new members.
+        batches: Values of the rows that are not deleted, in scan order, of the types of `new`.
+        fragment_ids: Fragments of the values; None for all.
+
+    Raises:
+        SchemaMismatchError: If a non-nullable member has no value for a struct.
+    """
+    names = tuple(field.name for field in new.fields if snapshot.schema.find(field.id))
+    if not names:
+        yield from batches
+        return
+    existing = scan(snapshot, ScanOptions(columns=names, fragment_ids=fragment_ids))
+    ahead = next(existing, None)
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows and ahead is not None:
+            part = batch.slice(start, ahead.num_rows)
+            yield _with_existing(part, ahead.slice(0, part.num_rows), new, snapshot.schema)
+            start += part.num_rows
+            ahead = ahead.slice(part.num_rows)
+            if not ahead.num_rows:
+                ahead = next(existing, None)
+        if start < batch.num_rows:
+            yield batch.slice(start)  # more rows than there are: the caller counts them and raises
+
+
+def _with_existing(
+    batch: pa.RecordBatch, existing: pa.RecordBatch, new: Schema, schema: Schema
+) -> pa.RecordBatch:
+    columns = []
+    for field, column in zip(new.fields, batch.columns, strict=True):
+        known = schema.find(field.id)
+        placed = known and _with_nulls(column, existing.column(field.name), field, known)
+        columns.append(column if placed is None else placed)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _with_nulls(array: pa.Array, existing: pa.Array, field: Field, known: Field) -> pa.Array:
+    olds = {child.id: number for number, child in enumerate(known.children)}
+    values, there = array.flatten(), existing.flatten()
+    members = []
+    for child, member in zip(field.children, values, strict=True):
+        if child.id in olds:
+            number = olds[child.id]
+            member = _with_nulls(member, there[number], child, known.children[number])
+        members.append(member)
+        missing = pc.and_(member.is_null(), existing.is_valid())
+        if not child.nullable and missing.true_count:
+            raise SchemaMismatchError(
+                f"column {field.name!r}: {missing.true_count} values of {child.name!r} are null, "
+                "which it must not be"
+            )
+    fields = [child.arrow for child in field.children]
+    return pa.StructArray.from_arrays(members, fields=fields, mask=existing.is_null())
+
+
+def cast_columns(snapshot: Snapshot, wanted: Altered) -> Merge:
+    """Write values with their new types; the table changes only when the result is committed.
+
+    Raises:
+        SchemaMismatchError: If a value does not fit its new type.
+        InvalidInputError: If a column has an index.
+        UnsupportedTypeError: If files of the table's version cannot hold a type.
+        UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and a member changes.
+        OSError: If the store fails. After any exception, no file is left.
+    """
+    require_no_index(snapshot, [field.id for field in wanted.origins.values()])
+    new, old = wanted.new, {field.id: field for field in snapshot.schema.fields}
+    sources = [wanted.origins.get(field.id) or old[field.id] for field in new.fields]
+
+    def cast(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [
+            retyped(cast_field(column, source, field, wanted.origins), field.arrow_type)
+            for column, source, field in zip(batch.columns, sources, new.fields, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=new.arrow)
+
+    batches = scan(snapshot, ScanOptions(columns=tuple(field.name for field in sources)))
+    return write_columns(snapshot, wanted.schema, new, map(cast, batches))
+
+
+def require_no_index(snapshot: Snapshot, field_ids: Collection[FieldId]) -> None:
+    """Check that no field has an index.
+
+    A cast would drop the index, so the user is asked to do that first.
+
+    Raises:
+        InvalidInputError: If a field, a parent or a child of it has an index.
+    """
+    changed = related_fields(snapshot.schema, field_ids)
+    segments = index_segments(snapshot.manifest.index_section)
+    names = sorted({one.name for one in segments if not changed.isdisjoint(one.field_ids)})
+    if names:
+        raise InvalidInputError(
+            f"{snapshot.store.uri}: a column that gets another type has the indices {names}; "
+            "drop them before (drop_index)"
+        )

@@ -5,35 +5,59 @@
     not matched            *                 inserted | ignored
     not matched by source            *       deleted where a condition holds | left
 
-The keys of both are joined, then rows are written (`pilum.table.changes.merge_part`), and finally
-rows that moved or are deleted are marked. Several tasks can share the second step.
+The keys of both are joined, then rows are written, and finally rows that moved or are deleted are
+marked. Several tasks can share the second step, each for a part of the source.
+
+Updated rows are written first, in the order of the table, then inserted rows. Rows of the table are
+read only if they need further columns of it: columns that the source lacks, or that a condition or
+expression uses. In addition to batches, memory holds about 40 bytes for each pair.
 
 Source: docs/format/table.md, "Updates".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, pairwise
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.format.row_address import addresses_in
-from pilum.table.changes.delete import matching_rows
-from pilum.table.changes.merge_clauses import Clauses
-from pilum.table.changes.merge_part import Merge, MergedPart
-from pilum.table.changes.rewrite import (
+from pilum.arrays.picking import filtered
+from pilum.arrays.retype import retyped, storage_type
+from pilum.errors import InvalidInputError
+from pilum.format.row_address import addresses_in, fragment_ids_of
+from pilum.format.rows import BATCH_ROWS
+from pilum.format.schema import Schema
+from pilum.table.changes.join import Matches, join_keys
+from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched, merged_columns
+from pilum.table.changes.row_changes import (
+    Rewritten,
     discarded_on_failure,
+    matching_rows,
     moved,
     require_rewritable,
     rows_by_fragment,
+    with_blobs,
+    write_rows,
 )
 from pilum.table.commit.operations.update import Update
+from pilum.table.model.deletion_vector import bit_mask
+from pilum.table.model.fragment import Fragment
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.live_rows import written_schema
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import take_addresses
+from pilum.table.read.windows import batches, rows_of_window
+from pilum.table.write.align import Alignment, align
 from pilum.table.write.spool import Spool
 
-__all__ = ["MergeCounts", "finish_merge", "merge_rows"]
+__all__ = ["MergeCounts", "MergedPart", "finish_merge", "merge_part", "merge_rows"]
+
+_MAX_PART_ROWS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -43,6 +67,21 @@ class MergeCounts:
     inserted: int
     updated: int
     deleted: int
+
+
+@dataclass(frozen=True)
+class MergedPart:
+    """The result of merging some rows of the source with the table rows that they match.
+
+    Attributes:
+        rewritten: Updated rows, followed by inserted rows.
+        removed: uint64, shape (n,): addresses of the rows to delete, ascending.
+        num_inserted: Number of inserted rows.
+    """
+
+    rewritten: Rewritten
+    removed: NDArray[np.uint64]
+    num_inserted: int
 
 
 def merge_rows(snapshot: Snapshot, spool: Spool, clauses: Clauses) -> tuple[Update, MergeCounts]:
@@ -66,12 +105,36 @@ def merge_rows(snapshot: Snapshot, spool: Spool, clauses: Clauses) -> tuple[Upda
         OSError: If the store fails. After any exception, no file is left.
     """
     require_rewritable(snapshot)
-    merge = Merge(snapshot, spool, clauses)
+    merge = _Merge(snapshot, spool, clauses)
     matches = merge.matches()
     part = merge.write(matches)
     with discarded_on_failure(snapshot, part.rewritten.fragments):
         others = _others(snapshot, clauses, matches.addresses)
         return finish_merge(snapshot, clauses, [part], others)
+
+
+def merge_part(
+    snapshot: Snapshot,
+    spool: Spool,
+    clauses: Clauses,
+    matches: Matches,
+    file_name_prefix: str | None = None,
+) -> MergedPart:
+    """Write changed and new rows of a part of the source, as one task of a merge.
+
+    Args:
+        snapshot: The version.
+        spool: The part of the source. All rows that match the same row of the table must be in one
+            part.
+        clauses: The clauses; rows that the source does not have are handled elsewhere.
+        matches: The matches of the part.
+        file_name_prefix: Prefix of the file names, to identify their writer.
+
+    Raises:
+        InvalidInputError: As `merge_rows`, which lists the other errors too.
+    """
+    require_rewritable(snapshot)
+    return _Merge(snapshot, spool, clauses, file_name_prefix).write(matches)
 
 
 def finish_merge(
@@ -112,3 +175,219 @@ def _others(
     found = matching_rows(snapshot, clauses.others)
     addresses = [addresses_in(number, rows.offsets) for number, rows in found.items()]
     return np.setdiff1d(np.concatenate([np.empty(0, np.uint64), *addresses]), matched)
+
+
+@dataclass
+class _Merge:
+    """The state of one merge, or of a part of it."""
+
+    snapshot: Snapshot
+    spool: Spool
+    clauses: Clauses
+    file_name_prefix: str | None = None
+    changed: list[NDArray[np.uint64]] = field(default_factory=list)
+    removed: list[NDArray[np.uint64]] = field(default_factory=list)
+    num_inserted: int = 0
+
+    def matches(self) -> Matches:
+        """Look up the keys of the source."""
+        self.aligned  # noqa: B018 - what does not fit is told before any file is read
+        return join_keys(self.snapshot, self.keys, map(self._keys, self.spool.batches))
+
+    def write(self, matches: Matches) -> MergedPart:
+        """Write changed and new rows."""
+        source, matched = self.aligned, self.clauses.matched
+        if matched is Matched.REFUSED and len(matches):
+            raise InvalidInputError(
+                f"the source matches a row with {self._shown(matches.rows[0])}; nothing was merged"
+            )
+        if matched is Matched.DELETED:
+            self._require_once(matches.addresses, matches.rows, None)
+            self.removed.append(matches.addresses)
+        updated: Iterable[pa.RecordBatch] = ()
+        if len(matches) and (matched is Matched.UPDATED or self.clauses.deletes):
+            updated = self._updated(matches)
+        inserted = self._inserted(matches) if self.clauses.inserts else iter(())
+        fragments = self._write(updated, inserted, source)
+        none = np.empty(0, np.uint64)
+        rewritten = Rewritten(fragments, np.concatenate([none, *self.changed]))
+        return MergedPart(rewritten, np.concatenate([none, *self.removed]), self.num_inserted)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """Return the key columns."""
+        return list(self.clauses.keys)
+
+    @cached_property
+    def aligned(self) -> Alignment:
+        """Return the alignment of source columns with columns of the table."""
+        return merged_columns(self.snapshot, self.spool.schema, self.clauses)
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self._aligned(self.keys).batch(batch.select(self.keys))
+
+    def _aligned(self, names: list[str]) -> Alignment:
+        by_name = self.aligned.schema.by_name
+        return Alignment(Schema(tuple(by_name[name] for name in names)))
+
+    def _shown(self, row: np.int64) -> str:
+        (values,) = self.spool.take(np.array([row]), self.keys).to_pylist()
+        return ", ".join(f"{name} = {value!r}" for name, value in values.items())
+
+    def _updated(self, matches: Matches) -> Iterator[pa.RecordBatch]:
+        """Yield matched rows with their new values, with the types of the table."""
+        schema = self.snapshot.schema
+        alignment = align(written_schema(self.snapshot).arrow, schema)
+        last = None
+        for start, stop in pairwise(self._cuts(matches)):
+            addresses, rows = matches.addresses[start:stop], matches.rows[start:stop]
+            pairs = self._pairs(addresses, rows)
+            deleted, kept = self._decided(pairs)
+            changes = deleted | kept
+            if not changes.any():
+                continue
+            self._require_once(addresses[changes], rows[changes], last)
+            last = addresses[changes][-1]
+            self.removed.append(addresses[deleted])
+            if not kept.any():
+                continue
+            pairs, addresses = filtered(pairs, bit_mask(kept)), addresses[kept]
+            self.changed.append(addresses)
+            values = self._values(pairs)
+            found = with_blobs(self.snapshot, addresses, values, self._new_columns)
+            yield from map(alignment.batch, found)
+
+    def _decided(self, pairs: pa.RecordBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which pairs are deleted, and which of the others are updated."""
+        deletes, condition = self.clauses.deletes, self.clauses.condition
+        deleted = np.zeros(pairs.num_rows, dtype=np.bool_)
+        if deletes is not None:
+            deleted = deletes.mask(pairs).to_numpy(zero_copy_only=False)
+        if self.clauses.matched is not Matched.UPDATED:
+            return deleted, np.zeros_like(deleted)
+        if condition is None:
+            return deleted, ~deleted
+        return deleted, condition.mask(pairs).to_numpy(zero_copy_only=False) & ~deleted
+
+    def _cuts(self, matches: Matches) -> list[int]:
+        """Return where pairs are split into parts; with blobs, also where fragments end."""
+        cuts = {*range(0, len(matches), self._part_rows), len(matches)}
+        if self.snapshot.described is not self.snapshot.schema:
+            cuts.update((np.flatnonzero(np.diff(fragment_ids_of(matches.addresses))) + 1).tolist())
+        return sorted(cuts)
+
+    @cached_property
+    def _part_rows(self) -> int:
+        """Return the number of pairs in a part."""
+        fragment = self.snapshot.manifest.fragments[0]
+        reader = FragmentReader.of(self.snapshot.session, self.snapshot.store, fragment)
+        fields = reader.fields(self.snapshot.described.fields)
+        return min(rows_of_window(fields, BATCH_ROWS), _MAX_PART_ROWS)
+
+    def _require_once(
+        self, addresses: NDArray[np.uint64], rows: NDArray[np.int64], last: np.uint64 | None
+    ) -> None:
+        again = np.flatnonzero(addresses[1:] == addresses[:-1]) + 1
+        if last is not None and addresses[0] == last:
+            again = np.zeros(1, dtype=np.int64)
+        if len(again):
+            raise InvalidInputError(
+                "several rows of the source match one row of the table, with "
+                f"{self._shown(rows[again[0]])}; nothing was merged"
+            )
+
+    def _pairs(self, addresses: NDArray[np.uint64], rows: NDArray[np.int64]) -> pa.RecordBatch:
+        """Return the required columns `source.x` and `target.x` of pairs."""
+        of_source, of_target = self._needed
+        columns = dict(_items(self._of_source(self.spool.take(rows, of_source))))
+        if of_target:
+            table = take_addresses(self.snapshot, addresses, of_target)
+            (target,) = batches([table], len(addresses))
+            columns |= {f"{TARGET}.{name}": column for name, column in _items(target)}
+        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+    def _of_source(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return columns of the source as `source.x`."""
+        columns = dict(_items(batch))
+        if self.clauses.takes_all:
+            kept = [name for name in batch.schema.names if name in self.aligned.schema.by_name]
+            columns |= _items(self._aligned(kept).batch(batch.select(kept)))
+        return pa.RecordBatch.from_arrays(
+            [retyped(column, storage_type(column.type)) for column in columns.values()],
+            [f"{SOURCE}.{name}" for name in columns],
+        )
+
+    @cached_property
+    def _needed(self) -> tuple[list[str], list[str]]:
+        """Return the columns of the source and of the table that conditions and values use."""
+        read = [name.split(".")[:2] for name in self.clauses.reads]
+        source = {path[1]: None for path in read if path[0] == SOURCE}
+        target = {path[1]: None for path in read if path[0] == TARGET}
+        values = self.clauses.values
+        updates = self.clauses.matched is Matched.UPDATED
+        for name in self.snapshot.schema.names if updates else ():
+            if values is not None:
+                target |= {} if name in values else {name: None}
+            elif name in self.aligned.schema.by_name:
+                source[name] = None
+            else:
+                target[name] = None
+        return list(source) or self.keys[:1], list(target)
+
+    @cached_property
+    def _new_columns(self) -> frozenset[str]:
+        """Return columns of updated rows that have new values, from the source or computed."""
+        values = self.clauses.values
+        return frozenset(self.aligned.schema.names if values is None else values)
+
+    def _values(self, pairs: pa.RecordBatch) -> pa.RecordBatch:
+        names = self.snapshot.schema.names
+        values = self.clauses.values
+        columns = []
+        for name in names:
+            if values is not None and name in values:
+                columns.append(values[name].evaluate(pairs))
+            elif values is None and name in self.aligned.schema.by_name:
+                columns.append(pairs.column(f"{SOURCE}.{name}"))
+            else:
+                columns.append(pairs.column(f"{TARGET}.{name}"))
+        return pa.RecordBatch.from_arrays(columns, names)
+
+    def _inserted(self, matches: Matches) -> Iterator[pa.RecordBatch]:
+        """Yield rows of the source that match nothing, with the types of `aligned`."""
+        is_new = np.ones(self.spool.num_rows, dtype=np.bool_)
+        is_new[matches.rows] = False
+        first = 0
+        for batch in self.spool.batches:
+            part = is_new[first : first + batch.num_rows]
+            first += batch.num_rows
+            if self.clauses.inserts_where is not None:
+                where = self.clauses.inserts_where.mask(self._of_source(batch))
+                part = part & where.to_numpy(zero_copy_only=False)
+            num_new = int(part.sum())
+            self.num_inserted += num_new
+            if num_new:
+                found = batch if num_new == len(part) else filtered(batch, bit_mask(part))
+                yield self.aligned.batch(found.select(self.aligned.schema.names))
+
+    def _write(
+        self,
+        updated: Iterable[pa.RecordBatch],
+        inserted: Iterator[pa.RecordBatch],
+        source: Alignment,
+    ) -> tuple[Fragment, ...]:
+        """Write updated rows and then new rows with all columns; write others to separate files.
+
+        Nulls of columns that the source does not have are therefore not stored.
+        """
+        schema, prefix = written_schema(self.snapshot), self.file_name_prefix
+        if {one.ids for one in source.schema.fields} == {one.ids for one in schema.fields}:
+            inserted = (batch.select(schema.names) for batch in inserted)
+            return write_rows(self.snapshot, schema, chain(updated, inserted), prefix)
+        fragments = write_rows(self.snapshot, schema, updated, prefix)
+        with discarded_on_failure(self.snapshot, fragments):
+            return (*fragments, *write_rows(self.snapshot, source.schema, inserted, prefix))
+
+
+def _items(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
+    return zip(batch.schema.names, batch.columns, strict=True)

@@ -67,6 +67,7 @@ __all__ = [
 ]
 
 Lineage = tuple[tuple[int, str], ...]
+_SEGMENT = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +172,6 @@ def _lineage(values: Any, where: str) -> Lineage:
     ):
         raise CorruptFileError(f"a branch whose identifier is {values!r:.80}", where)
     return tuple(steps)
-
-
-_SEGMENT = re.compile(r"[\w.-]+")
 
 
 def list_branches(root: Store) -> dict[str, Branch]:

@@ -62,6 +62,7 @@ __all__ = [
 ]
 
 _RESERVATION = f"{VERSIONS_FOLDER}/.tmp_clone"
+_PIECE_BYTES = 8 << 20
 
 
 def shallow_clone(source: Snapshot, target: Store) -> Manifest:
@@ -308,9 +309,6 @@ def _may_stand(target: Store, version: int, transaction: Transaction) -> bool:
         return _stands(target, NamingScheme.V2.manifest_path(version), transaction)
     except (OSError, PilumError):
         return True  # unknown; unused files do no harm
-
-
-_PIECE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,9 @@ __all__ = [
 
 IN_FLIGHT_SECONDS = 7 * 24 * 3600
 """Age from which an unreferenced file cannot belong to a commit in progress."""
+_CHUNK = 64
+_CONCURRENCY = 8
+OnFile = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ def plan_cleanup(store: Store, manifest: Manifest, policy: CleanupPolicy) -> Cle
         if file.key in last_use:
             of_version[last_use[file.key]].append(file)
         elif file.key not in needed:
-            (strays if _is_nobodys(file, policy) else waiting).append(file)
+            (strays if _is_abandoned(file, policy) else waiting).append(file)
     by_version = {name.version: name for name in names}
     versions = tuple(
         OldVersion(_manifest_file(by_version[number], listed), number, tuple(of_version[number]))
@@ -221,7 +224,7 @@ def _refuse_tagged(pins: tuple[Pin, ...], policy: CleanupPolicy) -> None:
         )
 
 
-def _is_nobodys(file: OwnedFile, policy: CleanupPolicy) -> bool:
+def _is_abandoned(file: OwnedFile, policy: CleanupPolicy) -> bool:
     if policy.delete_unverified:
         return True
     return file.modified is not None and file.modified < time.time() - IN_FLIGHT_SECONDS
@@ -230,12 +233,6 @@ def _is_nobodys(file: OwnedFile, policy: CleanupPolicy) -> bool:
 def _manifest_file(name: ManifestName, listed: dict[str, Entry]) -> OwnedFile:
     entry = listed.get(name.path.rpartition("/")[2], Entry("", 0))
     return OwnedFile(name.path, FileKind.MANIFEST, "", entry.size, entry.modified)
-
-
-_CHUNK = 64
-_CONCURRENCY = 8
-
-OnFile = Callable[[int], None]
 
 
 @dataclass

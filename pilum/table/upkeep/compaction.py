@@ -66,6 +66,13 @@ __all__ = [
     "source_bytes",
 ]
 
+TASK_BYTES = 320 * 1024 * 1024
+"""Memory limit of a task, except for single rows that are larger."""
+_NO_LIMIT = 1 << 62
+_PAGES_BYTES = 96 * 1024 * 1024
+_PAGE_BYTES = 8 * 1024 * 1024
+OnRows = Callable[[int], None]
+
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions:
@@ -251,16 +258,6 @@ def require_consistent(options: CompactionOptions, manifest: Manifest) -> None:
         raise InvalidInputError(
             f"data_storage_version: files of version {wanted} cannot be mixed with those of {own}"
         )
-
-
-TASK_BYTES = 320 * 1024 * 1024
-"""Memory limit of a task, except for single rows that are larger."""
-
-_NO_LIMIT = 1 << 62
-_PAGES_BYTES = 96 * 1024 * 1024
-_PAGE_BYTES = 8 * 1024 * 1024
-
-OnRows = Callable[[int], None]
 
 
 class _StoppedError(Exception):

@@ -1,38 +1,260 @@
-"""Writers of blob payload files, which are written before their data file.
+"""Writers of blob payload files, and the descriptors by which a data file refers to payloads.
 
     PackedBlobWriter      data/{stem}/1000….blob    many payloads, one after the other
     DedicatedBlobWriter   data/{stem}/0100….blob    one payload, in any number of pieces
 
-Both return descriptors, which must be written to the data file: without them, the payloads cannot
-be found. Source: docs/format/blobs.md, "Prepared columns".
+    BlobDescriptor(kind=PACKED, blob_id=1, position=5, size=3)    {kind: 1, blob_id: 1, …}
+    BlobDescriptor()                                              null
+
+Payload files are written before their data file. Their descriptors must be written to the data
+file: without them, the payloads cannot be found. A column of descriptors has the form that the
+format calls prepared: what pages hold, but with inline payloads still in it. Source:
+docs/format/blobs.md, "Prepared columns".
 """
 
 from __future__ import annotations
 
 import array
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from pilum.container.blobs import contiguous
-from pilum.errors import InvalidInputError
-from pilum.format.blobs import BlobKind
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.format.blobs import BLOB_V2, PREPARED_V2, BlobKind
+from pilum.format.extension import EXTENSION_NAME
 from pilum.storage.base import Sink, Store
 from pilum.table.model.names import sidecar_beside
-from pilum.table.write.blob_descriptors import (
-    BlobDescriptor,
-    descriptor_field,
-    packed_descriptors,
-    require_blob_id,
-)
 
-__all__ = ["DedicatedBlobWriter", "PackedBlobWriter"]
+__all__ = [
+    "BlobDescriptor",
+    "BlobDescriptorArrayBuilder",
+    "DedicatedBlobWriter",
+    "PackedBlobWriter",
+]
 
+_STORAGE = pa.struct([member.arrow for member in PREPARED_V2])
+_TYPES = {member.name: member.type for member in _STORAGE}
+_WRITTEN = (BlobKind.PACKED, BlobKind.DEDICATED)
 _NULL = -1
 _SUFFIX = ".lance"
+
+
+@dataclass(frozen=True, slots=True)
+class BlobDescriptor:
+    """The place of one row's payload; made by `PackedBlobWriter` and `DedicatedBlobWriter`.
+
+    Attributes:
+        kind: Whether the file beside the data file is packed or dedicated; None for a null row.
+        blob_id: The number of that file, from 1 on.
+        position: Where the payload begins in that file, bytes.
+        size: Size of the payload, bytes.
+
+    Raises:
+        InvalidInputError: If the values contradict each other.
+    """
+
+    kind: BlobKind | None = None
+    blob_id: int = 0
+    position: int = 0
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind is None:
+            if self.blob_id or self.position or self.size:
+                raise InvalidInputError("the descriptor of a null blob must have no position")
+            return
+        if self.kind not in _WRITTEN:
+            raise InvalidInputError(f"kind: expected packed or dedicated, found {self.kind!r}")
+        require_blob_id(self.blob_id)
+        _ranges([self.position], [self.size])
+        if self.kind == BlobKind.DEDICATED and self.position:
+            raise InvalidInputError("a dedicated blob is all of its file; position must be 0")
+
+
+class BlobDescriptorArrayBuilder:
+    """Builds a blob column from inline payloads and payloads in files beside one data file.
+
+    It writes nothing. Add the result of `finish` to a batch under `field`, and write the batch to
+    the data file that the payloads lie beside.
+    """
+
+    def __init__(self, column: str) -> None:
+        """Start a column.
+
+        Args:
+            column: Name of the column.
+        """
+        self._field = descriptor_field(column)
+        self._values: dict[str, list[Any]] | None = {name: [] for name in _TYPES}
+
+    @property
+    def field(self) -> pa.Field:
+        """Return the Arrow field of the column: nullable, of the extension type `lance.blob.v2`."""
+        return self._field
+
+    def extend_packed(self, blob_id: int, offsets: Sequence[int], sizes: Sequence[int]) -> None:
+        """Add ranges of one packed file, a row each.
+
+        Args:
+            blob_id: The number of the file.
+            offsets: Where payloads begin, bytes.
+            sizes: Sizes of the payloads, bytes.
+
+        Raises:
+            InvalidInputError: If the number is not a valid file number, if `offsets` and `sizes`
+                differ in length, or if a range ends beyond 64 bits.
+        """
+        number = require_blob_id(blob_id)
+        if len(offsets) != len(sizes):
+            raise InvalidInputError(f"{len(offsets)} offsets and {len(sizes)} sizes")
+        places = _ranges(offsets, sizes)
+        count = len(places[0])
+        self._extend(
+            count,
+            kind=[int(BlobKind.PACKED)] * count,
+            blob_id=[number] * count,
+            position=places[0].to_pylist(),
+            blob_size=places[1].to_pylist(),
+        )
+
+    def append_dedicated(self, blob_id: int, size: int) -> None:
+        """Add a row whose payload is a whole file.
+
+        Raises:
+            InvalidInputError: If the number or the size is invalid.
+        """
+        self.append(BlobDescriptor(BlobKind.DEDICATED, require_blob_id(blob_id), 0, size))
+
+    def append_managed(
+        self, uri: str, offset: int, size: int, *, base_id: int | None = None
+    ) -> NoReturn:
+        """Raise UnsupportedFeatureError: managed blobs are not supported.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise UnsupportedFeatureError(
+            f"column {self._field.name!r}: {size} bytes from {offset} of {uri!r}, base {base_id}: "
+            "managed blobs are not supported"
+        )
+
+    def append(self, value: BlobDescriptor) -> None:
+        """Add the row of a descriptor."""
+        self.extend([value])
+
+    def extend(self, values: Iterable[BlobDescriptor]) -> None:
+        """Add the rows of descriptors.
+
+        Raises:
+            TypeError: If a value is not a descriptor; then none is added.
+        """
+        rows = list(values)
+        if strange := [row for row in rows if not isinstance(row, BlobDescriptor)]:
+            raise TypeError(f"expected BlobDescriptor, found {type(strange[0]).__name__}")
+        self._extend(
+            len(rows),
+            kind=[None if row.kind is None else int(row.kind) for row in rows],
+            blob_id=[None if row.kind is None else row.blob_id for row in rows],
+            blob_size=[None if row.kind is None else row.size for row in rows],
+            position=[row.position if row.kind == BlobKind.PACKED else None for row in rows],
+        )
+
+    def append_inline(self, data: bytes | bytearray | memoryview) -> None:
+        """Add a row whose payload goes into the data file."""
+        self._extend(1, kind=[int(BlobKind.INLINE)], data=[bytes(memoryview(data))])
+
+    def append_null(self) -> None:
+        """Add a null row."""
+        self._extend(1)
+
+    def finish(self) -> pa.StructArray:
+        """End the column and return it.
+
+        Returns:
+            Its rows, of the type of `field`.
+
+        Raises:
+            InvalidInputError: If the column has already ended. The methods that add rows raise it
+                too.
+        """
+        values = self._open()
+        self._values = None
+        children = [pa.array(values[name], kind) for name, kind in _TYPES.items()]
+        return _array(children, children[0].is_null())
+
+    def _extend(self, count: int, **given: list[Any]) -> None:
+        for name, column in self._open().items():
+            column.extend(given.get(name) or [None] * count)
+
+    def _open(self) -> dict[str, list[Any]]:
+        if self._values is None:
+            raise InvalidInputError(f"the descriptors of {self._field.name!r} are finished")
+        return self._values
+
+
+def descriptor_field(name: str) -> pa.Field:
+    """Return the Arrow field of a column of descriptors."""
+    return pa.field(name, _STORAGE, metadata={EXTENSION_NAME: BLOB_V2})
+
+
+def packed_descriptors(blob_id: int, sizes: NDArray[np.int64]) -> pa.StructArray:
+    """Return the descriptor column for payloads that lie one after the other in a packed file.
+
+    Args:
+        blob_id: The number of the file.
+        sizes: int64, bytes of each; -1 for null.
+    """
+    is_null = sizes < 0
+    held = np.where(is_null, 0, sizes)
+
+    def member(name: str, values: Any) -> pa.Array:
+        return pa.array(np.broadcast_to(values, sizes.shape), _TYPES[name], mask=is_null)
+
+    children = [
+        member("kind", int(BlobKind.PACKED)),
+        pa.nulls(len(sizes), _TYPES["data"]),
+        pa.nulls(len(sizes), _TYPES["uri"]),
+        member("blob_id", blob_id),
+        member("blob_size", held),
+        member("position", np.cumsum(held) - held),
+    ]
+    return _array(children, pa.array(is_null))
+
+
+def require_blob_id(blob_id: int) -> int:
+    """Check the number of a file beside a data file.
+
+    Raises:
+        InvalidInputError: If it is not within 1 and 2^32 - 1.
+    """
+    if not (isinstance(blob_id, int) and 0 < blob_id < 1 << 32):
+        raise InvalidInputError(f"blob_id: expected a number from 1 to 2^32 - 1, found {blob_id!r}")
+    return blob_id
+
+
+def _array(children: list[pa.Array], is_null: pa.BooleanArray) -> pa.StructArray:
+    mask = is_null if is_null.true_count else None
+    return pa.StructArray.from_arrays(children, fields=list(_STORAGE), mask=mask)
+
+
+def _ranges(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[pa.Array, pa.Array]:
+    try:
+        made = pa.array(offsets, pa.uint64()), pa.array(sizes, pa.uint64())
+    except (OverflowError, pa.ArrowInvalid) as error:
+        raise InvalidInputError(f"offsets and sizes must be within 64 bits: {error}") from error
+    starts, lengths = (np.asarray(array.to_numpy()) for array in made)
+    beyond = starts > ~lengths
+    if beyond.any():
+        row = int(beyond.argmax())
+        raise InvalidInputError(f"{lengths[row]} bytes from {starts[row]} end beyond 64 bits")
+    return made
 
 
 class _BlobWriter:

@@ -1,4 +1,4 @@
-"""Conversion of incoming Arrow types to the equivalent types of a table.
+"""Forms of values: incoming Arrow types that become those of a table, and its plain types.
 
     table            incoming types that are converted without loss
     string           large_string, string_view; dictionaries of these
@@ -9,9 +9,19 @@
     any type         null
 
 Other types are returned unchanged, so that the caller can compare them and report the difference.
+
+The plain form serves engines that know only storage types, such as Spark:
+
+    table     doc: JSON, binary    b: blob descriptors    n: int64
+    plain     doc: string          b: large_binary        n: int64
+
+`pilum.table.write.align` and `pilum.table.write.blob_inputs` convert such rows to the types of
+files.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +30,15 @@ import pyarrow.types as pt
 from pilum.arrays.picking import taken
 from pilum.blocks import validity_mask
 from pilum.errors import SchemaMismatchError
+from pilum.format.extension import EXTENSION_METADATA, EXTENSION_NAME
+from pilum.format.schema import Field, Schema
 
-__all__ = ["converted", "table_form", "without_views"]
+__all__ = ["converted", "plain_schema", "table_form", "without_views"]
 
 _TEXTS = frozenset({pa.string(), pa.large_string(), pa.string_view()})
 _BYTES = frozenset({pa.binary(), pa.large_binary(), pa.binary_view()})
+_BLOB_MARK = {"lance-encoding:blob": "true"}
+_JSON_MARK = {EXTENSION_NAME: "arrow.json", EXTENSION_METADATA: ""}
 
 
 def table_form(arrow: pa.DataType, wanted: pa.DataType) -> pa.DataType:
@@ -211,3 +225,19 @@ def without_views(arrow: pa.DataType) -> pa.DataType:
     if pt.is_dictionary(arrow):
         return pa.dictionary(arrow.index_type, without_views(arrow.value_type), arrow.ordered)
     return arrow
+
+
+def plain_schema(schema: Schema) -> pa.Schema:
+    """Return the columns of a table in their plain form; the metadata mark their original types."""
+    return Schema(tuple(map(_plain, schema.fields)), schema.metadata).arrow
+
+
+def _plain(field: Field) -> Field:
+    if field.is_plain:
+        return field
+    if field.is_json:
+        metadata = {**field.metadata, **_JSON_MARK}
+        return replace(field, logical_type="string", metadata=metadata, children=())
+    if field.blob_version:
+        return replace(field, logical_type="large_binary", metadata=_BLOB_MARK, children=())
+    return replace(field, children=tuple(map(_plain, field.children)))

@@ -4,14 +4,15 @@
     files    |   max_rows   |   max_rows   |…     a file ends at the exact row
                                                   or after the batch that makes it too large
 
-If anything fails, an interrupt included, the files are removed; nothing refers to them yet. Source:
+Files go to the table's own folder, or to some of its base paths in turn. If anything fails, an
+interrupt included, the files are removed; nothing refers to them yet. Source:
 docs/format/table.md, "Writing".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle
@@ -27,15 +28,73 @@ from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
 from pilum.storage.finishing import MOST_BYTES, Finishing
+from pilum.storage.open import open_beside
+from pilum.table.model.base_paths import BasePath
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
-from pilum.table.model.names import new_data_file_name
+from pilum.table.model.names import data_path, new_data_file_name
 from pilum.table.write.sidecars import SidecarFiles, delete_with_sidecars
-from pilum.table.write.targets import Target
 
-__all__ = ["WriteOptions", "write_fragments"]
+__all__ = ["Target", "WriteOptions", "all_targets", "chosen_targets", "write_fragments"]
 
 _LAYOUT = FileOptions()
 _PREFIX = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A place for new data files.
+
+    Attributes:
+        store: The folder.
+        base_id: Id of the base path, None for the table's own folder.
+        is_root: Whether the place has the folders of a table; otherwise, files lie directly in it.
+    """
+
+    store: Store
+    base_id: int | None = None
+    is_root: bool = True
+
+    def path(self, file_name: str) -> str:
+        """Return the path of a data file."""
+        return data_path(file_name) if self.is_root else file_name
+
+
+def chosen_targets(
+    own: Store, bases: Sequence[BasePath], wanted: Sequence[str]
+) -> tuple[Target, ...]:
+    """Return the targets for base paths, given by name or path, in this order.
+
+    Args:
+        own: The table's own folder.
+        bases: The base paths of the table.
+        wanted: Names or paths; the table's own folder if there are none.
+
+    Raises:
+        InvalidInputError: If there is no such base path.
+        UnsupportedFormatError: If there is no store for a base path.
+    """
+    known = {base.path: base for base in bases}
+    known |= {base.name: base for base in bases if base.name is not None}
+    for name in wanted:
+        if name not in known:
+            raise InvalidInputError(
+                f"target_bases: no base path {name!r}; there are {sorted(known)}"
+            )
+    return tuple(_target_of(own, known[name]) for name in wanted) or (Target(own),)
+
+
+def all_targets(own: Store, bases: Sequence[BasePath]) -> tuple[Target, ...]:
+    """Return the table's own folder, then every base path.
+
+    Raises:
+        UnsupportedFormatError: If there is no store for a base path.
+    """
+    ordered = sorted(bases, key=lambda base: base.id)
+    return (Target(own), *(_target_of(own, base) for base in ordered))
+
+
+def _target_of(own: Store, base: BasePath) -> Target:
+    return Target(open_beside(own, base.path), base.id, base.is_dataset_root)
 
 
 @dataclass(frozen=True, slots=True)

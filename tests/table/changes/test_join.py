@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pilum
-from pilum.table.changes.ascending import FewKeys
-from pilum.table.changes.join import join_keys
+from pilum.table.changes.join import FewKeys, join_keys
 
 TYPES = st.sampled_from([np.int8, np.uint8, np.int32, np.int64, np.uint64])
 

@@ -1,0 +1,358 @@
+"""Delete and update rows: mark them as deleted where they were, and write new values elsewhere.
+
+    fragment 0     a b c d          deleted: b, d, in a new deletion file
+    fragment 1     e f        ──▶   removed
+                   (new)            b' d' e' f', unless they are only deleted
+
+Rows are found by one scan: a delete reads the columns of its filter, an update reads whole rows and
+streams them through its expressions. Source: docs/format/table.md, "Updates".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.errors import UnsupportedFeatureError
+from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.format.row_address import by_fragment, fragment_ids_of, rows_of
+from pilum.format.schema import FieldId, Schema
+from pilum.table.commit.operations.delete import Delete
+from pilum.table.commit.operations.fragments import data_paths
+from pilum.table.commit.operations.marked_rows import Marked, MarkedRows
+from pilum.table.commit.operations.update import Update
+from pilum.table.model.deletion_bytes import store_deletions
+from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.read.lineage import lineage_of_rows, with_lineage
+from pilum.table.read.live_rows import with_payloads, written_schema
+from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.align import align
+from pilum.table.write.sidecars import discard_file
+from pilum.table.write.write import WriteOptions, write_fragments
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundFilter, BoundProjection
+
+__all__ = [
+    "Rewritten",
+    "delete_rows",
+    "discarded_on_failure",
+    "finish_update",
+    "mark_rows",
+    "matching_rows",
+    "moved",
+    "require_rewritable",
+    "rewrite_matching",
+    "rows_by_fragment",
+    "update_rows",
+    "with_blobs",
+    "write_rows",
+]
+
+_BATCH_ROWS = 1 << 20
+
+
+def matching_rows(
+    snapshot: Snapshot, filter: BoundFilter | None, fragment_ids: tuple[int, ...] | None = None
+) -> dict[FragmentId, DeletionVector]:
+    """Find the rows for which a filter is true.
+
+    Args:
+        snapshot: The version.
+        filter: The predicate; only its columns are read. None for all rows.
+        fragment_ids: Fragments to search; None for all.
+
+    Returns:
+        Physical rows of each fragment with matches, without rows that are already deleted.
+
+    Raises:
+        FilterError: If the filter fails on a value.
+        CorruptFileError: If a file is damaged.
+        UnsupportedFeatureError: If a column of the table hides the addresses.
+    """
+    if ROW_ADDRESS in snapshot.schema.names:
+        raise UnsupportedFeatureError(f"a table with a column of its own named {ROW_ADDRESS}")
+    options = ScanOptions(
+        columns=(ROW_ADDRESS,), filter=filter, batch_size=_BATCH_ROWS, fragment_ids=fragment_ids
+    )
+    found: dict[FragmentId, list[NDArray[np.uint32]]] = {}
+    for batch in scan(snapshot, options):
+        addresses = batch.column(0).to_numpy()  # of one fragment: no batch spans two
+        number = FragmentId(int(fragment_ids_of(addresses[:1])[0]))
+        found.setdefault(number, []).append(rows_of(addresses).astype(np.uint32))
+    return {number: DeletionVector(np.concatenate(rows)) for number, rows in found.items()}
+
+
+def delete_rows(
+    snapshot: Snapshot, rows: dict[FragmentId, DeletionVector], predicate: str = ""
+) -> Delete:
+    """Write new deletion files; the table changes only when the result is committed.
+
+    Args:
+        snapshot: The version.
+        rows: Physical rows of fragments, none of them deleted already.
+        predicate: The filter that selected the rows, for readers of the history.
+
+    Returns:
+        The operation to commit.
+
+    Raises:
+        OSError: If the store fails. After any exception, no file is left.
+    """
+    found = mark_rows(snapshot, rows)
+    return Delete(found.updated, found.removed, predicate, found.marked)
+
+
+def mark_rows(snapshot: Snapshot, rows: dict[FragmentId, DeletionVector]) -> MarkedRows:
+    """Write the deletion files alone, for any operation that removes the rows.
+
+    The arguments and errors are those of `delete_rows`.
+    """
+    fragments = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
+    marked = {number: _marked(fragments[number], vector) for number, vector in rows.items()}
+    parts = [
+        (mark.before, _all_deleted(snapshot, mark.before, mark.rows))
+        for mark in marked.values()
+        if mark.rows is not None
+    ]
+    return MarkedRows(
+        store_deletions(snapshot.store, parts, snapshot.manifest.version),
+        tuple(number for number, mark in marked.items() if mark.rows is None),
+        marked,
+    )
+
+
+def _marked(fragment: Fragment, rows: DeletionVector) -> Marked:
+    return Marked(fragment, None if len(rows) == fragment.num_rows else rows)
+
+
+def _all_deleted(snapshot: Snapshot, fragment: Fragment, rows: DeletionVector) -> DeletionVector:
+    deleted = snapshot.deletions(fragment)
+    return deleted.union(rows) if deleted else rows
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Rows that one task wrote to new fragments.
+
+    Attributes:
+        fragments: The new fragments, not yet part of any version.
+        addresses: uint64, shape (n,): old addresses of their first rows, in the order in which they
+            were written; the other rows are new.
+    """
+
+    fragments: tuple[Fragment, ...]
+    addresses: NDArray[np.uint64]
+
+
+def require_rewritable(snapshot: Snapshot) -> None:
+    """Check that rows of a table can be located by row id.
+
+    Raises:
+        UnsupportedFeatureError: If the table has a column that hides row ids.
+    """
+    if own := {ROW_ADDRESS, ROW_ID}.intersection(snapshot.schema.names):
+        raise UnsupportedFeatureError(f"a table with a column of its own named {own.pop()}")
+
+
+def write_rows(
+    snapshot: Snapshot,
+    schema: Schema,
+    batches: Iterable[pa.RecordBatch],
+    file_name_prefix: str | None = None,
+) -> tuple[Fragment, ...]:
+    """Write rows to new fragments in the version of the table's files.
+
+    Args:
+        snapshot: The version.
+        schema: Schema of the files.
+        batches: The rows.
+        file_name_prefix: Prefix of the file names, to identify their writer.
+
+    Raises:
+        OSError: If the store fails. After any exception, no file is left.
+    """
+    # References to places outside of the table existed before.
+    options = WriteOptions(
+        version=snapshot.manifest.data_version,
+        allow_uris=True,
+        file_name_prefix=file_name_prefix,
+    )
+    return write_fragments(snapshot.store, schema, batches, options)
+
+
+def with_blobs(
+    snapshot: Snapshot,
+    addresses: NDArray[np.uint64],
+    batch: pa.RecordBatch,
+    written: Collection[str] = (),
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows of one fragment with the payloads of their blobs, in the form that is written.
+
+    Args:
+        snapshot: The version.
+        addresses: Addresses of the rows.
+        batch: All columns of the table, as a scan gives them.
+        written: Names of columns that already have the form that is written.
+    """
+    if snapshot.described is snapshot.schema:
+        yield batch
+        return
+    number = int(fragment_ids_of(addresses[:1])[0])
+    (fragment,) = (one for one in snapshot.manifest.fragments if one.id == number)
+    yield from with_payloads(snapshot.reader(fragment), snapshot.schema, batch, written)
+
+
+@contextmanager
+def discarded_on_failure(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[None]:
+    """Remove the files of new fragments if the block fails."""
+    try:
+        yield
+    except BaseException:
+        for path in data_paths(fragments):
+            discard_file(snapshot.store, path)
+        raise
+
+
+def rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, DeletionVector]:
+    """Group rows by fragment, from ascending and distinct addresses."""
+    rows = rows_of(addresses).astype(np.uint32)
+    return {
+        FragmentId(number): DeletionVector(rows[positions])
+        for number, positions in by_fragment(addresses)
+    }
+
+
+def moved(
+    snapshot: Snapshot,
+    parts: Iterable[Rewritten],
+    rows: dict[FragmentId, DeletionVector],
+    fields: Iterable[FieldId],
+    inserts_keys: bool = False,
+) -> Update:
+    """Mark the rows that moved; the table changes only when the result is committed.
+
+    Args:
+        snapshot: The version.
+        parts: The new fragments, in order. If it fails, their files are removed.
+        rows: Physical rows to mark as deleted, none of them already deleted.
+        fields: Fields with new values.
+        inserts_keys: See `Update.inserts_keys`.
+
+    Raises:
+        OSError: If the store fails. After any exception, no file is left.
+    """
+    parts = tuple(parts)
+    with discarded_on_failure(snapshot, (one for part in parts for one in part.fragments)):
+        fragments = [one for part in parts for one in _with_lineage(snapshot, part)]
+        found = mark_rows(snapshot, rows)
+    return Update(
+        found.updated,
+        found.removed,
+        tuple(fragments),
+        fields_updated=tuple(fields),
+        inserts_keys=inserts_keys,
+        marked=found.marked,
+    )
+
+
+def _with_lineage(snapshot: Snapshot, part: Rewritten) -> tuple[Fragment, ...]:
+    lineage = lineage_of_rows(snapshot, part.addresses)
+    return with_lineage(part.fragments, lineage and lineage.to_update())
+
+
+def update_rows(
+    snapshot: Snapshot, filter: BoundFilter | None, values: Mapping[str, BoundProjection]
+) -> tuple[Update, int]:
+    """Write the changed rows; the table changes only when the result is committed.
+
+    Memory does not grow with the rows, except for 8 bytes per row.
+
+    Args:
+        snapshot: The version.
+        filter: Rows to update; None for all.
+        values: Expressions by column, each with the column's type.
+
+    Returns:
+        The operation to commit, and the number of rows.
+
+    Raises:
+        FilterError: If an expression fails on a value.
+        SchemaMismatchError: If a non-nullable value is null.
+        CorruptFileError: If a file is damaged.
+        UnsupportedFeatureError: If rows of the table cannot be rewritten.
+        OSError: If the store fails. After any exception, no file is left.
+    """
+    part = rewrite_matching(snapshot, ScanOptions(filter=filter), values)
+    return finish_update(snapshot, [part], values), len(part.addresses)
+
+
+def rewrite_matching(
+    snapshot: Snapshot,
+    rows: ScanOptions,
+    values: Mapping[str, BoundProjection],
+    file_name_prefix: str | None = None,
+) -> Rewritten:
+    """Write the changed rows of some fragments, as one task of an update.
+
+    Args:
+        snapshot: The version.
+        rows: The rows to update, by a filter, fragments and a range; its columns are ignored.
+        values: As for `update_rows`, and so are the errors.
+        file_name_prefix: Prefix of the file names, to identify their writer.
+    """
+    require_rewritable(snapshot)
+    found: list[NDArray[np.uint64]] = []
+    schema = written_schema(snapshot)
+    changed = _changed(snapshot, rows, values, found)
+    fragments = write_rows(snapshot, schema, changed, file_name_prefix)
+    return Rewritten(fragments, np.concatenate([np.empty(0, np.uint64), *found]))
+
+
+def finish_update(
+    snapshot: Snapshot, parts: Iterable[Rewritten], values: Mapping[str, BoundProjection]
+) -> Update:
+    """Mark the old rows as deleted; the table changes only when the result is committed.
+
+    Args:
+        snapshot: The version.
+        parts: Results of `rewrite_matching` for different rows.
+        values: The same values as there.
+
+    Raises:
+        OSError: If the store fails. After any exception, no file is left.
+    """
+    parts = tuple(parts)
+    addresses = np.concatenate([np.empty(0, np.uint64), *(part.addresses for part in parts)])
+    fields = (field for name in values for field in snapshot.schema.by_name[name].walk())
+    rows = rows_by_fragment(np.sort(addresses))
+    return moved(snapshot, parts, rows, (field.id for field in fields))
+
+
+def _changed(
+    snapshot: Snapshot,
+    rows: ScanOptions,
+    values: Mapping[str, BoundProjection],
+    found: list[NDArray[np.uint64]],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with their new values; append their addresses to `found`."""
+    alignment = align(written_schema(snapshot).arrow, snapshot.schema)
+    names = snapshot.schema.names
+    needs_ids = any(ROW_ID in value.columns for value in values.values())
+    read = (*names, ROW_ADDRESS, *((ROW_ID,) if needs_ids else ()))
+    for batch in scan(snapshot, replace(rows, columns=read)):
+        addresses = batch.column(ROW_ADDRESS).to_numpy()
+        found.append(addresses)
+        columns = [
+            values[name].evaluate(batch) if name in values else batch.column(name) for name in names
+        ]
+        changed = pa.RecordBatch.from_arrays(columns, names)
+        yield from map(alignment.batch, with_blobs(snapshot, addresses, changed, values))
