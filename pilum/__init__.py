@@ -26,7 +26,7 @@ from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.merging import MergeInsertBuilder
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation, Transaction
-from pilum.dataset.scan_arguments import ScanStatistics
+from pilum.dataset.scan import ScanStatistics
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.statistics import DataStatistics, FieldStatistics
 from pilum.dataset.udf import batch_udf

@@ -1,9 +1,11 @@
-"""Checks of the arguments that callers pass: counts, row positions, row ids and texts."""
+"""The arguments that callers pass: checks of counts, positions, ids and texts; signatures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,48 @@ from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
 
-__all__ = ["positions", "require_count", "require_texts", "row_ids"]
+__all__ = ["positions", "require_count", "require_texts", "row_ids", "with_keywords"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
+
+
+def with_keywords(
+    keywords: type, defaults: Mapping[str, Any] = _NO_DEFAULTS, *, without: Collection[str] = ()
+) -> Callable[[F], F]:
+    """Decorate a function that passes keywords on, so that its signature lists all of them.
+
+    Type checkers read the keywords from `Unpack`; `help` and the API reference read the signature.
+
+    Args:
+        keywords: The TypedDict of the keywords.
+        defaults: Their default values; None for all others.
+        without: Keywords that the function rejects.
+    """
+    keyword, open_ended = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
+
+    def spell_out(function: F) -> F:
+        signature = inspect.signature(function)
+        known = signature.parameters.values()
+        added = [
+            inspect.Parameter(name, keyword, default=defaults.get(name), annotation=_text(kind))
+            for name, kind in keywords.__annotations__.items()
+            if name not in signature.parameters and name not in without
+        ]
+        rest = [
+            one for one in known if one.kind is open_ended and "Unpack" not in str(one.annotation)
+        ]
+        named = [one for one in known if one.kind is not open_ended]
+        signature = signature.replace(parameters=[*named, *added, *rest])
+        vars(function)["__signature__"] = signature
+        return function
+
+    return spell_out
+
+
+def _text(annotation: Any) -> Any:
+    return getattr(annotation, "__forward_arg__", annotation)
 
 
 def require_count(what: str, value: Any, least: int = 0) -> int:

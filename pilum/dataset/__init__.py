@@ -10,7 +10,7 @@ from pilum.dataset.merging import MergeResult
 from pilum.dataset.metadata import DataFile
 from pilum.dataset.operations import LanceOperation, Transaction
 from pilum.dataset.optimizing import AutoCleanupConfig, DatasetOptimizer
-from pilum.dataset.scan_arguments import ColumnOrdering, ScanStatistics
+from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.scanner_builder import ScannerBuilder
 from pilum.dataset.statistics import DataStatistics, FieldStatistics, LanceStats

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import Retries, commit_once, publish
-from pilum.dataset.options import Filter
+from pilum.dataset.scan import Filter
 from pilum.expressions import bind
 from pilum.storage.finishing import left_to_commit
 from pilum.table.changes.row_changes import delete_rows, matching_rows

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import pyarrow as pa
 
 from pilum.arguments import require_count
 from pilum.dataset.operations import Transaction
-from pilum.dataset.options import request
+from pilum.dataset.scan import Scan
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transaction_history import TransactionHistory
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind_ranges
 from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ID, UPDATED_AT_VERSION
 from pilum.table.change_feed.delta import deleted_row_ids
+from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["DatasetDelta", "Deltas"]
@@ -107,19 +107,9 @@ class DatasetDelta:
 
     def _rows(self, versions: Mapping[str, range]) -> pa.RecordBatchReader:
         _require_ids(self._snapshot)
-        wanted = request(
-            self._snapshot,
-            columns=[*self._snapshot.schema.names, ROW_ID, CREATED_AT_VERSION, UPDATED_AT_VERSION],
-            filter=None,
-            limit=None,
-            offset=None,
-            batch_size=None,
-            with_row_id=None,
-            with_row_address=None,
-        )
+        names = (*self._snapshot.schema.names, ROW_ID, CREATED_AT_VERSION, UPDATED_AT_VERSION)
         filter = bind_ranges(versions, self._snapshot.described.arrow)
-        wanted = replace(wanted, options=replace(wanted.options, filter=filter))
-        return LanceScanner(self._snapshot, wanted).to_reader()
+        return LanceScanner(self._snapshot, Scan(ScanOptions(names, filter))).to_reader()
 
 
 class Deltas(TransactionHistory):

@@ -13,8 +13,8 @@ from pilum.arrays.picking import without_nulls
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
 from pilum.dataset.inputs import to_reader
+from pilum.dataset.projection import computed, null_columns
 from pilum.dataset.udf import BatchUDF, Computation
-from pilum.dataset.values import computed, null_columns
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.version import FileVersion
 from pilum.storage.finishing import left_to_commit

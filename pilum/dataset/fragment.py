@@ -7,7 +7,7 @@ from typing import Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
-from pilum.arguments import positions
+from pilum.arguments import positions, with_keywords
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
 from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
@@ -15,12 +15,12 @@ from pilum.dataset.fragment_columns import FragmentColumns
 from pilum.dataset.fragment_files import FragmentFiles, FragmentSession
 from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.operations import Transaction
-from pilum.dataset.options import BlobHandling, Columns, Filter, project, request
-from pilum.dataset.scan_arguments import ScanArguments
+from pilum.dataset.projection import Columns, project
+from pilum.dataset.scan import BlobHandling, Filter, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transaction
 from pilum.encodings.options import EncodingOptions
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, UnknownArgumentError
 from pilum.expressions import bind
 from pilum.format.row_address import addresses_in
 from pilum.storage.finishing import left_to_commit
@@ -35,6 +35,8 @@ from pilum.table.write.write import WriteOptions
 __all__ = ["LanceFragment", "write_fragments"]
 
 _DEFAULTS = WriteOptions()
+_SCAN_DEFAULTS = {"with_row_id": False, "with_row_address": False, "batch_readahead": 16}
+"""The defaults of scan keywords that differ from those of a dataset."""
 
 
 class LanceFragment(FragmentColumns, FragmentFiles):
@@ -95,36 +97,16 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         """The data files of the fragment."""
         return self.metadata.files
 
-    def scanner(
-        self,
-        *,
-        columns: Columns | None = None,
-        batch_size: int | None = None,
-        filter: Filter | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        blob_handling: BlobHandling | None = None,
-        **more: Unpack[ScanArguments],
-    ) -> LanceScanner:
+    @with_keywords(ScanKeywords, _SCAN_DEFAULTS, without=("fragments",))
+    def scanner(self, **scan: Unpack[ScanKeywords]) -> LanceScanner:
         """Describe a scan of the fragment. The arguments are those of `LanceDataset.scanner`."""
-        wanted = request(
-            self._snapshot,
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            batch_size=batch_size,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            more=more,
-            fragment_ids=[self.fragment_id],
-        )
+        if "fragments" in scan:
+            raise UnknownArgumentError("scans of a fragment have no argument 'fragments'")
+        wanted = Scan.of(self._snapshot, {**scan, "fragments": (self,)})
         return LanceScanner(self._snapshot, wanted)
 
-    def to_table(
+    @with_keywords(ScanKeywords, _SCAN_DEFAULTS, without=("fragments",))
+    def to_table(  # type: ignore[misc]  # some keywords may also be positional
         self,
         columns: Columns | None = None,
         filter: Filter | None = None,
@@ -133,10 +115,10 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         with_row_id: bool = False,
         with_row_address: bool = False,
         blob_handling: BlobHandling | None = None,
-        **more: Unpack[ScanArguments],
+        **more: Unpack[ScanKeywords],
     ) -> pa.Table:
         """Read rows into memory. The arguments are those of `LanceDataset.scanner`."""
-        return self.scanner(
+        scanner = self.scanner(
             columns=columns,
             filter=filter,
             limit=limit,
@@ -145,38 +127,17 @@ class LanceFragment(FragmentColumns, FragmentFiles):
             with_row_address=with_row_address,
             blob_handling=blob_handling,
             **more,
-        ).to_table()
+        )
+        return scanner.to_table()
 
-    def to_batches(
-        self,
-        *,
-        columns: Columns | None = None,
-        batch_size: int | None = None,
-        filter: Filter | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        blob_handling: BlobHandling | None = None,
-        **more: Unpack[ScanArguments],
-    ) -> Iterator[pa.RecordBatch]:
+    @with_keywords(ScanKeywords, _SCAN_DEFAULTS, without=("fragments",))
+    def to_batches(self, **scan: Unpack[ScanKeywords]) -> Iterator[pa.RecordBatch]:
         """Read rows batch by batch. The arguments are those of `LanceDataset.scanner`."""
-        return self.scanner(
-            columns=columns,
-            batch_size=batch_size,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            **more,
-        ).to_batches()
+        return self.scanner(**scan).to_batches()
 
     def to_pandas(self, columns: Columns | None = None, **kwargs: Any) -> Any:
         """Read rows into a pandas.DataFrame, as `LanceDataset.to_pandas`."""
-        known = {"filter", "limit", "offset", "batch_size", "with_row_id", "with_row_address"}
-        known |= {"blob_handling", *ScanArguments.__annotations__}
+        known = ScanKeywords.__annotations__.keys()
         scan: Any = {name: kwargs.pop(name) for name in known & kwargs.keys()}
         return self.scanner(columns=columns, **scan).to_table().to_pandas(**kwargs)
 

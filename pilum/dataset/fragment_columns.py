@@ -16,8 +16,8 @@ from pyroaring import BitMap
 from pilum.arguments import require_count
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.metadata import FragmentMetadata
+from pilum.dataset.projection import computed
 from pilum.dataset.udf import BatchUDF, Computation, Function
-from pilum.dataset.values import computed
 from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.table.changes.add_columns import add_columns

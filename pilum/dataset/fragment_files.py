@@ -11,7 +11,7 @@ from pilum.arguments import require_count
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, pinned_by, store_of
 from pilum.dataset.metadata import FragmentMetadata
-from pilum.dataset.options import Columns
+from pilum.dataset.projection import Columns
 from pilum.dataset.transactions import WriteRequest, write_transaction
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.meta_columns import ROW_ADDRESS

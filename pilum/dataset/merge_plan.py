@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pilum.arrays.retype import storage_type
 from pilum.dataset.commits import Retries
-from pilum.dataset.options import Filter
+from pilum.dataset.scan import Filter
 from pilum.dataset.updating import bind_values
 from pilum.errors import (
     ColumnNotFoundError,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
-from typing import Any, Unpack
+from collections.abc import Iterator
+from typing import Any, Unpack, cast
 
 import pyarrow as pa
 
-from pilum.arguments import positions, require_count
+from pilum.arguments import positions, require_count, with_keywords
 from pilum.arguments import row_ids as checked_row_ids
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.fragment import LanceFragment
-from pilum.dataset.options import BlobHandling, Columns, Filter, project, request
-from pilum.dataset.scan_arguments import ScanArguments
+from pilum.dataset.projection import Columns, project
+from pilum.dataset.scan import Filter, MoreScanKeywords, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
@@ -27,20 +27,14 @@ __all__ = ["Reading"]
 class Reading(DatasetBase):
     """Methods of `LanceDataset` for reading."""
 
+    @with_keywords(MoreScanKeywords)
     def scanner(
         self,
         columns: Columns | None = None,
         filter: Filter | None = None,
         limit: int | None = None,
         offset: int | None = None,
-        *,
-        batch_size: int | None = None,
-        scan_in_order: bool | None = None,
-        fragments: Iterable[LanceFragment] | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        blob_handling: BlobHandling | None = None,
-        **more: Unpack[ScanArguments],
+        **more: Unpack[MoreScanKeywords],
     ) -> LanceScanner:
         """Create a scanner; nothing is read yet.
 
@@ -60,9 +54,28 @@ class Reading(DatasetBase):
             with_row_address: Whether to add the column `_rowaddr`, uint64.
             blob_handling: "all_binary" returns blobs as bytes. By default ("blobs_descriptions" or
                 "all_descriptions") they are structs that describe where the bytes are.
-            **more: `order_by`, `strict_batch_size`, `batch_size_bytes`, `include_deleted_rows`,
-                `scan_stats_callback`, and hints without effect; see
-                `pilum.dataset.scan_arguments.ScanArguments`.
+            order_by: Names or `ColumnOrdering`s to sort rows by. With a `limit`, this needs memory
+                for about twice as many rows, otherwise for all rows.
+            strict_batch_size: Whether every batch except the last has exactly `batch_size` rows.
+            batch_size_bytes: Approximate maximum size of a batch in bytes.
+            include_deleted_rows: Whether to also return rows that are deleted but still stored;
+                requires `with_row_id`, whose values are null for them.
+            scan_stats_callback: Function that is called with `ScanStatistics` at the end of a scan.
+            batch_readahead: A hint without effect; the same holds for the next arguments.
+            fragment_readahead: A hint without effect.
+            io_buffer_size: A hint without effect.
+            use_stats: A hint without effect.
+            late_materialization: A hint without effect.
+            use_scalar_index: A hint without effect.
+            prefilter: A hint without effect.
+            disable_scoring_autoprojection: A hint without effect.
+            nearest: Belongs to index searches, and is rejected; the same holds for the next
+                arguments.
+            full_text_query: Is rejected.
+            index_segments: Is rejected.
+            fast_search: Is rejected.
+            row_addr_allowlist: Is rejected.
+            row_addr_blocklist: Is rejected.
 
         Raises:
             ColumnNotFoundError: If a named column does not exist.
@@ -70,142 +83,73 @@ class Reading(DatasetBase):
             UnsupportedFeatureError: If an index search is requested.
             InvalidInputError: If any other argument is invalid.
         """
+        keywords: ScanKeywords = {
+            "columns": columns,
+            "filter": filter,
+            "limit": limit,
+            "offset": offset,
+            **more,
+        }
         if self._scan_defaults:
-            return self._scanner_with_defaults(
-                columns=columns,
-                filter=filter,
-                limit=limit,
-                offset=offset,
-                batch_size=batch_size,
-                scan_in_order=scan_in_order,
-                fragments=fragments,
-                with_row_id=with_row_id,
-                with_row_address=with_row_address,
-                blob_handling=blob_handling,
-                **more,
-            )
-        wanted = request(
-            self._snapshot,
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            batch_size=batch_size,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            more=more,
-            fragment_ids=None if fragments is None else [item.fragment_id for item in fragments],
-        )
-        return LanceScanner(self._snapshot, wanted)
+            keywords = self._with_defaults(keywords)
+        return LanceScanner(self._snapshot, Scan.of(self._snapshot, keywords))
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of scans without arguments: that of the table, apart from scan defaults."""
         return self.scanner().projected_schema if self._scan_defaults else super().schema
 
-    def _scanner_with_defaults(self, **given: Any) -> LanceScanner:
-        """Create a scanner; arguments that are not given take the defaults of the dataset."""
-        known = given.keys() | ScanArguments.__annotations__.keys()
-        if unknown := self._scan_defaults.keys() - known:
+    def _with_defaults(self, keywords: ScanKeywords) -> ScanKeywords:
+        """Return keywords in which those that are not given have the defaults of the dataset."""
+        if unknown := self._scan_defaults.keys() - ScanKeywords.__annotations__.keys():
             raise InvalidInputError(f"default_scan_options: scans have no {sorted(unknown)}")
-        wanted = {name: value for name, value in given.items() if value is not None}
-        without = self.pinned(self._uri, self._storage_options, self._snapshot)
-        return without.scanner(**{**self._scan_defaults, **wanted})
+        given = {name: value for name, value in keywords.items() if value is not None}
+        return cast("ScanKeywords", {**self._scan_defaults, **given})
 
+    @with_keywords(MoreScanKeywords)
     def to_table(
         self,
         columns: Columns | None = None,
         filter: Filter | None = None,
         limit: int | None = None,
         offset: int | None = None,
-        *,
-        batch_size: int | None = None,
-        scan_in_order: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        blob_handling: BlobHandling | None = None,
-        **more: Unpack[ScanArguments],
+        **more: Unpack[MoreScanKeywords],
     ) -> pa.Table:
         """Read rows into memory. The arguments are those of `scanner`."""
-        return self.scanner(
-            columns,
-            filter,
-            limit,
-            offset,
-            batch_size=batch_size,
-            scan_in_order=scan_in_order,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            **more,
-        ).to_table()
+        return self.scanner(columns, filter, limit, offset, **more).to_table()
 
+    @with_keywords(MoreScanKeywords)
     def to_batches(
         self,
         columns: Columns | None = None,
         filter: Filter | None = None,
         limit: int | None = None,
         offset: int | None = None,
-        *,
-        batch_size: int | None = None,
-        scan_in_order: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        blob_handling: BlobHandling | None = None,
-        **more: Unpack[ScanArguments],
+        **more: Unpack[MoreScanKeywords],
     ) -> Iterator[pa.RecordBatch]:
         """Read rows batch by batch, with bounded memory. The arguments are those of `scanner`."""
-        return self.scanner(
-            columns,
-            filter,
-            limit,
-            offset,
-            batch_size=batch_size,
-            scan_in_order=scan_in_order,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            **more,
-        ).to_batches()
+        return self.scanner(columns, filter, limit, offset, **more).to_batches()
 
+    @with_keywords(MoreScanKeywords)
     def to_pandas(
         self,
         columns: Columns | None = None,
         filter: Filter | None = None,
         limit: int | None = None,
         offset: int | None = None,
-        *,
-        batch_size: int | None = None,
-        scan_in_order: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        blob_handling: BlobHandling | None = None,
         **kwargs: Any,
     ) -> Any:
         """Read rows into a pandas.DataFrame.
 
         The arguments are those of `scanner`; others go to `pyarrow.Table.to_pandas`.
         """
-        known = ScanArguments.__annotations__.keys()
+        known = MoreScanKeywords.__annotations__.keys()
         more: Any = {name: kwargs.pop(name) for name in known & kwargs.keys()}
-        table = self.to_table(
-            columns,
-            filter,
-            limit,
-            offset,
-            batch_size=batch_size,
-            scan_in_order=scan_in_order,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            **more,
-        )
-        return table.to_pandas(**kwargs)
+        return self.to_table(columns, filter, limit, offset, **more).to_pandas(**kwargs)
 
-    def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
+    def head(self, num_rows: int, **scan: Unpack[ScanKeywords]) -> pa.Table:
         """Read the first rows. The other arguments are those of `scanner`."""
-        return self.scanner(**kwargs).head(num_rows)
+        return self.scanner(**scan).head(num_rows)
 
     def slice(self, start: int, end: int, columns: Columns | None = None) -> pa.Table:
         """Read the rows `start` to `end` (exclusive), by position.

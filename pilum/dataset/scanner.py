@@ -1,4 +1,9 @@
-"""`LanceScanner`: a lazy scan of one version."""
+"""`LanceScanner`: a lazy scan of one version, and its steps as text, the last one first.
+
+Projection: twice
+  Sort: a, limit 3
+    Scan: memory://t, version 2, columns a, filter (a > 1), 2 of 2 fragments, 5 rows
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,13 @@ from typing import Any
 import pyarrow as pa
 
 from pilum.arguments import require_count
-from pilum.dataset.options import ScanRequest
-from pilum.dataset.scan_arguments import ScanStatistics
-from pilum.dataset.scan_plan import explained_scan
+from pilum.dataset.scan import Scan, ScanStatistics
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.rows import BATCH_ROWS
+from pilum.table.model.fragment import Fragment
 from pilum.table.read.deleted_rows import undeleted, with_nullable_ids, without_ids
 from pilum.table.read.json_columns import given_batches, given_schema, given_table
-from pilum.table.read.ordering import ordered
+from pilum.table.read.ordering import ColumnOrdering, ordered
 from pilum.table.read.rebatch import of_bytes, of_rows
 from pilum.table.read.scan import ScanOptions, count_rows, scan, scan_schema, scan_table
 from pilum.table.read.snapshot import Snapshot
@@ -35,16 +39,15 @@ class LanceScanner:
     libraries as an Arrow stream.
     """
 
-    def __init__(self, snapshot: Snapshot, request: ScanRequest) -> None:
+    def __init__(self, snapshot: Snapshot, wanted: Scan) -> None:
         self._snapshot = snapshot
-        self._request = request
-        self._shape = request.shape
-        self._source = undeleted(snapshot) if self._shape.with_deleted else snapshot
-        stored = request.schema(snapshot)
-        self._stored = with_nullable_ids(stored) if self._shape.with_deleted else stored
+        self._scan = wanted
+        self._source = undeleted(snapshot) if wanted.with_deleted else snapshot
+        stored = wanted.schema(snapshot)
+        self._stored = with_nullable_ids(stored) if wanted.with_deleted else stored
         self._schema = given_schema(self._stored)
         self._options = self._read_options()
-        if self._shape.order_by:
+        if wanted.order_by:
             scan_schema(snapshot, self._options)  # fails for keys that do not exist
 
     @property
@@ -69,46 +72,46 @@ class LanceScanner:
             FilterError: If a filter or computed column cannot be evaluated on a value.
             CorruptFileError: If a data file contradicts the format.
         """
-        shape, batches = self._shape, self._rows()
-        if shape.batch_bytes is not None:
-            batches = of_bytes(batches, shape.batch_bytes)
-        if shape.is_strict:
+        wanted, batches = self._scan, self._rows()
+        if wanted.batch_bytes is not None:
+            batches = of_bytes(batches, wanted.batch_bytes)
+        if wanted.is_strict:
             batches = of_rows(batches, self._options.batch_size or BATCH_ROWS)
         given = given_batches(self._stored, batches)
-        yield from given if shape.callback is None else self._observed(given)
+        yield from given if wanted.callback is None else self._observed(given)
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the stored rows in the requested form."""
-        shape, options = self._shape, self._options
-        batches = scan(self._source, options)
-        if shape.with_deleted:
+        wanted = self._scan
+        batches = scan(self._source, self._options)
+        if wanted.with_deleted:
             batches = without_ids(self._snapshot, batches)
-        if shape.order_by:
+        if wanted.order_by:
             batches = self._ordered(batches)
-        if projection := self._request.projection:
-            return map(projection.apply, batches)
-        if shape.is_plain:
+        if wanted.projection:
+            return map(wanted.projection.apply, batches)
+        if wanted.is_plain:
             return batches
         return (batch.select(self._stored.names) for batch in batches)
 
     def _ordered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        wanted = self._request.options
+        wanted = self._scan.options
         read = scan_schema(self._source, self._options)
-        schema = with_nullable_ids(read) if self._shape.with_deleted else read
-        rows = ordered(batches, schema, self._shape.order_by, wanted.offset, wanted.limit)
+        schema = with_nullable_ids(read) if self._scan.with_deleted else read
+        rows = ordered(batches, schema, self._scan.order_by, wanted.offset, wanted.limit)
         size = wanted.batch_size or BATCH_ROWS
         for start in range(0, rows.num_rows, size):
             yield rows.slice(start, size)
 
     def _read_options(self) -> ScanOptions:
         """Return the options to read with, including the columns that rows are sorted by."""
-        options, shape = self._request.options, self._shape
-        if shape.with_deleted:
+        options, order_by = self._scan.options, self._scan.order_by
+        if self._scan.with_deleted:
             options = replace(options, with_row_address=True)
-        if not shape.order_by:
+        if not order_by:
             return options
         names = self._snapshot.schema.names if options.columns is None else options.columns
-        keys = (key.column_name for key in shape.order_by)
+        keys = (key.column_name for key in order_by)
         columns = tuple(dict.fromkeys((*names, *keys)))
         return replace(options, columns=columns, limit=None, offset=0)
 
@@ -129,9 +132,9 @@ class LanceScanner:
             all_counts={"rows_given": num_rows},
             all_times={"elapsed": elapsed},
         )
-        assert self._shape.callback is not None
+        assert self._scan.callback is not None
         try:
-            self._shape.callback(statistics)
+            self._scan.callback(statistics)
         except Exception:
             _log.exception("the callback of a scan failed")
 
@@ -141,8 +144,8 @@ class LanceScanner:
 
     def to_table(self) -> pa.Table:
         """Read all rows."""
-        if self._request.projection is None and self._shape.is_plain:
-            return given_table(scan_table(self._snapshot, self._request.options))
+        if self._scan.is_plain:
+            return given_table(scan_table(self._snapshot, self._scan.options))
         return pa.Table.from_batches(self.to_batches(), self._schema)
 
     def to_pandas(self, **kwargs: Any) -> Any:
@@ -156,11 +159,11 @@ class LanceScanner:
     def head(self, num_rows: int) -> pa.Table:
         """Read the first rows, and only the parts of the files that they need."""
         number = require_count("num_rows", num_rows)
-        return LanceScanner(self._snapshot, self._request.limited(number)).to_table()
+        return LanceScanner(self._snapshot, self._scan.limited(number)).to_table()
 
     def count_rows(self) -> int:
         """Count the rows of the scan, reading only what the filter needs."""
-        options = self._request.options
+        options = self._scan.options
         if options.fragment_ids is not None:
             return sum(batch.num_rows for batch in scan(self._source, options))
         found = max(0, count_rows(self._source, options.filter) - options.offset)
@@ -172,7 +175,7 @@ class LanceScanner:
         Args:
             verbose: Whether to also list the files.
         """
-        return explained_scan(self._source, self._options, self._request, verbose)
+        return _explained(self._source, self._options, self._scan, verbose)
 
     def analyze_plan(self, count_rows: bool = False) -> str:
         """Run the scan and report its costs, followed by the steps of `explain_plan`.
@@ -181,12 +184,11 @@ class LanceScanner:
             count_rows: Whether to only count rows.
         """
         found: list[ScanStatistics] = []
-        shape = replace(self._shape, callback=found.append)
-        request = replace(self._request, shape=shape)
-        if count_rows and not self._shape.with_deleted:
-            wanted = replace(request.options, columns=(ROW_ID,))
-            request = replace(request, options=wanted, projection=None)
-        scanner = LanceScanner(self._snapshot, request)
+        wanted = replace(self._scan, callback=found.append)
+        if count_rows and not wanted.with_deleted:
+            options = replace(wanted.options, columns=(ROW_ID,))
+            wanted = replace(wanted, options=options, projection=None)
+        scanner = LanceScanner(self._snapshot, wanted)
         num_batches = sum(1 for _ in scanner.to_batches())
         [cost] = found
         counts, times = cost.all_counts or {}, cost.all_times or {}
@@ -200,3 +202,52 @@ class LanceScanner:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+
+def _explained(snapshot: Snapshot, options: ScanOptions, wanted: Scan, verbose: bool) -> str:
+    """Return the steps of a scan that reads with `options` as text."""
+    steps = list(_steps(snapshot, options, wanted))
+    if verbose:
+        steps += [
+            f"File: {file.path} of fragment {fragment.id}, {fragment.num_rows} rows"
+            for fragment in _fragments(snapshot, options)
+            for file in fragment.files
+        ]
+    depths = [min(depth, _depth(steps)) for depth in range(len(steps))]
+    return "\n".join("  " * depth + step for depth, step in zip(depths, steps, strict=True))
+
+
+def _depth(steps: list[str]) -> int:
+    """Return the indentation of the files of a scan."""
+    return next(depth for depth, step in enumerate(steps) if step.startswith("Scan")) + 1
+
+
+def _steps(snapshot: Snapshot, options: ScanOptions, wanted: Scan) -> Iterator[str]:
+    if wanted.projection:
+        yield f"Projection: {', '.join(name for name, _ in wanted.projection.items)}"
+    order = wanted.order_by
+    if order:
+        yield f"Sort: {', '.join(map(_key, order))}{_window(wanted.options)}"
+    manifest, fragments = snapshot.manifest, _fragments(snapshot, options)
+    names = ", ".join(scan_schema(snapshot, options).names)
+    filter = "" if options.filter is None else f", filter on {', '.join(options.filter.columns)}"
+    yield (
+        f"Scan: {snapshot.store.uri}, version {manifest.version}, columns {names}{filter}"
+        f"{'' if order else _window(options)}, {len(fragments)} of {len(manifest.fragments)} "
+        f"fragments, {sum(one.num_rows for one in fragments)} rows"
+    )
+
+
+def _fragments(snapshot: Snapshot, options: ScanOptions) -> list[Fragment]:
+    wanted = options.fragment_ids
+    return [one for one in snapshot.manifest.fragments if wanted is None or one.id in wanted]
+
+
+def _key(key: ColumnOrdering) -> str:
+    direction = "" if key.ascending else " descending"
+    return f"{key.column_name}{direction}{' nulls first' if key.nulls_first else ''}"
+
+
+def _window(options: ScanOptions) -> str:
+    limit = "" if options.limit is None else f", limit {options.limit}"
+    return limit + (f", offset {options.offset}" if options.offset else "")

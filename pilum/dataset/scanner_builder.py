@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from pilum.dataset.options import BlobHandling, Columns, Filter
-from pilum.dataset.scan_arguments import ColumnOrdering, ScanStatistics
+from pilum.dataset.fragment import LanceFragment
+from pilum.dataset.projection import Columns
+from pilum.dataset.reading import Reading
+from pilum.dataset.scan import BlobHandling, ColumnOrdering, Filter, ScanStatistics
+from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from pilum.dataset.fragment import LanceFragment
-    from pilum.dataset.reading import Reading
-    from pilum.dataset.scanner import LanceScanner
 
 __all__ = ["ScannerBuilder"]
 

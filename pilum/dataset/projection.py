@@ -1,0 +1,150 @@
+"""Columns that SQL expressions compute from the columns that are read, batch by batch.
+
+columns=["a", "s.x"]            read a and s.x, return them
+columns={"twice": "a * 2"}      read a, compute twice, return it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from pilum.errors import InvalidInputError
+from pilum.expressions import bind_projection
+from pilum.format.meta_columns import ROW_ID
+from pilum.table.read.scan import ScanOptions, scan, scan_schema
+from pilum.table.read.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundProjection
+
+__all__ = ["Columns", "Projection", "computed", "null_columns", "project"]
+
+Columns: TypeAlias = Sequence[str] | Mapping[str, str]
+"""Column names and dotted paths, or a dict of new names and SQL expressions."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A projection that computes columns from those that are read.
+
+    Attributes:
+        items: Name and expression of each computed column.
+        kept: Columns that are passed through after them.
+    """
+
+    items: tuple[tuple[str, BoundProjection], ...]
+    kept: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Return the columns to read; a struct is read once if it is also needed as a whole."""
+        wanted = dict.fromkeys(name for _, item in self.items for name in item.columns)
+        columns = tuple(name for name in wanted if not _covered(name, wanted))
+        return columns or (ROW_ID,)  # constants still need the number of rows
+
+    def schema(self, scanned: pa.Schema) -> pa.Schema:
+        """Return the schema of the results of `apply` for batches of the schema `scanned`."""
+        computed = [item.field.with_name(name) for name, item in self.items]
+        kept = [scanned.field(name) for name in self.kept]
+        return pa.schema([*computed, *kept], scanned.metadata)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Compute the projected columns of one batch."""
+        if not self.items and not self.kept:
+            return batch.select([])
+        computed = [item.evaluate(batch) for _, item in self.items]
+        kept = [batch.column(name) for name in self.kept]
+        return pa.RecordBatch.from_arrays([*computed, *kept], schema=self.schema(batch.schema))
+
+    def table(self, table: pa.Table) -> pa.Table:
+        """Compute the projected columns of a table."""
+        batches = [self.apply(batch) for batch in table.to_batches()]
+        return pa.Table.from_batches(batches, self.schema(table.schema))
+
+
+def project(
+    columns: Columns | None, schema: pa.Schema
+) -> tuple[tuple[str, ...] | None, Projection | None]:
+    """Return what to read for the requested columns, and what to compute from it.
+
+    Raises:
+        ColumnNotFoundError: If an expression names a column that does not exist.
+        FilterError: If an expression cannot be parsed or bound.
+        InvalidInputError: If `columns` is neither names nor expressions, or a name occurs twice.
+    """
+    if columns is None:
+        return None, None
+    if isinstance(columns, Mapping):
+        items = tuple((name, bind_projection(text, schema)) for name, text in columns.items())
+        projection = Projection(items)
+        return projection.reads, projection
+    return _names(columns), None
+
+
+def computed(
+    snapshot: Snapshot,
+    expressions: Mapping[Any, Any],
+    batch_size: int | None,
+    fragment_ids: tuple[int, ...] | None = None,
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the columns of expressions, and their values for rows that are not deleted.
+
+    Args:
+        snapshot: The version of the table.
+        expressions: Names and SQL expressions over the columns of the table.
+        batch_size: Rows per batch; None for 8,192.
+        fragment_ids: Fragments to read; None for all.
+
+    Raises:
+        FilterError: If an expression cannot be parsed or bound.
+        ColumnNotFoundError: If an expression names a column that does not exist.
+        InvalidInputError: If `expressions` is not a dict of strings.
+    """
+    for pair in expressions.items():
+        if not all(isinstance(text, str) for text in pair):
+            raise InvalidInputError(f"expected names and SQL expressions, found {pair!r}")
+    if not expressions:
+        raise InvalidInputError("no columns to add")
+    reads, projection = project(expressions, snapshot.described.arrow)
+    assert projection is not None
+    options = ScanOptions(columns=reads, batch_size=batch_size, fragment_ids=fragment_ids)
+    schema = projection.schema(scan_schema(snapshot, options))
+    return schema, map(projection.apply, scan(snapshot, options))
+
+
+def null_columns(snapshot: Snapshot, expressions: Mapping[str, str]) -> pa.Schema | None:
+    """Return the columns of expressions that are all null; None if one is not.
+
+    An example of such an expression is `CAST(NULL AS INT)`.
+
+    Args:
+        snapshot: The version of the table.
+        expressions: Names and SQL expressions that `computed` has accepted.
+    """
+    _, projection = project(expressions, snapshot.described.arrow)
+    assert projection is not None
+    items = projection.items
+    if not all(item.is_null for _, item in items):
+        return None
+    return pa.schema([pa.field(name, item.field.type) for name, item in items])
+
+
+def _names(columns: Any) -> tuple[str, ...]:
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise InvalidInputError(f"columns: expected names or a dict, found {columns!r}")
+    names = tuple(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInputError(f"columns: expected names, found {name!r}")
+        if names.count(name) > 1:
+            raise InvalidInputError(f"columns: {name!r} comes twice")
+    return names
+
+
+def _covered(path: str, wanted: Mapping[str, Any]) -> bool:
+    parts = path.split(".")
+    return any(".".join(parts[:depth]) in wanted for depth in range(1, len(parts)))

@@ -1,0 +1,273 @@
+"""The description of a scan: its keywords, and the checked request that they become.
+
+    scanner(filter="a > 1", limit=9) ──▶ ScanKeywords ──▶ Scan.of ──▶ LanceScanner
+
+Some keywords are hints, which affect only how a scan runs, never its result. They are accepted and
+checked, but have no effect. Keywords of searches are rejected by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pilum.arguments import require_count
+from pilum.dataset.projection import Columns, Projection, project
+from pilum.errors import InvalidInputError, UnknownArgumentError, UnsupportedFeatureError
+from pilum.expressions import bind
+from pilum.format.blobs import materialized
+from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.table.read.ordering import ColumnOrdering
+from pilum.table.read.scan import ScanOptions, scan_schema
+from pilum.table.read.snapshot import Snapshot
+
+__all__ = [
+    "BlobHandling",
+    "ColumnOrdering",
+    "Filter",
+    "MoreScanKeywords",
+    "Scan",
+    "ScanKeywords",
+    "ScanStatistics",
+    "require_keywords",
+]
+
+Filter: TypeAlias = "str | pc.Expression"
+"""SQL, or a `pyarrow.compute` expression."""
+
+BlobHandling: TypeAlias = Literal["all_binary", "blobs_descriptions", "all_descriptions"]
+"""The form in which scans return blobs."""
+
+_BLOB_HANDLING = ("all_binary", "blobs_descriptions", "all_descriptions")
+_COUNTS = ("batch_size_bytes", "batch_readahead", "fragment_readahead", "io_buffer_size")
+_SEARCHES = (
+    "nearest",
+    "full_text_query",
+    "index_segments",
+    "fast_search",
+    "row_addr_allowlist",
+    "row_addr_blocklist",
+)
+
+
+@dataclass(frozen=True)
+class ScanStatistics:
+    """The statistics of what a scan read from the store.
+
+    Concurrent reads of the same location are also counted.
+
+    Attributes:
+        iops: Number of requests.
+        requests: The same as `iops`; coalesced requests count as one.
+        bytes_read: Number of bytes read.
+        indices_loaded: Always 0: no index is read.
+        parts_loaded: Always 0.
+        index_comparisons: Always 0.
+        index_cache_hits: Always 0.
+        index_cache_misses: Always 0.
+        all_counts: Further counts: "rows_given".
+        all_times: Times in nanoseconds: "elapsed".
+    """
+
+    iops: int
+    requests: int
+    bytes_read: int
+    indices_loaded: int = 0
+    parts_loaded: int = 0
+    index_comparisons: int = 0
+    index_cache_hits: int = 0
+    index_cache_misses: int = 0
+    all_counts: Mapping[str, int] | None = None
+    all_times: Mapping[str, int] | None = None
+
+
+class HasFragmentId(Protocol):
+    """A fragment, such as a `LanceFragment`."""
+
+    @property
+    def fragment_id(self) -> int: ...
+
+
+class MoreScanKeywords(TypedDict, total=False):
+    """The keywords of a scan after the first four, which may be positional.
+
+    `LanceDataset.scanner` explains them.
+    """
+
+    batch_size: int | None
+    scan_in_order: bool | None
+    fragments: Iterable[HasFragmentId] | None
+    with_row_id: bool | None
+    with_row_address: bool | None
+    blob_handling: BlobHandling | None
+    order_by: Iterable[ColumnOrdering | str] | str | None
+    strict_batch_size: bool | None
+    batch_size_bytes: int | None
+    include_deleted_rows: bool | None
+    scan_stats_callback: Callable[[ScanStatistics], None] | None
+    batch_readahead: int | None
+    fragment_readahead: int | None
+    io_buffer_size: int | None
+    use_stats: bool | None
+    late_materialization: bool | list[str] | None
+    use_scalar_index: bool | None
+    prefilter: bool | None
+    disable_scoring_autoprojection: bool | None
+    nearest: Any
+    full_text_query: Any
+    index_segments: Any
+    fast_search: bool | None
+    row_addr_allowlist: bytes | None
+    row_addr_blocklist: bytes | None
+
+
+class ScanKeywords(MoreScanKeywords, total=False):
+    """The keywords of a scan. `LanceDataset.scanner` explains them."""
+
+    columns: Columns | None
+    filter: Filter | None
+    limit: int | None
+    offset: int | None
+
+
+_KEYWORDS = frozenset(ScanKeywords.__annotations__)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A checked scan of one version.
+
+    Attributes:
+        options: Options that say what is read.
+        projection: What is computed from it; None to return what is read.
+        order_by: Sort keys; table order if empty.
+        is_strict: Whether batches have exactly the requested size.
+        batch_bytes: Approximate maximum size of a batch in bytes; None for no limit.
+        with_deleted: Whether to include deleted rows.
+        callback: Function that is called with the statistics at the end of each scan.
+    """
+
+    options: ScanOptions
+    projection: Projection | None = None
+    order_by: tuple[ColumnOrdering, ...] = ()
+    is_strict: bool = False
+    batch_bytes: int | None = None
+    with_deleted: bool = False
+    callback: Callable[[ScanStatistics], None] | None = None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, keywords: ScanKeywords) -> Self:
+        """Check keywords and bind them to a version.
+
+        Filters always see descriptors of blobs, even if the scan returns their bytes.
+
+        Raises:
+            ColumnNotFoundError: If a named column does not exist.
+            FilterError: If the filter or a computed column cannot be parsed or bound.
+            UnsupportedFeatureError: If an index search is requested.
+            UnknownArgumentError: If a scan has no such argument.
+            InvalidInputError: If any other argument is invalid.
+        """
+        require_keywords(keywords)
+        given: dict[str, Any] = {
+            name: value for name, value in keywords.items() if value is not None
+        }
+        _require_valid(given)
+        options = _options(snapshot, given)
+        shown = materialized(snapshot.schema) if options.with_payloads else snapshot.described
+        names, projection = None, None
+        if (columns := given.get("columns")) is not None:
+            names, projection = project(columns, shown.arrow)
+        if projection:
+            meta = {ROW_ID: options.with_row_id, ROW_ADDRESS: options.with_row_address}
+            kept = tuple(name for name, wanted in meta.items() if wanted)
+            projection = replace(projection, kept=kept)
+        return cls(
+            replace(options, columns=names),
+            projection,
+            _ordering(given.get("order_by", ())),
+            bool(given.get("strict_batch_size", False)),
+            given.get("batch_size_bytes"),
+            bool(given.get("include_deleted_rows", False)),
+            given.get("scan_stats_callback"),
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether rows are returned exactly as a scan of the table yields them."""
+        return self == Scan(self.options)
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
+        """Return the schema of the batches of the scan."""
+        scanned = scan_schema(snapshot, self.options)
+        return self.projection.schema(scanned) if self.projection else scanned
+
+    def limited(self, num_rows: int) -> Self:
+        """Return the same scan, limited to `num_rows` rows."""
+        limit = self.options.limit
+        least = num_rows if limit is None else min(num_rows, limit)
+        return replace(self, options=replace(self.options, limit=least))
+
+
+def require_keywords(keywords: Mapping[str, Any]) -> None:
+    """Check that scans have all these keywords.
+
+    Raises:
+        UnknownArgumentError: If a scan has no such argument.
+    """
+    if unknown := keywords.keys() - _KEYWORDS:
+        name = min(unknown)
+        close = difflib.get_close_matches(name, sorted(_KEYWORDS), 1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        raise UnknownArgumentError(f"scans have no argument {name!r}{meant}")
+
+
+def _require_valid(given: Mapping[str, Any]) -> None:
+    """Check keywords that are not None, except those that depend on the version."""
+    for name in _SEARCHES:
+        if given.get(name, False) is not False:
+            raise UnsupportedFeatureError(f"{name}: indices are kept, but not searched yet")
+    for name in _COUNTS:
+        if name in given:
+            require_count(name, given[name], 1)
+    if given.get("strict_batch_size") and "batch_size_bytes" in given:
+        raise InvalidInputError("strict_batch_size and batch_size_bytes contradict each other")
+    if given.get("include_deleted_rows") and not given.get("with_row_id"):
+        raise InvalidInputError(
+            "include_deleted_rows needs with_row_id, which tells deleted rows from others"
+        )
+    blobs = given.get("blob_handling", _BLOB_HANDLING[0])
+    if blobs not in _BLOB_HANDLING:
+        known = ", ".join(_BLOB_HANDLING)
+        raise InvalidInputError(f"blob_handling: expected one of {known}, found {blobs!r}")
+
+
+def _options(snapshot: Snapshot, given: Mapping[str, Any]) -> ScanOptions:
+    names = ("filter", "limit", "offset", "batch_size", "fragments")
+    filter, limit, offset, batch_size, fragments = map(given.get, names)
+    return ScanOptions(
+        filter=None if filter is None else bind(filter, snapshot.described.arrow),
+        limit=None if limit is None else require_count("limit", limit),
+        offset=0 if offset is None else require_count("offset", offset),
+        batch_size=None if batch_size is None else require_count("batch_size", batch_size, 1),
+        with_row_id=bool(given.get("with_row_id", False)),
+        with_row_address=bool(given.get("with_row_address", False)),
+        fragment_ids=None if fragments is None else tuple(item.fragment_id for item in fragments),
+        with_payloads=given.get("blob_handling") == "all_binary",
+    )
+
+
+def _ordering(found: Any) -> tuple[ColumnOrdering, ...]:
+    keys = [found] if isinstance(found, str | ColumnOrdering) else list(found)
+    ordering = []
+    for key in keys:
+        one = ColumnOrdering(key) if isinstance(key, str) else key
+        if not isinstance(getattr(one, "column_name", None), str):
+            raise InvalidInputError(f"order_by: expected names or ColumnOrdering, found {key!r}")
+        ordering.append(one)
+    return tuple(ordering)
