@@ -20,12 +20,12 @@ from pilum.dataset.cleaning import (
     CleanupStats,
 )
 from pilum.dataset.explain import Explanation, explain
+from pilum.dataset.forms import Transaction
 from pilum.dataset.fragment import LanceFragment
-from pilum.dataset.index_metadata import Index, IndexFile
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.merging import MergeInsertBuilder
 from pilum.dataset.metadata import FragmentMetadata
-from pilum.dataset.operations import LanceOperation, Transaction
+from pilum.dataset.operations import LanceOperation
 from pilum.dataset.scan import ScanStatistics
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.statistics import DataStatistics, FieldStatistics

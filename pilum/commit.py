@@ -7,7 +7,8 @@
 Source: docs/guide/concurrency.md.
 """
 
-from pilum.dataset.operations import LanceOperation, Transaction
+from pilum.dataset.forms import Transaction
+from pilum.dataset.operations import LanceOperation
 from pilum.errors import (
     CommitConflictError,
     CommitContentionError,

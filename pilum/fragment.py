@@ -2,8 +2,14 @@
 
 from pilum.dataset.fragment import LanceFragment, write_fragments
 from pilum.dataset.fragment_files import FragmentSession
-from pilum.dataset.metadata import DataFile, DeletionFile, FragmentMetadata
-from pilum.dataset.row_metadata import RowDatasetVersionMeta, RowIdMeta, RowIdSequence
+from pilum.dataset.metadata import (
+    DataFile,
+    DeletionFile,
+    FragmentMetadata,
+    RowDatasetVersionMeta,
+    RowIdMeta,
+    RowIdSequence,
+)
 
 __all__ = [
     "DataFile",

@@ -4,11 +4,12 @@ from pilum.dataset.branches import Branch, Branches
 from pilum.dataset.deleting import DeleteResult
 from pilum.dataset.delta import DatasetDelta
 from pilum.dataset.evolving import AlterColumn
+from pilum.dataset.forms import Transaction
 from pilum.dataset.indexing import IndexInformation
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.merging import MergeResult
 from pilum.dataset.metadata import DataFile
-from pilum.dataset.operations import LanceOperation, Transaction
+from pilum.dataset.operations import LanceOperation
 from pilum.dataset.optimizing import AutoCleanupConfig, DatasetOptimizer
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from pilum.arguments import require_count
-from pilum.dataset.operations import Transaction
+from pilum.dataset.forms import Transaction
 from pilum.dataset.scan import Scan
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.transaction_history import TransactionHistory

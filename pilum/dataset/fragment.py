@@ -11,10 +11,10 @@ from pilum.arguments import positions, with_keywords
 from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
 from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
+from pilum.dataset.forms import Transaction
 from pilum.dataset.fragment_columns import FragmentColumns
 from pilum.dataset.fragment_files import FragmentFiles, FragmentSession
 from pilum.dataset.metadata import DataFile, FragmentMetadata
-from pilum.dataset.operations import Transaction
 from pilum.dataset.projection import Columns, project
 from pilum.dataset.scan import BlobHandling, Filter, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_once, publish
+from pilum.dataset.forms import Transaction
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.merge_explain import explained_merge
 from pilum.dataset.merge_plan import MergeClauses
-from pilum.dataset.operations import Transaction
 from pilum.dataset.transactions import require_version
 from pilum.errors import (
     InvalidInputError,

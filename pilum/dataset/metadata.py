@@ -1,20 +1,46 @@
-"""Public forms of fragments and data files: plain values with a JSON form."""
+"""Public forms of what a manifest contains: fragments, their files and row ids, and indices.
+
+They are plain values. Fragments and deletion files have the JSON form that Lance tools exchange.
+
+To keep row ids when rows are rewritten manually, set `RowIdSequence(ids).to_inline_metadata()` in
+the new fragments; a commit of `LanceOperation.Update` takes the ids from there.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+from uuid import UUID
 
-from pilum.dataset.row_metadata import RowDatasetVersionMeta, RowIdMeta, stored_sequence
-from pilum.errors import InvalidInputError
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.format.pb import file_pb2, table_pb2
 from pilum.table.model import deletion_file as table_files
 from pilum.table.model import fragment as table
+from pilum.table.model import row_id_sequence
+from pilum.table.model.index_segments import IndexSegment
+from pilum.table.model.row_id_segments import MAX_ROWS
+from pilum.table.model.stored_sequence import CREATED_AT, ROW_IDS, SequenceKind, StoredSequence
 
 if TYPE_CHECKING:
     from pilum.dataset.base import DatasetBase
 
-__all__ = ["DataFile", "DeletionFile", "FragmentMetadata"]
+__all__ = [
+    "DataFile",
+    "DeletionFile",
+    "FragmentMetadata",
+    "Index",
+    "IndexFile",
+    "RowDatasetVersionMeta",
+    "RowIdMeta",
+    "RowIdSequence",
+]
 
 
 @dataclass
@@ -190,7 +216,7 @@ class FragmentMetadata:
         deleted = fragment.deletion_file
         return cls(
             fragment.id,
-            [_file(file) for file in fragment.files],
+            list(map(DataFile.from_table, fragment.files)),
             fragment.physical_rows,
             DeletionFile.from_table(deleted) if deleted else None,
             None if fragment.row_ids is None else RowIdMeta(fragment.row_ids),
@@ -214,10 +240,231 @@ class FragmentMetadata:
         }
         return replace(
             table.Fragment.from_json(values),
-            row_ids=stored_sequence(RowIdMeta, self.row_id_meta),
-            created_at=stored_sequence(RowDatasetVersionMeta, self.created_at_version_meta),
-            updated_at=stored_sequence(RowDatasetVersionMeta, self.last_updated_at_version_meta),
+            row_ids=_stored(RowIdMeta, self.row_id_meta),
+            created_at=_stored(RowDatasetVersionMeta, self.created_at_version_meta),
+            updated_at=_stored(RowDatasetVersionMeta, self.last_updated_at_version_meta),
         )
+
+
+@dataclass(frozen=True)
+class _SequenceMeta:
+    """A sequence in the form that the manifest stores.
+
+    Attributes:
+        stored: The bytes, or the place where they are stored.
+    """
+
+    _kind: ClassVar[SequenceKind]
+    stored: StoredSequence
+
+    def asdict(self) -> Any:
+        """Return a plain value that `json.dumps` accepts."""
+        return self._kind.to_json(self.stored)
+
+    def json(self) -> str:
+        """Return the JSON form."""
+        return json.dumps(self.asdict())
+
+    @classmethod
+    def from_dict(cls, dict: Any) -> Self:
+        """Read the value that `asdict` returns.
+
+        Raises:
+            InvalidInputError: If the value is of another kind.
+        """
+        stored = cls._kind.from_json({cls._kind.json_name: dict})
+        if stored is None:
+            raise InvalidInputError(f"{cls._kind.json_name}: expected a sequence, found None")
+        return cls(stored)
+
+    @classmethod
+    def from_json(cls, json: str) -> Self:
+        """Read the JSON form that `json` returns.
+
+        Raises:
+            InvalidInputError: If the text is not JSON, or describes another kind of value.
+        """
+        return cls.from_dict(_values(json))
+
+
+class RowIdMeta(_SequenceMeta):
+    """The row ids of a fragment, as stored in the manifest; see `RowIdSequence`."""
+
+    _kind = ROW_IDS
+
+
+class RowDatasetVersionMeta(_SequenceMeta):
+    """The versions in which rows of a fragment were created or last changed, as in the manifest."""
+
+    _kind = CREATED_AT
+
+
+class RowIdSequence:
+    """A sequence of stable row ids, one per row of a fragment."""
+
+    def __init__(self, row_ids: Iterable[int] | pa.Array | range) -> None:
+        """Create a sequence.
+
+        Args:
+            row_ids: Unsigned 64-bit integers, in row order.
+
+        Raises:
+            InvalidInputError: If the row ids are anything else.
+        """
+        try:
+            listed = row_ids if hasattr(row_ids, "__len__") else list(row_ids)
+            ids = pa.array(listed, pa.uint64())
+        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+            raise InvalidInputError(f"row_ids: expected integers without sign ({error})") from error
+        if ids.null_count:
+            raise InvalidInputError("row_ids: expected integers, found nulls")
+        self._sequence = row_id_sequence.RowIdSequence.of(ids.to_numpy())
+
+    @staticmethod
+    def from_inline_metadata(metadata: RowIdMeta) -> RowIdSequence:
+        """Read the row ids of a fragment.
+
+        Raises:
+            UnsupportedFeatureError: If the ids are not stored in the manifest; a scan of `_rowid`
+                reads them in any case.
+            CorruptFileError: If the ids are damaged.
+        """
+        if not isinstance(metadata.stored, bytes):
+            raise UnsupportedFeatureError("these row ids are not in the manifest")
+        sequence = RowIdSequence(())
+        sequence._sequence = row_id_sequence.RowIdSequence.from_bytes(metadata.stored, MAX_ROWS)
+        return sequence
+
+    def to_inline_metadata(self) -> RowIdMeta:
+        """Return the form that `FragmentMetadata.row_id_meta` holds."""
+        return RowIdMeta(self._sequence.to_bytes())
+
+    def to_pyarrow(self) -> pa.Array:
+        """Return the ids as a uint64 array."""
+        return pa.array(self._sequence.ids())
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._sequence.ids().tolist())
+
+    def __len__(self) -> int:
+        return len(self._sequence)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowIdSequence):
+            return NotImplemented
+        return np.array_equal(self._sequence.ids(), other._sequence.ids())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"RowIdSequence({len(self)} row ids)"
+
+
+@dataclass
+class IndexFile:
+    """One file of a segment.
+
+    Attributes:
+        path: Path below the folder of the segment.
+        size_bytes: Size of the file.
+    """
+
+    path: str
+    size_bytes: int
+
+
+@dataclass
+class Index:
+    """One segment of an index.
+
+    Attributes:
+        uuid: Name of its folder below `_indices/`.
+        name: Name of the index.
+        fields: Ids of the indexed fields.
+        dataset_version: The version whose rows it indexes.
+        fragment_ids: Fragments that it covers, which may include fragments that no longer exist.
+        index_version: Version of the index format.
+        created_at: When it was created; None in old tables.
+        base_id: Base path that contains its folder; None for the table's own folder.
+        files: Its files; None if they were not recorded.
+        index_details: Type URL and bytes of its details; None if there are none.
+        covering_fields: Ids of fields whose values it stores but does not search.
+    """
+
+    uuid: str
+    name: str
+    fields: list[int]
+    dataset_version: int
+    fragment_ids: Iterable[int]
+    index_version: int
+    created_at: datetime | None = None
+    base_id: int | None = None
+    files: list[IndexFile] | None = None
+    index_details: tuple[str, bytes] | None = None
+    covering_fields: list[int] = field(default_factory=list)
+
+    @classmethod
+    def from_table(cls, segment: IndexSegment) -> Index:
+        """Convert a manifest entry to its public form."""
+        message = segment.message
+        details = message.index_details
+        return cls(
+            segment.uuid,
+            segment.name,
+            list(segment.field_ids),
+            segment.dataset_version,
+            segment.fragments if segment.fragments is not None else BitMap(),
+            message.index_version,
+            segment.created_at,
+            segment.base_id,
+            [IndexFile(file.path, file.size_bytes) for file in message.files] or None,
+            (details.type_url, details.value) if message.HasField("index_details") else None,
+            list(message.covering_fields),
+        )
+
+    def to_table(self) -> IndexSegment:
+        """Convert to the form that the manifest stores.
+
+        Raises:
+            InvalidInputError: If a value has the wrong type.
+        """
+        try:
+            return IndexSegment(self._message())
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InvalidInputError(f"not an index: {self!r} ({error})") from error
+
+    def _message(self) -> table_pb2.IndexMetadata:
+        created = None if self.created_at is None else int(self.created_at.timestamp() * 1000)
+        message = table_pb2.IndexMetadata(
+            uuid=table_pb2.UUID(uuid=UUID(self.uuid).bytes),
+            fields=self.fields,
+            name=self.name,
+            dataset_version=self.dataset_version,
+            fragment_bitmap=BitMap(self.fragment_ids).serialize(),
+            index_version=self.index_version,
+            created_at=created,
+            base_id=self.base_id,
+            covering_fields=self.covering_fields,
+        )
+        for file in self.files or ():
+            message.files.add(path=file.path, size_bytes=file.size_bytes)
+        if self.index_details is not None:
+            kind, value = self.index_details
+            message.index_details.CopyFrom(file_pb2.Any(type_url=kind, value=value))
+        return message
+
+
+def _stored(kind: type[RowIdMeta | RowDatasetVersionMeta], meta: object) -> StoredSequence | None:
+    """Convert the public form of a sequence to its stored form; None stays None.
+
+    Raises:
+        InvalidInputError: If the value is of another kind.
+    """
+    if meta is None:
+        return None
+    if not isinstance(meta, kind):
+        raise InvalidInputError(f"expected {kind.__name__} or None, found {meta!r}")
+    return meta.stored
 
 
 def _values(text: str) -> Any:
@@ -225,7 +472,3 @@ def _values(text: str) -> Any:
         return json.loads(text)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"not JSON: {text!r} ({error})") from error
-
-
-def _file(file: table.DataFile) -> DataFile:
-    return DataFile(**file.to_json())

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from pilum.arguments import require_count
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.operations import Transaction
+from pilum.dataset.forms import Transaction
 from pilum.errors import NotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from pilum.table.commit.transaction import load_transaction
 from pilum.table.model.names import is_detached

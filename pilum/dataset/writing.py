@@ -13,8 +13,9 @@ from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, options_of, store_of
 from pilum.dataset.base_paths import BaseRequest
 from pilum.dataset.commits import properties_of, publish, snapshot_of_job
+from pilum.dataset.forms import Transaction
 from pilum.dataset.metadata import FragmentMetadata
-from pilum.dataset.operations import LanceOperation, Transaction
+from pilum.dataset.operations import LanceOperation
 from pilum.dataset.transactions import WriteRequest, write_transaction
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
