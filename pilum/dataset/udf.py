@@ -172,7 +172,7 @@ class Computation:
 
     @property
     def _fragments(self) -> tuple[Fragment, ...]:
-        return self.snapshot.manifest.fragments if self.only is None else (self.only,)
+        return self.snapshot.manifest.fragments.all() if self.only is None else (self.only,)
 
     def _first_schema(self) -> pa.Schema:
         """Return the schema of the first result, which is computed once."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import pilum
 from pilum.errors import CorruptFileError
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest_file import encode_manifest_file
 from pilum.table.model.names import NamingScheme
 
@@ -258,7 +259,7 @@ def test_row_ids_are_one_per_row_and_none_twice(tmp_path: Path) -> None:
     manifest = dataset.snapshot.manifest
     first, *others = manifest.fragments
     for row_ids in (others[0].row_ids, b""):
-        changed = (replace(first, row_ids=row_ids), *others)
+        changed = Fragments([replace(first, row_ids=row_ids), *others])
         data = encode_manifest_file(replace(manifest, fragments=changed), b"")
         dataset.snapshot.store.put(NamingScheme.V2.manifest_path(manifest.version), data)
         report = pilum.dataset(where).verify()

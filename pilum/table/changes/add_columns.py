@@ -97,7 +97,7 @@ def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
     require_not_legacy(snapshot)
     require_members_apart(snapshot, new)
     require_storable(new, snapshot.manifest.data_version, has_sidecars=True)
-    return Merge(schema, snapshot.manifest.fragments, preserves_nullability=True)
+    return Merge(schema, snapshot.manifest.fragments.all(), preserves_nullability=True)
 
 
 def add_columns(

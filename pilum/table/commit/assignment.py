@@ -16,6 +16,7 @@ import numpy as np
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.stored_sequence import StoredSequence
@@ -44,14 +45,14 @@ def with_assigned_rows(before: Snapshot, content: Manifest) -> Manifest:
     known = {fragment.id: _sequences(fragment) for fragment in before.manifest.fragments}
     if not content.reader_flags & Feature.STABLE_ROW_IDS:
         plain = (one if one.id in known else _plain(one) for one in content.fragments)
-        return replace(content, fragments=tuple(plain))
+        return replace(content, fragments=Fragments(plain))
     next_row_id = max(content.next_row_id, before.manifest.next_row_id)
     fragments = []
     for fragment in content.fragments:
         if known.get(fragment.id) != _sequences(fragment):
             fragment, next_row_id = _completed(before, fragment, next_row_id)
         fragments.append(fragment)
-    return replace(content, fragments=tuple(fragments), next_row_id=next_row_id)
+    return replace(content, fragments=Fragments(fragments), next_row_id=next_row_id)
 
 
 def _sequences(fragment: Fragment) -> tuple[StoredSequence | None, ...]:

@@ -48,6 +48,7 @@ from pilum.table.commit.footprint import Verdict, fragment_ids_of, verdict
 from pilum.table.commit.jobs import Job
 from pilum.table.commit.transaction import Committed, Transaction, load_transaction
 from pilum.table.model.dictionaries import with_dictionaries_of_files
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.index_segments import has_doubtful_coverage
 from pilum.table.model.manifest import THIS_WRITER, Manifest
 from pilum.table.model.manifest_file import (
@@ -376,7 +377,7 @@ class _Committer:
     def _base(self, names: list[ManifestName]) -> Manifest:
         if not names:
             if self.transaction.operation.creates:
-                return Manifest(Schema(()), (), version=0)
+                return Manifest(Schema(()), Fragments(), version=0)
             raise no_table(self.store)
         newest = names[-1].version
         try:

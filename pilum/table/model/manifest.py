@@ -7,11 +7,11 @@ docs/format/table.md, "Manifest".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -21,13 +21,7 @@ from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.model.base_paths import BasePath, require_distinct
 from pilum.table.model.features import Feature, require_writable
-from pilum.table.model.fragment import Fragment
-from pilum.table.model.stored_fragments import (
-    FragmentPlaces,
-    build_fragments,
-    require_plausible,
-    survey,
-)
+from pilum.table.model.fragments import Fragments, StoredFragments
 from pilum.table.model.timestamps import moment_of, nanoseconds_of
 
 __all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
@@ -72,11 +66,12 @@ class Manifest:
         max_allocated_field_id: Highest field id ever assigned, in tables that never reuse field
             ids; None in others.
         index_section: `IndexSection` as it was read, byte for byte; empty without indices.
-        is_lossy: Whether the manifest contains members that these attributes cannot represent.
+        message: The message of the manifest that this one was read or derived from, if any. It
+            may have members that no other attribute represents.
     """
 
     schema: Schema
-    fragments: tuple[Fragment, ...]
+    fragments: Fragments
     version: int
     timestamp_ns: int = 0
     data_format: str = str(DEFAULT_VERSION)
@@ -92,7 +87,7 @@ class Manifest:
     next_row_id: int = 0
     max_allocated_field_id: int | None = None
     index_section: bytes = b""
-    is_lossy: bool = field(default_factory=bool)  # not a class attribute, see `__getattr__`
+    message: table_pb2.Manifest | None = field(default=None, compare=False, repr=False)
 
     @property
     def data_version(self) -> FileVersion:
@@ -114,64 +109,35 @@ class Manifest:
         """The commit time in UTC, truncated to microseconds."""
         return moment_of(self.timestamp_ns)
 
-    if not TYPE_CHECKING:  # else type checkers would accept every attribute name
-
-        def __getattr__(self, name: str) -> Any:
-            """Compute an attribute that `from_proto` deferred until its first use."""
-            later: dict[str, Callable[[], Any]] = self.__dict__.get("_later", {})
-            if name not in later:
-                raise AttributeError(f"a manifest has no {name!r}", name=name, obj=self)
-            value = self.__dict__[name] = later[name]()
-            return value
-
-    @cached_property
-    def places(self) -> FragmentPlaces:
-        """The positions of fragments, found without building all of them."""
-        stored: Callable[[], FragmentPlaces] | None = vars(self).get("_places")
-        if stored is None or "fragments" in vars(self):
-            return FragmentPlaces.of_fragments(self.fragments)
-        return stored()
-
-    @cached_property
+    @property
     def num_rows(self) -> int:
         """The number of rows that are not deleted, as far as it was recorded.
 
         Raises:
             CorruptFileError: If the row counts of a fragment are impossible.
         """
-        stored: Callable[[], int] | None = vars(self).get("_counted")
-        if stored is None or "fragments" in vars(self):
-            return sum(fragment.num_rows for fragment in self.fragments)
-        return stored()
+        return self.fragments.num_rows
 
     @cached_property
-    def is_counted(self) -> bool:
-        """Whether the row counts of all fragments were recorded."""
-        return all(fragment.is_counted for fragment in self.fragments)
+    def is_lossy(self) -> bool:
+        """Whether the message has members, at any depth, that the attributes cannot represent."""
+        return self.message is not None and _is_lossy(self.message)
 
     @property
     def highest_fragment_id(self) -> int:
         """The highest fragment id ever assigned, -1 if there was none."""
         known = -1 if self.max_fragment_id is None else self.max_fragment_id
-        return max([known, *(fragment.id for fragment in self.fragments)])
+        return int(self.fragments.ids.max(initial=known))
 
     @property
     def first_new_field_id(self) -> int:
         """The first field id for an overwrite: 0, unless field ids are never reused."""
         return 0 if self.max_allocated_field_id is None else self.max_allocated_field_id + 1
 
-    def with_later_fragments(self, build: Callable[[], tuple[Fragment, ...]]) -> Manifest:
-        """Return the manifest with other fragments, which are built on first use."""
-        later = replace(self)
-        own = vars(later)
-        del own["fragments"]
-        own["_later"] = {"fragments": build}
-        return later
-
     @property
     def contradiction(self) -> str:
         """Describe how fragments contradict the table or each other, as in some of release 0.16."""
-        if len({fragment.id for fragment in self.fragments}) < len(self.fragments):
+        if not self.fragments.are_distinct:
             return "two fragments have one id"
         if (self.reader_flags | self.writer_flags) & Feature.STABLE_ROW_IDS:
             lacking = [str(one.id) for one in self.fragments if one.row_ids is None]
@@ -210,9 +176,6 @@ class Manifest:
     ) -> Manifest:
         """Build a manifest from its message.
 
-        There may be very many fragments, of which most readers need few or none. They are therefore
-        counted here, and built on first use.
-
         Args:
             message: The message; must not be changed afterwards.
             index_section: The index section as stored in the manifest file.
@@ -228,15 +191,15 @@ class Manifest:
         writer = message.writer_version
         bases = tuple(map(BasePath.from_proto, message.base_paths))
         require_distinct(bases)
-        found = survey(message)
+        fragments = StoredFragments(message, where)
         schema = Schema.from_proto(message.fields, message.schema_metadata)
-        if found.num_rows and not schema.fields:
-            raise CorruptFileError(f"the schema has no fields, but there are {found.num_rows} rows")
+        if (num_rows := fragments.recorded_rows) and not schema.fields:
+            raise CorruptFileError(f"the schema has no fields, but there are {num_rows} rows")
         if schema.fault:
             raise CorruptFileError(schema.fault)
-        manifest = cls(
+        return cls(
             schema=schema,
-            fragments=(),
+            fragments=fragments,
             version=message.version,
             timestamp_ns=nanoseconds_of(message.timestamp),
             data_format=_format_of(message),
@@ -245,8 +208,8 @@ class Manifest:
             ),
             config=dict(message.config),
             table_metadata=dict(message.table_metadata),
-            reader_flags=int(message.reader_feature_flags | found.features),
-            writer_flags=int(message.writer_feature_flags | found.features),
+            reader_flags=int(message.reader_feature_flags | fragments.features),
+            writer_flags=int(message.writer_feature_flags | fragments.features),
             transaction_file=message.transaction_file,
             writer_version=(
                 WriterVersion(writer.library, writer.version)
@@ -262,17 +225,8 @@ class Manifest:
                 else None
             ),
             index_section=index_section,
+            message=message,
         )
-        own = vars(manifest)
-        own["is_counted"] = found.is_counted
-        own["_counted"] = partial(_counted_rows, message, where, found.num_rows)
-        own["_later"] = {
-            "fragments": partial(build_fragments, message, where),
-            "is_lossy": partial(_is_lossy, message),
-        }
-        own["_places"] = partial(FragmentPlaces.of_message, message, where)
-        del own["fragments"], own["is_lossy"]
-        return manifest
 
     def to_proto(self) -> table_pb2.Manifest:
         """Return the message, without the offsets of the other sections of the file."""
@@ -321,11 +275,6 @@ class Manifest:
             writer_flags=int(writer),
             max_allocated_field_id=highest,
         )
-
-
-def _counted_rows(message: table_pb2.Manifest, where: str, num_rows: int) -> int:
-    require_plausible(message, where)
-    return num_rows
 
 
 def _format_of(message: table_pb2.Manifest) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.row_address import by_fragment, rows_of
+from pilum.table.model.fragments import Fragments
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 
@@ -19,7 +20,7 @@ __all__ = ["undeleted", "with_nullable_ids", "without_ids"]
 
 def undeleted(snapshot: Snapshot) -> Snapshot:
     """Return the version as if no row of its files were deleted."""
-    fragments = tuple(
+    fragments = Fragments(
         replace(fragment, deletion_file=None) for fragment in snapshot.manifest.fragments
     )
     return replace(snapshot, manifest=replace(snapshot.manifest, fragments=fragments))

@@ -7,6 +7,7 @@ Source: docs/format/table.md, "Deleted rows".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +15,7 @@ from pilum.errors import UnsupportedVersionError
 from pilum.storage.base import Store
 from pilum.table.model.deletion_bytes import load_deletions
 from pilum.table.model.fragment import Fragment
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.read.fragment_files import open_data_file
 from pilum.table.read.session import Session
@@ -28,12 +30,13 @@ def with_counted_rows(store: Store, manifest: Manifest, session: Session) -> Man
     `_all_counted`. Thus the history and the indices of a table can be listed even if its data files
     are missing.
     """
-    if manifest.writer_version is not None and manifest.is_counted:
+    if manifest.writer_version is not None and manifest.fragments.are_counted:
         return manifest
-    return manifest.with_later_fragments(partial(_all_counted, store, manifest, session))
+    counted = Fragments(partial(_all_counted, store, manifest, session))
+    return replace(manifest, fragments=counted)
 
 
-def _all_counted(store: Store, manifest: Manifest, session: Session) -> tuple[Fragment, ...]:
+def _all_counted(store: Store, manifest: Manifest, session: Session) -> Iterator[Fragment]:
     """Count the rows of every fragment.
 
     Raises:
@@ -41,13 +44,9 @@ def _all_counted(store: Store, manifest: Manifest, session: Session) -> tuple[Fr
         NotFoundError: If a file is missing.
         CorruptFileError: If a file is damaged.
     """
-    recorded = manifest.writer_version is not None
-    fragments = manifest.fragments if recorded else map(_uncounted, manifest.fragments)
-    counted = (
-        fragment if fragment.is_counted else _counted(store, fragment, session)
-        for fragment in fragments
-    )
-    return tuple(counted)
+    for stored in manifest.fragments:
+        fragment = _uncounted(stored) if manifest.writer_version is None else stored
+        yield fragment if fragment.is_counted else _counted(store, fragment, session)
 
 
 def _uncounted(fragment: Fragment) -> Fragment:

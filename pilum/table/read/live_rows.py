@@ -23,6 +23,7 @@ from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.format.blobs import GIVEN_V2, BlobKind, given
 from pilum.format.schema import Field, Schema
 from pilum.table.model.fragment import Fragment
+from pilum.table.model.fragments import Fragments
 from pilum.table.read.blobs import payloads
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.scan import ScanOptions, scan, scan_tables
@@ -63,7 +64,7 @@ def live_rows(
     """
     part = replace(
         snapshot,
-        manifest=replace(snapshot.manifest, fragments=tuple(fragments)),
+        manifest=replace(snapshot.manifest, fragments=Fragments(fragments)),
         session=Session(metadata_cache_size_bytes=_SESSION_BYTES),
     )
     if snapshot.described is snapshot.schema:

@@ -75,7 +75,7 @@ def take(
     """
     number, physical = _located(snapshot, rows)
     places = addresses_of_rows(number, physical)
-    return _take(snapshot, places, columns, snapshot.manifest.places.__getitem__)
+    return _take(snapshot, places, columns, snapshot.manifest.fragments.__getitem__)
 
 
 def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -85,14 +85,14 @@ def addresses_of(snapshot: Snapshot, rows: NDArray[np.int64]) -> NDArray[np.uint
         InvalidInputError: If a position does not exist.
     """
     number, physical = _located(snapshot, rows)
-    return addresses_of_rows(snapshot.manifest.places.ids[number], physical)
+    return addresses_of_rows(snapshot.manifest.fragments.ids[number], physical)
 
 
 def _located(
     snapshot: Snapshot, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the place of the fragment and the physical row of each position in scan order."""
-    fragments = snapshot.manifest.places
+    fragments = snapshot.manifest.fragments
     bounds = fragments.bounds
     rows = np.asarray(rows, dtype=np.int64)
     wrong = (rows < 0) | (rows >= bounds[-1])
@@ -180,7 +180,7 @@ def addresses_of_ids(
 def _present(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return whether the row at each address exists and is not deleted."""
     present = np.ones(len(addresses), dtype=np.bool_)
-    places = snapshot.manifest.places
+    places = snapshot.manifest.fragments
     ids = fragment_ids_of(addresses)
     known = filter(None, map(places.find, np.unique(ids).tolist()))
     shrunken = [fragment for fragment in known if fragment.deletion_file]
@@ -201,7 +201,7 @@ def _finder(snapshot: Snapshot) -> _Find:
     Raises:
         CorruptFileError: If two fragments have the same id.
     """
-    places = snapshot.manifest.places
+    places = snapshot.manifest.fragments
     if not places.are_distinct:
         raise CorruptFileError(
             "two fragments have one id, so that rows have no address; read them by position, or "

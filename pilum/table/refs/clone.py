@@ -32,6 +32,7 @@ from pilum.table.commit.operations.clone import Clone
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.base_paths import BasePath, free_base_id
 from pilum.table.model.fragment import Fragment
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import THIS_WRITER, Manifest
 from pilum.table.model.manifest_file import encode_manifest_file
 from pilum.table.model.names import (
@@ -193,7 +194,7 @@ def _referring(source: Snapshot) -> Manifest:
 
     return replace(
         manifest,
-        fragments=tuple(_in_base(fragment, number) for fragment in manifest.fragments),
+        fragments=Fragments(_in_base(fragment, number) for fragment in manifest.fragments),
         index_section=_with_indices(manifest.index_section, refer),
         base_paths=(*manifest.base_paths, base),
     )
@@ -226,7 +227,7 @@ def _independent(source: Snapshot) -> Manifest:
     manifest = source.manifest
     return replace(
         manifest,
-        fragments=tuple(map(own, manifest.fragments)),
+        fragments=Fragments(map(own, manifest.fragments)),
         index_section=_with_indices(
             manifest.index_section, lambda index: index.ClearField("base_id")
         ),

@@ -464,7 +464,7 @@ def require_clusterable(snapshot: Snapshot) -> None:
     if blobs := [field.name for field in manifest.schema.fields if has_blobs(field)]:
         raise UnsupportedFeatureError(f"{where}: columns of blobs cannot be clustered: {blobs}")
     if not snapshot.has_stable_row_ids:
-        if Coverage(store, manifest).needs([Move(manifest.fragments, ())]):
+        if Coverage(store, manifest).needs([Move(manifest.fragments.all(), ())]):
             raise UnsupportedFeatureError(
                 f"{where}: an index refers to rows by their addresses, which clustering changes; "
                 "drop the indices and create them again afterwards, or use stable row ids"

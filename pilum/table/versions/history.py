@@ -184,7 +184,7 @@ def sound(manifest: Manifest) -> Manifest:
         CorruptFileError: If a fragment contradicts the format, which is otherwise detected on first
             use.
     """
-    _ = manifest.fragments
+    manifest.fragments.all()
     return manifest
 
 

@@ -14,6 +14,7 @@ from pilum.table.changes.schema_changes import with_new_columns, without
 from pilum.table.commit.operations.merge import Merge
 from pilum.table.commit.operations.project import Project
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 
 SCHEMA = Schema.from_arrow(
@@ -31,7 +32,7 @@ FRAGMENT = Fragment(FragmentId(0), (file("f", 0, 2), file("g", 3)), 10)
 
 def manifest(*indices: table_pb2.IndexMetadata, fragment: Fragment = FRAGMENT) -> Manifest:
     section = table_pb2.IndexSection(indices=indices).SerializeToString()
-    return Manifest(SCHEMA, (fragment,), 3, index_section=section)
+    return Manifest(SCHEMA, Fragments([fragment]), 3, index_section=section)
 
 
 def index(name: str, *fields: int) -> table_pb2.IndexMetadata:
@@ -40,14 +41,14 @@ def index(name: str, *fields: int) -> table_pb2.IndexMetadata:
 
 def test_files_without_any_column_left_go_and_others_stay_as_they_are() -> None:
     made = Project(without(SCHEMA, ["s.y"])).apply(manifest())
-    assert made.fragments == (replace(FRAGMENT, files=FRAGMENT.files[:1]),)
-    assert Project(without(SCHEMA, ["a"])).apply(manifest()).fragments == (FRAGMENT,)
+    assert made.fragments == Fragments([replace(FRAGMENT, files=FRAGMENT.files[:1])])
+    assert Project(without(SCHEMA, ["a"])).apply(manifest()).fragments == Fragments([FRAGMENT])
 
 
 def test_a_fragment_never_loses_its_last_file() -> None:
     fragment = replace(FRAGMENT, files=FRAGMENT.files[:1])
     made = Project(without(SCHEMA, ["a", "s.x"])).apply(manifest(fragment=fragment))
-    assert made.fragments == (fragment,)
+    assert made.fragments == Fragments([fragment])
 
 
 def test_indices_go_with_their_columns() -> None:
@@ -70,7 +71,7 @@ def test_new_ids_are_above_those_of_dropped_columns_that_files_still_hold() -> N
 def test_a_merge_may_only_add() -> None:
     schema, _ = with_new_columns(manifest(), COLUMNS)
     grown = replace(FRAGMENT, files=(*FRAGMENT.files, file("h", 4, 6)))
-    assert Merge(schema, (grown,)).apply(manifest()).fragments == (grown,)
+    assert Merge(schema, (grown,)).apply(manifest()).fragments == Fragments([grown])
     for wrong in (
         replace(grown, files=grown.files[1:]),
         replace(grown, physical_rows=9),

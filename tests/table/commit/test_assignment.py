@@ -19,6 +19,7 @@ from pilum.table.commit.operations.update import Update, UpdateMode
 from pilum.table.commit.publish import commit
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.fragment import Fragment
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.reuse_index import Move
 from pilum.table.model.row_id_sequence import RowIdSequence
@@ -180,7 +181,9 @@ def test_a_table_with_wrong_ids_is_damaged(store: LocalStore, ids: range | None)
     snapshot = Snapshot.latest(store)
     first, *others = snapshot.manifest.fragments
     wrong = replace(first, row_ids=None if ids is None else RowIdSequence.of(ids).to_bytes())
-    damaged = replace(snapshot, manifest=replace(snapshot.manifest, fragments=(wrong, *others)))
+    damaged = replace(
+        snapshot, manifest=replace(snapshot.manifest, fragments=Fragments([wrong, *others]))
+    )
     with pytest.raises(CorruptFileError, match="fragment 0"):
         _ = damaged.reader(wrong).row_ids
     if ids is None:

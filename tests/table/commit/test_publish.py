@@ -35,6 +35,7 @@ from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.publish import commit
 from pilum.table.commit.transaction import Transaction, load_transaction
 from pilum.table.model.fragment import Fragment
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import encode_manifest_file
 from pilum.table.model.names import NamingScheme
@@ -90,7 +91,7 @@ def test_append_continues_the_fragment_ids(store: LocalStore, make_fragment: Mak
     new = (make_fragment(1), make_fragment(2, number=7), make_fragment(3))
     manifest = commit(store, Transaction(2, Append(new)))
     assert [fragment.id for fragment in manifest.fragments] == [0, 1, 2, 3, 7]
-    assert manifest.fragments[:2] == before.fragments
+    assert manifest.fragments[:2] == before.fragments.all()
     assert manifest.max_fragment_id == 7
 
 
@@ -104,7 +105,7 @@ def test_overwrite_keeps_what_is_not_content(
     store: LocalStore, schema: Schema, make_fragment: MakeFragment
 ) -> None:
     first = commit(store, Transaction(2, Overwrite(schema, (), {"key": "1", "other": "2"})))
-    assert (first.fragments, first.writer_flags) == ((), 8)
+    assert (first.fragments, first.writer_flags) == (Fragments(), 8)
     second = commit(store, Transaction(3, Overwrite(schema, (make_fragment(),), {"key": "3"})))
     assert second.config == {"key": "3", "other": "2"}
     assert [fragment.id for fragment in second.fragments] == [2]
@@ -114,7 +115,7 @@ def test_overwrite_keeps_what_is_not_content(
 def test_a_table_keeps_its_naming_scheme(
     empty_store: LocalStore, schema: Schema, make_fragment: MakeFragment
 ) -> None:
-    old = Manifest(schema, (), version=1)
+    old = Manifest(schema, Fragments(), version=1)
     empty_store.put("_versions/1.manifest", encode_manifest_file(old, b""))
     commit(empty_store, Transaction(1, Append((make_fragment(),))))
     assert "_versions/2.manifest" in files(empty_store)

@@ -20,6 +20,7 @@ from pilum.storage.local import LocalStore
 from pilum.table.model.base_paths import BasePath, free_base_id
 from pilum.table.model.deletion_file import DeletionFile, DeletionFileType
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import encode_manifest_file
 from pilum.table.model.names import NamingScheme
@@ -61,7 +62,7 @@ def moved(dataset: LanceDataset, base: BasePath, folder: Path) -> LanceDataset:
         )
         for fragment in manifest.fragments
     ]
-    content = replace(manifest, version=1, fragments=tuple(fragments), base_paths=(base,))
+    content = replace(manifest, version=1, fragments=Fragments(fragments), base_paths=(base,))
     path = NamingScheme.V2.manifest_path(1)
     LocalStore(str(folder)).put(path, encode_manifest_file(content.with_flags(), b""))
     return pilum.dataset(folder)

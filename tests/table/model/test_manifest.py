@@ -12,11 +12,12 @@ import pytest
 from pilum.errors import CorruptFileError, UnsupportedFeatureError
 from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Field, FieldId, Schema
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import THIS_WRITER, Manifest
 
 
 def message(**members: Any) -> table_pb2.Manifest:
-    whole = Manifest(Schema((Field("a", FieldId(0), "int64"),)), (), version=1).to_proto()
+    whole = Manifest(Schema((Field("a", FieldId(0), "int64"),)), Fragments(), version=1).to_proto()
     whole.MergeFrom(table_pb2.Manifest(**members))
     return whole
 
@@ -94,16 +95,16 @@ def test_fragments_in_a_tree_are_refused() -> None:
 @pytest.mark.checklist("S2.2")
 def test_flags_follow_the_content() -> None:
     covering = table_pb2.IndexSection(indices=[table_pb2.IndexMetadata(covering_fields=[1])])
-    base = Manifest(Schema(()), (), version=1, reader_flags=256, writer_flags=256 | 4 | 8)
+    base = Manifest(Schema(()), Fragments(), version=1, reader_flags=256, writer_flags=256 | 4 | 8)
     assert (base.with_flags().reader_flags, base.with_flags().writer_flags) == (256, 256)
     full = Manifest(
-        Schema(()), (), 1, config={"k": "v"}, index_section=covering.SerializeToString()
+        Schema(()), Fragments(), 1, config={"k": "v"}, index_section=covering.SerializeToString()
     )
     assert (full.with_flags().reader_flags, full.with_flags().writer_flags) == (128, 128 | 8)
 
 
 def test_the_writer_is_named_with_the_version_of_the_package() -> None:
-    writer = Manifest(Schema(()), (), version=1).to_proto().writer_version
+    writer = Manifest(Schema(()), Fragments(), version=1).to_proto().writer_version
     assert (writer.library, writer.version) == THIS_WRITER
     workspace = tomllib.loads(Path(__file__).parents[3].joinpath("rust/Cargo.toml").read_text())
     assert THIS_WRITER.version == workspace["workspace"]["package"]["version"]
@@ -112,14 +113,14 @@ def test_the_writer_is_named_with_the_version_of_the_package() -> None:
 def test_fragments_are_counted_without_building_them_and_damage_shows_when_they_are() -> None:
     whole = message(fragments=[table_pb2.DataFragment(id=1, physical_rows=5)])
     manifest = Manifest.from_proto(whole, where="here")
-    assert (manifest.num_rows, manifest.is_counted) == (5, True)
+    assert (manifest.num_rows, manifest.fragments.are_counted) == (5, True)
     with pytest.raises(CorruptFileError, match="5 rows, but no data files") as caught:
-        _ = manifest.fragments
+        manifest.fragments.all()
     assert "here" in str(caught.value)
     whole.fragments[0].files.add(path="a.lance")
     assert Manifest.from_proto(whole) == Manifest.from_proto(whole)
-    other = replace(Manifest.from_proto(whole), fragments=())
-    assert (other.fragments, other.num_rows) == ((), 0)
+    other = replace(Manifest.from_proto(whole), fragments=Fragments())
+    assert (other.fragments, other.num_rows) == (Fragments(), 0)
 
 
 def test_fragments_are_found_without_building_the_others() -> None:
@@ -133,7 +134,7 @@ def test_fragments_are_found_without_building_the_others() -> None:
         table_pb2.DataFragment(id=2**32 - 1, physical_rows=1),
     ]
     manifest = Manifest.from_proto(message(fragments=fragments), where="somewhere")
-    places = manifest.places
+    places = manifest.fragments
     assert (places.ids.tolist(), places.bounds.tolist()) == ([4, 2, 2**32 - 1], [0, 10, 14, 15])
     found = places.find(2)
     assert found is not None
@@ -151,6 +152,6 @@ def test_fragments_are_found_among_those_that_are_built() -> None:
         for number, path in ((3, "a.lance"), (1, "b.lance"), (3, "c.lance"))
     ]
     manifest = Manifest.from_proto(message(fragments=fragments))
-    places = replace(manifest, version=2).places
+    places = Fragments(manifest.fragments)
     assert (places.ids.tolist(), places.bounds.tolist()) == ([3, 1, 3], [0, 2, 4, 6])
     assert not places.are_distinct

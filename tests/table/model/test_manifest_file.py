@@ -17,6 +17,7 @@ from pilum.storage.local import LocalStore
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest, WriterVersion
 from pilum.table.model.manifest_file import (
     encode_manifest_file,
@@ -30,7 +31,7 @@ SCHEMA = Schema((Field("a", FieldId(0), "int32", metadata={}),), {})
 FRAGMENT = Fragment(FragmentId(0), (DataFile(PATH, (FieldId(0),), (0,), 2, 2, size_bytes=342),), 5)
 SMALLEST = Manifest(
     schema=SCHEMA,
-    fragments=(FRAGMENT,),
+    fragments=Fragments([FRAGMENT]),
     version=1,
     timestamp_ns=1_700_000_000_987_654_321,
     data_format="2.2",
@@ -142,7 +143,7 @@ def test_whatever_a_manifest_says_comes_back(
     indices = [table_pb2.IndexMetadata(name=name, fields=[0]) for name in names]
     manifest = Manifest(
         schema=SCHEMA,
-        fragments=tuple(
+        fragments=Fragments(
             Fragment(FragmentId(number), FRAGMENT.files, number) for number in range(num_fragments)
         ),
         version=7,

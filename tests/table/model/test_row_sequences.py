@@ -11,6 +11,7 @@ import pytest
 import pilum
 from pilum.errors import CorruptFileError, NotFoundError
 from pilum.storage.local import LocalStore
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.stored_sequence import IN_HIDDEN_COLUMN, ExternalSequence, StoredSequence
 from pilum.table.read.snapshot import Snapshot
@@ -29,7 +30,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
 
 def with_ids(snapshot: Snapshot, stored: StoredSequence) -> Snapshot:
     (fragment,) = snapshot.manifest.fragments
-    changed = (replace(fragment, row_ids=stored),)
+    changed = Fragments([replace(fragment, row_ids=stored)])
     return replace(snapshot, manifest=replace(snapshot.manifest, fragments=changed))
 
 

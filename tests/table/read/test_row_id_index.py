@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import pilum
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.storage.local import LocalStore
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.session import Session
@@ -37,7 +38,7 @@ def with_ids(snapshot: Snapshot, *ids: list[int]) -> Snapshot:
     """The same version with other ids in its first fragments."""
     new = [RowIdSequence.of(np.array(some, dtype=np.uint64)).to_bytes() for some in ids]
     fragments = snapshot.manifest.fragments
-    changed = tuple(
+    changed = Fragments(
         replace(fragment, row_ids=new[at]) if at < len(new) else fragment
         for at, fragment in enumerate(fragments)
     )

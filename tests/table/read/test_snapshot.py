@@ -19,6 +19,7 @@ from pilum.errors import (
 from pilum.format.schema import Schema
 from pilum.storage.local import LocalStore
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import encode_manifest_file
 from pilum.table.model.names import NamingScheme
@@ -37,7 +38,7 @@ def daily(empty_store: LocalStore, schema: Schema) -> LocalStore:
     """A table that got versions 1, 2 and 3 on the first days of 2024."""
     for version in (1, 2, 3):
         when = START + timedelta(days=version - 1)
-        put(empty_store, Manifest(schema, (), version, int(when.timestamp()) * 10**9))
+        put(empty_store, Manifest(schema, Fragments(), version, int(when.timestamp()) * 10**9))
     return empty_store
 
 
@@ -63,7 +64,7 @@ def test_a_version_that_is_not_there(daily: LocalStore, version: int) -> None:
 
 
 def test_a_detached_version_by_its_number(daily: LocalStore, schema: Schema) -> None:
-    detached = Manifest(schema, (), version=1 << 63 | 8)
+    detached = Manifest(schema, Fragments(), version=1 << 63 | 8)
     daily.put(f"_versions/d{detached.version}.manifest", encode_manifest_file(detached, b""))
     assert Snapshot.at(daily, detached.version).manifest == detached
 
@@ -71,7 +72,7 @@ def test_a_detached_version_by_its_number(daily: LocalStore, schema: Schema) -> 
 @pytest.mark.checklist("S3.1")
 def test_versions_of_the_old_naming_scheme(empty_store: LocalStore, schema: Schema) -> None:
     for version in (9, 10):
-        put(empty_store, Manifest(schema, (), version), NamingScheme.V1)
+        put(empty_store, Manifest(schema, Fragments(), version), NamingScheme.V1)
     assert Snapshot.latest(empty_store).manifest.version == 10
     assert Snapshot.at(empty_store, 9).manifest.version == 9
 
@@ -115,7 +116,7 @@ def test_a_manifest_under_a_false_name_is_damage(daily: LocalStore) -> None:
 
 @pytest.mark.checklist("S2.2")
 def test_a_feature_that_reading_needs_is_refused_by_name(daily: LocalStore, schema: Schema) -> None:
-    put(daily, Manifest(schema, (), 4, reader_flags=512 | 64 | 1 << 40, writer_flags=1))
+    put(daily, Manifest(schema, Fragments(), 4, reader_flags=512 | 64 | 1 << 40, writer_flags=1))
     with pytest.raises(
         UnsupportedFeatureError,
         match="version 4: cannot read a table with data overlay files, "
@@ -132,12 +133,12 @@ def test_a_feature_that_reading_needs_is_refused_by_name(daily: LocalStore, sche
 def test_what_only_a_writer_must_know_does_not_matter_to_readers(
     daily: LocalStore, schema: Schema, flags: int
 ) -> None:
-    put(daily, Manifest(schema, (), 4, writer_flags=flags))
+    put(daily, Manifest(schema, Fragments(), 4, writer_flags=flags))
     assert Snapshot.latest(daily).manifest.writer_flags == flags
 
 
 def test_deletions_are_seen_without_their_flag(daily: LocalStore, schema: Schema) -> None:
-    manifest = Manifest(schema, (), 4)
+    manifest = Manifest(schema, Fragments(), 4)
     message = manifest.to_proto()
     message.fragments.add(physical_rows=10).deletion_file.num_deleted_rows = 2
     data = message.SerializeToString()
@@ -152,10 +153,10 @@ def test_deletions_are_seen_without_their_flag(daily: LocalStore, schema: Schema
 def test_rows_are_counted_where_the_writer_recorded_them(
     daily: LocalStore, schema: Schema, make_fragment: Callable[..., Fragment]
 ) -> None:
-    put(daily, Manifest(schema, (make_fragment(5), make_fragment(7)), 4))
+    put(daily, Manifest(schema, Fragments([make_fragment(5), make_fragment(7)]), 4))
     assert Snapshot.latest(daily).num_rows == 12
     old = Fragment(FragmentId(0), (DataFile("x", (), (), 0, 4),), 5)
-    put(daily, Manifest(schema, (old,), 5, writer_version=None))
+    put(daily, Manifest(schema, Fragments([old]), 5, writer_version=None))
     with pytest.raises(UnsupportedVersionError, match="not recorded"):
         _ = Snapshot.latest(daily).num_rows
     assert "total_rows" not in list_versions(daily)[-1].metadata
@@ -184,6 +185,6 @@ def test_the_history(daily: LocalStore, schema: Schema) -> None:
 
 
 def test_the_history_does_not_need_the_transactions(daily: LocalStore, schema: Schema) -> None:
-    data = encode_manifest_file(Manifest(schema, (), 4), b"\xff" * 20)
+    data = encode_manifest_file(Manifest(schema, Fragments(), 4), b"\xff" * 20)
     daily.put(NamingScheme.V2.manifest_path(4), data)
     assert [info.version for info in list_versions(daily)] == [1, 2, 3, 4]

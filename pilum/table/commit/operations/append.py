@@ -18,6 +18,7 @@ from pilum.table.commit.operations.fragments import (
     require_version,
 )
 from pilum.table.model.fragment import Fragment
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 
 __all__ = ["Append"]
@@ -109,7 +110,7 @@ class Append(Operation):
         if len({fragment.id for fragment in fragments}) != len(fragments):
             ids = sorted(fragment.id for fragment in self.fragments if fragment.id)
             raise InvalidInputError(f"new fragments have ids that are taken: among {ids}")
-        return replace(manifest, fragments=tuple(fragments))
+        return replace(manifest, fragments=Fragments(fragments))
 
 
 def _columns(schema: Schema) -> list[tuple[object, ...]]:

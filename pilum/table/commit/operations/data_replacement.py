@@ -25,6 +25,7 @@ from pilum.table.commit.operations.indices import (
     without_fragments,
 )
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.read.fragment_files import open_data_file
 from pilum.table.read.lineage import with_changed_rows
@@ -141,7 +142,7 @@ class DataReplacement(Operation):
         section = without_fragments(manifest.index_section, [*files], related)
         return replace(
             manifest,
-            fragments=fragments,
+            fragments=Fragments(fragments),
             index_section=retained_indices(section, manifest.schema, fragments),
         )
 

@@ -13,6 +13,7 @@ from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.indices import retained_indices
 from pilum.table.commit.operations.marked_rows import Marked, MarkedRows
 from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 
 __all__ = ["Delete"]
@@ -70,7 +71,7 @@ class Delete(Operation):
         """
         fragments = self._rows.applied(manifest.fragments)
         indices = retained_indices(manifest.index_section, manifest.schema, fragments)
-        return replace(manifest, fragments=fragments, index_section=indices)
+        return replace(manifest, fragments=Fragments(fragments), index_section=indices)
 
     def new_files(self) -> tuple[str, ...]:
         """Return the deletion files, unless another writer wrote them."""

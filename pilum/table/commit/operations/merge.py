@@ -27,6 +27,7 @@ from pilum.table.commit.operations.fragments import (
 )
 from pilum.table.commit.operations.indices import retained_indices
 from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import data_path
 from pilum.table.model.primary_key import require_sound_keys
@@ -122,7 +123,7 @@ class Merge(Operation):
         return replace(
             manifest,
             schema=self.schema,
-            fragments=fragments,
+            fragments=Fragments(fragments),
             index_section=retained_indices(manifest.index_section, self.schema, fragments),
         )
 

@@ -22,6 +22,7 @@ from pilum.table.commit.operations.fragments import (
 from pilum.table.model.base_paths import BasePath, with_new_bases
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.primary_key import require_sound_keys
 
@@ -163,7 +164,7 @@ class Overwrite(Operation):
         return replace(
             manifest,
             schema=self.schema,
-            fragments=numbered(unassigned, manifest.highest_fragment_id),
+            fragments=Fragments(numbered(unassigned, manifest.highest_fragment_id)),
             data_format=formats.pop() if formats else self.empty_format or manifest.data_format,
             config={**manifest.config, **self.config},
             reader_flags=manifest.reader_flags | stable,

@@ -21,6 +21,7 @@ from pilum.table.commit.footprint import Footprint, Kind, Resource
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.fragments import with_needed_files
 from pilum.table.commit.operations.indices import retained_indices
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.primary_key import require_sound_keys
 
@@ -88,7 +89,7 @@ class Project(Operation):
         return replace(
             manifest,
             schema=schema,
-            fragments=fragments,
+            fragments=Fragments(fragments),
             index_section=retained_indices(manifest.index_section, schema, fragments),
         )
 

@@ -29,6 +29,7 @@ from pilum.table.commit.operations.fragments import (
 from pilum.table.commit.operations.indices import with_rewritten_fragments
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.reuse_index import Coverage, Move, with_moves
 from pilum.table.model.row_id_sequence import RowIdSequence
@@ -147,7 +148,7 @@ class Rewrite(Operation):
         fragments = sorted((*kept, *new), key=lambda fragment: fragment.id)
         if len({fragment.id for fragment in fragments}) < len(fragments):
             raise InvalidInputError("new fragments have ids that are taken")
-        changed = replace(manifest, fragments=tuple(fragments), index_section=self.indices)
+        changed = replace(manifest, fragments=Fragments(fragments), index_section=self.indices)
         return _with_formats(changed, new)
 
     def _untouched_indices(self, store: Store, manifest: Manifest) -> bytes:

@@ -38,6 +38,7 @@ from pilum.table.commit.operations.indices import (
 )
 from pilum.table.commit.operations.marked_rows import Marked, MarkedRows, require_known
 from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.read.lineage import with_changed_rows
@@ -166,7 +167,7 @@ class Update(Operation):
                 f"new fragments have ids that are taken: {[fragment.id for fragment in self.new]}"
             )
         indices = retained_indices(self._indices(manifest, new), manifest.schema, fragments)
-        return replace(manifest, fragments=fragments, index_section=indices)
+        return replace(manifest, fragments=Fragments(fragments), index_section=indices)
 
     def new_files(self) -> tuple[str, ...]:
         """Return data and deletion files, unless another writer wrote them."""
