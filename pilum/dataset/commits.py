@@ -26,6 +26,7 @@ from pilum.errors import (
     PilumError,
 )
 from pilum.storage.base import Store
+from pilum.storage.local import without_pending
 from pilum.table.commit.commit_lookup import find_job
 from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey
 from pilum.table.commit.operations.append import Append
@@ -106,9 +107,18 @@ def commit_once(
 
 
 def commit_operation(
-    dataset: DatasetBase, operation: Operation, properties: Mapping[str, str] | None = None
+    dataset: DatasetBase,
+    operation: Operation,
+    properties: Mapping[str, str] | None = None,
+    store: Store | None = None,
 ) -> None:
     """Commit an operation on the pinned version of a dataset and move the dataset to the result.
+
+    Args:
+        dataset: The dataset.
+        operation: The operation.
+        properties: Properties of the transaction.
+        store: The store that new files were written to, if they are not durable yet.
 
     Raises:
         CommitConflictError: If a concurrent commit conflicts with this one.
@@ -117,7 +127,7 @@ def commit_operation(
     snapshot = dataset.snapshot
     read = snapshot.manifest
     transaction = Transaction(read.version, operation, properties=properties or {}, read=read)
-    dataset._move_to(publish(snapshot.store, transaction))
+    dataset._move_to(publish(store or snapshot.store, transaction))
 
 
 def publish(
@@ -139,7 +149,7 @@ def publish(
         raise
     if transaction.uuid not in manifest.transaction_file:  # the table already contains the job
         _discard(store, transaction)
-    return Snapshot(store, manifest)
+    return Snapshot(without_pending(store), manifest)
 
 
 def snapshot_of_job(store: Store, idempotency_key: JobKey | None) -> Snapshot | None:

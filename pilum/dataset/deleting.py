@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TypedDict
@@ -11,7 +12,7 @@ from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import Retries, commit_once, publish
 from pilum.dataset.scan import Filter
 from pilum.expressions import bind
-from pilum.storage.finishing import left_to_commit
+from pilum.storage.local import durable_at_commit
 from pilum.table.changes.row_changes import delete_rows, matching_rows
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.transaction import Transaction
@@ -78,7 +79,7 @@ def _delete(
     snapshot: Snapshot, predicate: Filter, properties: Mapping[str, str]
 ) -> tuple[Snapshot, int]:
     rows = matching_rows(snapshot, bind(predicate, snapshot.schema.arrow))
-    with left_to_commit():
-        operation = delete_rows(snapshot, rows, str(predicate))
+    with durable_at_commit(snapshot.store) as store:
+        operation = delete_rows(replace(snapshot, store=store), rows, str(predicate))
         transaction = Transaction(snapshot.manifest.version, operation, properties=properties)
-        return publish(snapshot.store, transaction), sum(map(len, rows.values()))
+        return publish(store, transaction), sum(map(len, rows.values()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ from pilum.dataset.projection import computed, null_columns
 from pilum.dataset.udf import BatchUDF, Computation
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.version import FileVersion
-from pilum.storage.finishing import left_to_commit
+from pilum.storage.local import durable_at_commit
 from pilum.table.changes.add_columns import add_columns, add_null_columns, cast_columns
 from pilum.table.changes.joined_columns import Join
 from pilum.table.changes.schema_changes import Alteration, altered, find_path, without
@@ -94,8 +95,9 @@ class Evolving(DatasetBase):
                     f"columns {tightened} must not be null: ask for that in a call of its own, "
                     "after the one that changes types"
                 )
-            with left_to_commit():
-                commit_operation(self, cast_columns(self._snapshot, wanted))
+            with durable_at_commit(self._snapshot.store) as store:
+                operation = cast_columns(replace(self._snapshot, store=store), wanted)
+                commit_operation(self, operation, store=store)
             return
         for path in tightened:
             _require_no_nulls(self._snapshot, path)
@@ -206,8 +208,9 @@ class Evolving(DatasetBase):
         )
 
     def _add(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        with left_to_commit():
-            commit_operation(self, add_columns(self._snapshot, schema, batches))
+        with durable_at_commit(self._snapshot.store) as store:
+            operation = add_columns(replace(self._snapshot, store=store), schema, batches)
+            commit_operation(self, operation, store=store)
 
 
 def _names(columns: Any) -> list[str]:

@@ -23,7 +23,7 @@ from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError, UnknownArgumentError
 from pilum.expressions import bind
 from pilum.format.row_address import addresses_in
-from pilum.storage.finishing import left_to_commit
+from pilum.storage.local import durable_at_commit
 from pilum.storage.open import Location
 from pilum.table.changes.row_changes import delete_rows, matching_rows
 from pilum.table.model.deletion_vector import DeletionVector
@@ -346,7 +346,7 @@ def write_fragments(
         bases=BaseRequest.of(initial_bases, target_bases, target_all_bases),
     )
     store = store_of(dataset_uri, storage_options)
-    with left_to_commit():  # files are durable before they are reported
-        written = write_transaction(store, data, schema, wanted, pinned_by(dataset_uri, store))
+    with durable_at_commit(store) as pending:  # files are durable before they are reported
+        written = write_transaction(pending, data, schema, wanted, pinned_by(dataset_uri, store))
     transaction = Transaction.from_table(written)
     return transaction if return_transaction else transaction.fragments

@@ -36,7 +36,7 @@ from pilum.dataset.versions import Versions, moment
 from pilum.dataset.writing import Writing
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
-from pilum.storage.finishing import left_to_commit
+from pilum.storage.local import durable_at_commit
 from pilum.storage.open import Location
 from pilum.table.commit.jobs import JobKey
 from pilum.table.model.names import NamingScheme
@@ -300,9 +300,9 @@ def write_dataset(
     snapshot = snapshot_of_job(store, idempotency_key)
     if snapshot is None:
         scheme = NamingScheme.V2 if enable_v2_manifest_paths else NamingScheme.V1
-        with left_to_commit():
-            written = write_transaction(store, data_obj, schema, wanted, pinned_by(uri, store))
-            snapshot = publish(store, written, scheme=scheme)
+        with durable_at_commit(store) as pending:
+            written = write_transaction(pending, data_obj, schema, wanted, pinned_by(uri, store))
+            snapshot = publish(pending, written, scheme=scheme)
     if session is not None:
         snapshot = replace(snapshot, session=session)
     return LanceDataset.pinned(location, options_of(uri, storage_options), snapshot)

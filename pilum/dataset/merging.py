@@ -20,7 +20,7 @@ from pilum.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from pilum.storage.finishing import left_to_commit
+from pilum.storage.local import durable_at_commit
 from pilum.table.changes.merge_rows import MergeCounts, merge_rows
 from pilum.table.commit import transaction
 from pilum.table.read.snapshot import Snapshot
@@ -105,9 +105,9 @@ class MergeInsertBuilder(MergeClauses):
 
         def change(properties: Mapping[str, str]) -> tuple[Snapshot, MergeCounts]:
             def merge(snapshot: Snapshot) -> tuple[Snapshot, MergeCounts]:
-                with left_to_commit():
-                    found, counts = self._merge(snapshot, spool)
-                    return publish(snapshot.store, replace(found, properties=properties)), counts
+                with durable_at_commit(snapshot.store) as store:
+                    found, counts = self._merge(replace(snapshot, store=store), spool)
+                    return publish(store, replace(found, properties=properties)), counts
 
             with self._opened(data_obj, schema) as spool:
                 return self._retries.run(self._dataset.snapshot, merge)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict
@@ -17,7 +18,7 @@ from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeat
 from pilum.expressions import bind, bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Field, Schema
-from pilum.storage.finishing import left_to_commit
+from pilum.storage.local import durable_at_commit
 from pilum.table.changes.row_changes import update_rows
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.transaction import Transaction
@@ -145,7 +146,7 @@ def _update(
     schema = snapshot.schema
     values = bind_values(updates, schema, snapshot.described.arrow, with_blobs=True)
     filter = None if where is None else bind(where, schema.arrow)
-    with left_to_commit():
-        operation, num_rows = update_rows(snapshot, filter, values)
+    with durable_at_commit(snapshot.store) as store:
+        operation, num_rows = update_rows(replace(snapshot, store=store), filter, values)
         transaction = Transaction(snapshot.manifest.version, operation, properties=properties)
-        return publish(snapshot.store, transaction), num_rows
+        return publish(store, transaction), num_rows

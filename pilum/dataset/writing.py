@@ -20,7 +20,7 @@ from pilum.dataset.transactions import WriteRequest, write_transaction
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
-from pilum.storage.finishing import left_to_commit
+from pilum.storage.local import durable_at_commit
 from pilum.storage.open import Location
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.operations.overwrite import Overwrite
@@ -95,9 +95,9 @@ class Writing(DatasetBase):
         store = self._snapshot.store
         snapshot = snapshot_of_job(store, idempotency_key)
         if snapshot is None:
-            with left_to_commit():
-                written = write_transaction(store, data, None, wanted, self._snapshot)
-                snapshot = publish(store, written)
+            with durable_at_commit(store) as pending:
+                written = write_transaction(pending, data, None, wanted, self._snapshot)
+                snapshot = publish(pending, written)
         self.advance(snapshot)
 
     @classmethod

@@ -11,8 +11,8 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from weakref import ref
 
 import numpy as np
@@ -20,12 +20,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
-from pilum.storage.base import Entry, Fetched, MemorySource, Ranges
+from pilum.storage.base import Entry, Fetched, MemorySource, Ranges, Store
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
 from pilum.storage.io_stats import IoCounter
 from pilum.storage.local_sink import LocalSink
+from pilum.storage.pending_files import PendingFiles
+from pilum.storage.wrapper import StoreWrapper
 
-__all__ = ["MAX_OPEN", "LocalSource", "LocalStore"]
+__all__ = [
+    "MAX_OPEN",
+    "LocalSource",
+    "LocalStore",
+    "durable_at_commit",
+    "pending_of",
+    "without_pending",
+]
 
 _SMALL_BYTES = 16 * 1024
 """Up to this size, a new `bytes` object is cheaper than a buffer of Arrow's pool and its view."""
@@ -47,11 +56,13 @@ class LocalStore:
     Attributes:
         root: Absolute path of the folder.
         sync: Whether writes wait until the data is on the device.
+        pending: Files that are visible and not yet durable; see `durable_at_commit`.
         io: Counts what all stores of this folder read and write.
     """
 
     root: str
     sync: bool = True
+    pending: PendingFiles | None = field(default=None, compare=False, repr=False)
     io: IoCounter = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -113,7 +124,7 @@ class LocalStore:
 
     def sink(self, path: str) -> LocalSink:
         """Start a new file and return its sink; missing folders above it are created."""
-        return LocalSink(self._absolute(path), sync=self.sync, io=self.io)
+        return LocalSink(self._absolute(path), sync=self.sync, io=self.io, pending=self.pending)
 
     def put(self, path: str, data: bytes) -> None:
         """Write a whole file, replacing one of the same name; readers see the old or the new one.
@@ -188,6 +199,42 @@ class LocalStore:
         if ".." in path and ".." in path.split("/"):
             raise InvalidInputError(f"path {path!r} leaves the table at {self.root}")
         return f"{self.root}/{path}"
+
+
+@contextmanager
+def durable_at_commit(store: Store) -> Iterator[Store]:
+    """Yield the store for a block that writes files and publishes them.
+
+    New files need not be durable before something is published that refers to them; when the block
+    ends, all are. This makes a difference for local stores only.
+
+    Raises:
+        OSError: If the store failed at an object that was not published.
+    """
+    pending = PendingFiles()
+    try:
+        yield _with_pending(store, pending)
+        pending.wait()
+    finally:
+        pending.close()
+
+
+def without_pending(store: Store) -> Store:
+    """Return the store for use after the block of `durable_at_commit`."""
+    return store if pending_of(store) is None else _with_pending(store, None)
+
+
+def pending_of(store: Store) -> PendingFiles | None:
+    """Return the files of a store that are not yet durable, if it is from `durable_at_commit`."""
+    while isinstance(store, StoreWrapper):
+        store = store.wrapped
+    return store.pending if isinstance(store, LocalStore) else None
+
+
+def _with_pending(store: Store, pending: PendingFiles | None) -> Store:
+    if isinstance(store, StoreWrapper):
+        return replace(store, wrapped=_with_pending(store.wrapped, pending))
+    return replace(store, pending=pending) if isinstance(store, LocalStore) else store
 
 
 class _Descriptor:

@@ -7,7 +7,7 @@ kernel lets exactly one of several writers create the name).
 Durability: a sink is finished when `fsync` has returned for the file, for its folder and for the
 folders that were created on the way. So a commit never outlives the data that it points to when the
 machine loses power. A file is durable before it takes its name, unless the name is new and no
-reader looks for it yet (`expose`): `pilum.storage.finishing` makes such files durable before they
+reader looks for it yet (`expose`): a group of pending files makes such files durable before they
 are published. The device starts to write a large file while it is still being written
 (`write_back`), so that little is left to wait for. Devices handle several requests that are made
 together in one wait. Folders are therefore synced in threads: new ones while the file is being
@@ -34,8 +34,8 @@ from typing import Any
 
 from pilum.errors import InvalidInputError
 from pilum.parallel import submit_sync
-from pilum.storage.finishing import finish_left
 from pilum.storage.io_stats import IoCounter
+from pilum.storage.pending_files import PendingFiles
 
 __all__ = ["LocalSink", "begin_write_back"]
 
@@ -62,6 +62,7 @@ class LocalSink:
         "_gathered",
         "_io",
         "_path",
+        "_pending",
         "_position",
         "_sync",
         "_syncing",
@@ -70,8 +71,16 @@ class LocalSink:
         "_written",
     )
 
-    def __init__(self, path: str, *, sync: bool = True, io: IoCounter | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        sync: bool = True,
+        io: IoCounter | None = None,
+        pending: PendingFiles | None = None,
+    ) -> None:
         self._path = path
+        self._pending = pending
         self._sync = sync
         self._io = io or IoCounter()
         self._position = self._written = self._begun = 0
@@ -207,8 +216,8 @@ class LocalSink:
             self._syncing.pop().result()
 
     def _wait_for_others(self) -> None:
-        if self._sync:  # without sync, a note that is lost refers to nothing
-            finish_left()
+        if self._sync and self._pending:  # without sync, a note that is lost refers to nothing
+            self._pending.wait_for_commit()
 
     def _take_name(self, temporary: str) -> None:
         os.rename(temporary, self._path)

@@ -39,7 +39,7 @@ from pilum.errors import (
 )
 from pilum.format.schema import Schema
 from pilum.storage.base import Store, write_object
-from pilum.storage.finishing import finish_left
+from pilum.storage.local import pending_of
 from pilum.storage.prefetch import prefetch
 from pilum.table.commit.assignment import with_assigned_rows
 from pilum.table.commit.backoff import Backoff
@@ -249,7 +249,6 @@ class _Committer:
         while True:
             manifest = replace(manifest, version=secrets.randbits(63) | DETACHED_BIT)
             data = encode_manifest_file(manifest, self.data)
-            finish_left()
             if self.store.put_if_absent(detached_manifest_path(manifest.version), data):
                 return manifest
 
@@ -405,8 +404,9 @@ class _Committer:
             self.has_file = True
         data = encode_manifest_file(manifest, self.data)
         handler = handler_of(self.store)
-        if self.store.is_remote or type(handler) is not ConditionalPut:
-            finish_left()  # otherwise, this happens while the manifest becomes durable
+        pending = pending_of(self.store)
+        if pending and type(handler) is not ConditionalPut:
+            pending.wait_for_commit()  # otherwise, the store does it while it writes the manifest
         try:
             won = handler.publish(self.store, name, data)
         except (CommitError, CommitStatusUnknownError):

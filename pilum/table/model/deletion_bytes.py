@@ -20,7 +20,8 @@ from pyroaring import BitMap
 
 from pilum.errors import CorruptFileError
 from pilum.storage.base import Ranges, Store
-from pilum.storage.finishing import Finishing
+from pilum.storage.local import pending_of
+from pilum.storage.pending_files import PendingFiles
 from pilum.table.model.deletion_file import DeletionFile, DeletionFileType
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
@@ -83,18 +84,18 @@ def store_deletions(
         OSError: If the store failed. On any error, no new file is left.
     """
     written: list[Fragment] = []
-    finishing = Finishing()
+    pending = PendingFiles(later=pending_of(store))
     try:
         for fragment, vector in parts:
             file_type, data = _encoded(fragment, vector, as_bitmap=as_bitmap)
             file = DeletionFile(file_type, read_version, secrets.randbits(64), len(vector))
             written.append(fragment.with_deletions(file))
-            sink = finishing.sink(store.sink(file.path(fragment.id)))
+            sink = pending.sink(store.sink(file.path(fragment.id)))
             sink.write(data)
             sink.finish()
-        finishing.wait()
+        pending.wait()
     except BaseException:
-        finishing.settle()
+        pending.settle()
         for fragment in written:
             if fragment.deletion_file:
                 with suppress(OSError):

@@ -27,8 +27,9 @@ from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Store
-from pilum.storage.finishing import MOST_BYTES, Finishing
+from pilum.storage.local import pending_of
 from pilum.storage.open import open_beside
+from pilum.storage.pending_files import MAX_BYTES, PendingFiles
 from pilum.table.model.base_paths import BasePath
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.names import data_path, new_data_file_name
@@ -123,7 +124,7 @@ class WriteOptions:
     pack_bytes: int = 1 << 30
     allow_uris: bool = False
     targets: tuple[Target, ...] = ()
-    unfinished_bytes: int = MOST_BYTES
+    unfinished_bytes: int = MAX_BYTES
 
     def __post_init__(self) -> None:
         for name in ("max_rows_per_file", "max_bytes_per_file", "pack_bytes"):
@@ -177,7 +178,7 @@ class _RollingWriter:
         self._schema = schema
         self._options = options
         self._targets = cycle(options.targets or (Target(store),))
-        self._finishing = Finishing(options.unfinished_bytes)
+        self._pending = PendingFiles(options.unfinished_bytes, pending_of(store))
         self._written: list[tuple[Target, str]] = []
         self._fragments: list[Fragment] = []
         self._file: DataFileWriter | None = None
@@ -198,15 +199,15 @@ class _RollingWriter:
 
     def finish(self) -> tuple[Fragment, ...]:
         """Finish the last file, and wait until all files are durable."""
-        self._finishing.begin_last()
+        self._pending.begin_last()
         if self._file:
             self._close(self._file)
-        self._finishing.wait()
+        self._pending.wait()
         return tuple(self._fragments)
 
     def abort(self) -> None:
         """Remove all files."""
-        self._finishing.settle()
+        self._pending.settle()
         with suppress(OSError):
             if self._file:
                 self._file.abort()
@@ -220,7 +221,7 @@ class _RollingWriter:
         name = new_data_file_name(self._options.file_name_prefix)
         target = next(self._targets)
         self._written.append((target, name))
-        sink = self._finishing.sink(target.store.sink(target.path(name)))
+        sink = self._pending.sink(target.store.sink(target.path(name)))
         try:
             options = self._options
             self._sidecars = self._new_sidecars(target, name)

@@ -15,6 +15,7 @@ import pilum
 from pilum.errors import CommitError
 from pilum.fragment import write_fragments
 from pilum.storage import local_sink
+from pilum.storage.local import pending_of
 
 
 class Device:
@@ -95,6 +96,7 @@ def test_a_visible_manifest_names_only_what_is_on_the_device(
     _, synced = device.published[-1]
     assert written(tmp_path) <= synced
     assert str(tmp_path / "_versions") in device.synced
+    assert pending_of(dataset.snapshot.store) is None
 
 
 @pytest.mark.parametrize(

@@ -1,28 +1,25 @@
-"""Make objects durable in threads while the next ones are written and the commit is prepared.
+"""Make files durable in threads while the next ones are written and the commit is prepared.
 
 Waiting for the device takes most of the time of a small object. Devices (and object stores) make
 many objects durable in about the time of one: a hundred small files one after the other take
 twenty times as long.
 
-    with left_to_commit():                           thread of the writer    other threads
+    with durable_at_commit(store) as store:          thread of the writer    other threads
         write data files, deletion files             visible at once ─────▶  fsync of each
         prepare the transaction and the manifest            │                      │
         fsync of the manifest, under another name           │                      │
-        finish_left()                                       ▼  ◀────── all durable ┘
+        wait_for_commit()                                   ▼  ◀────── all durable ┘
         the manifest takes its name
 
-Outside of such a block, `Finishing.wait` itself waits. Stores call `finish_left` before an object
-takes a name by which others look for it, so a published object never refers to one that is not
-durable. Threads that are started within a block are not part of it and wait themselves.
+A store that is not from `durable_at_commit` has no pending files: whoever writes to it waits. With
+pending files, a store waits for them before an object takes a name by which others look for it, so
+a published object never refers to one that is not durable.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,14 +27,14 @@ from pilum.errors import CommitError
 from pilum.parallel import submit_request
 from pilum.storage.base import Sink
 
-__all__ = ["MOST_BYTES", "Finishing", "finish_left", "left_to_commit"]
+__all__ = ["MAX_BYTES", "PendingFiles"]
 
-_MOST_RUNNING = 16
+_MAX_RUNNING = 16
 """More threads make nothing faster, and each holds an open file or a piece in memory."""
 
-MOST_BYTES = 256 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
 """The default limit of what all of them may hold in memory."""
-_MOST_BYTES_OF_ONE = 80 * 1024 * 1024
+_MAX_BYTES_OF_ONE = 80 * 1024 * 1024
 """The most that a large object may still hold in memory: the parts on their way to a store."""
 
 
@@ -48,20 +45,22 @@ class _Running:
     is_visible: bool
 
 
-class Finishing:
-    """A group of sinks that threads finish; `wait` returns when all are durable and visible.
+class PendingFiles:
+    """Files that threads finish; `wait` returns when all are durable and visible.
 
     No reader may look for their names before `wait` has returned.
 
     Args:
-        max_bytes: The memory that unfinished sinks may hold; beyond it, the oldest is waited for.
+        max_bytes: The memory that unfinished files may hold; beyond it, the oldest is waited for.
+        later: The group that `wait` passes visible files on to, instead of waiting for them.
     """
 
-    def __init__(self, max_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_BYTES, later: PendingFiles | None = None) -> None:
         self._max_bytes = max_bytes
+        self._later = later
         self._running: deque[_Running] = deque()
         self._held_bytes = 0
-        self._is_last = False
+        self._is_last = self._is_closed = False
 
     def sink(self, sink: Sink) -> Sink:
         """Return the sink with a `finish` that returns at once; `wait` raises its failures."""
@@ -73,9 +72,9 @@ class Finishing:
         Raises:
             OSError: If the store failed at an earlier sink, or at making this one visible.
         """
-        held_bytes = min(sink.position, _MOST_BYTES_OF_ONE)
+        held_bytes = min(sink.position, _MAX_BYTES_OF_ONE)
         is_visible = _expose(sink)
-        if self._is_last and not (is_visible and _left.get()):
+        if self._is_last and not (is_visible and self._receiver()):
             _finish(sink)
             return
         self._add(_Running(submit_request(partial(_finish, sink)), held_bytes, is_visible))
@@ -85,19 +84,33 @@ class Finishing:
         self._is_last = True
 
     def wait(self) -> None:
-        """Wait until all sinks are finished.
-
-        Within `left_to_commit` they may not be durable yet, but they are visible.
+        """Wait until all files are finished, or passed on if they are visible.
 
         Raises:
             OSError: If the store failed.
         """
-        left = _left.get()
+        later = self._receiver()
         while self._running:
-            if left is None or left is self or not self._running[0].is_visible:
+            if later is None or not self._running[0].is_visible:
                 self._wait_for_oldest()
             else:
-                left._add(self._pop())
+                later._add(self._pop())
+
+    def wait_for_commit(self) -> None:
+        """Wait until all files are durable, before something is published that refers to them.
+
+        Raises:
+            CommitError: If the store failed; nothing may be published then.
+        """
+        try:
+            self.wait()
+        except OSError as error:
+            raise CommitError(f"nothing was committed: {error}") from error
+
+    def close(self) -> None:
+        """Take no further files from other groups, and wait until no thread is at work."""
+        self._is_closed = True
+        self.settle()
 
     def settle(self) -> None:
         """Wait until no thread is at work any more, and ignore the outcome."""
@@ -105,10 +118,13 @@ class Finishing:
         self._running.clear()
         self._held_bytes = 0
 
+    def _receiver(self) -> PendingFiles | None:
+        return None if self._later is None or self._later._is_closed else self._later
+
     def _add(self, running: _Running) -> None:
         self._running.append(running)
         self._held_bytes += running.held_bytes
-        while len(self._running) > _MOST_RUNNING or self._held_bytes > self._max_bytes:
+        while len(self._running) > _MAX_RUNNING or self._held_bytes > self._max_bytes:
             self._wait_for_oldest()
 
     def _pop(self) -> _Running:
@@ -118,41 +134,6 @@ class Finishing:
 
     def _wait_for_oldest(self) -> None:
         self._pop().future.result()
-
-
-_left: ContextVar[Finishing | None] = ContextVar("left", default=None)
-
-
-@contextmanager
-def left_to_commit() -> Iterator[None]:
-    """Open a block that writes files and publishes them; when it ends, everything is durable.
-
-    Raises:
-        OSError: If the store failed at an object that was not published.
-    """
-    left = Finishing()
-    token = _left.set(left)
-    try:
-        yield
-        left.wait()
-    finally:
-        _left.reset(token)
-        left.settle()
-
-
-def finish_left() -> None:
-    """Wait for what `left_to_commit` has postponed so far; does nothing outside of such a block.
-
-    Raises:
-        CommitError: If the store failed; nothing may be published then.
-    """
-    left = _left.get()
-    if left is None:
-        return
-    try:
-        left.wait()
-    except OSError as error:
-        raise CommitError(f"nothing was committed: {error}") from error
 
 
 def _expose(sink: Sink) -> bool:
@@ -172,9 +153,9 @@ def _finish(sink: Sink) -> None:
 
 
 class _LateSink:
-    def __init__(self, sink: Sink, finishing: Finishing) -> None:
+    def __init__(self, sink: Sink, pending: PendingFiles) -> None:
         self._sink = sink
-        self._finishing = finishing
+        self._pending = pending
         self.write = sink.write
 
     @property
@@ -185,7 +166,7 @@ class _LateSink:
         return self._sink.expose()
 
     def finish(self) -> None:
-        self._finishing.start(self._sink)
+        self._pending.start(self._sink)
 
     def abort(self) -> None:
         self._sink.abort()
