@@ -24,7 +24,7 @@ from pilum.dataset.forms import Transaction
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.merging import MergeInsertBuilder
-from pilum.dataset.metadata import FragmentMetadata
+from pilum.dataset.metadata import FragmentMetadata, Index, IndexFile
 from pilum.dataset.operations import LanceOperation
 from pilum.dataset.scan import ScanStatistics
 from pilum.dataset.scanner import LanceScanner

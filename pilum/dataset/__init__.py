@@ -1,6 +1,5 @@
 """Datasets: `LanceDataset`, split by topic, and the functions that open and write datasets."""
 
-from pilum.dataset.branches import Branch, Branches
 from pilum.dataset.deleting import DeleteResult
 from pilum.dataset.delta import DatasetDelta
 from pilum.dataset.evolving import AlterColumn
@@ -11,11 +10,11 @@ from pilum.dataset.merging import MergeResult
 from pilum.dataset.metadata import DataFile
 from pilum.dataset.operations import LanceOperation
 from pilum.dataset.optimizing import AutoCleanupConfig, DatasetOptimizer
+from pilum.dataset.refs import Branch, Branches, Tag, Tags
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.scanner_builder import ScannerBuilder
 from pilum.dataset.statistics import DataStatistics, FieldStatistics, LanceStats
-from pilum.dataset.tags import Tag, Tags
 from pilum.dataset.updating import UpdateResult
 from pilum.dataset.versions import Version, VersionRef
 from pilum.dataset.writing import BulkCommitResult

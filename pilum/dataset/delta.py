@@ -10,7 +10,7 @@ from pilum.arguments import require_count
 from pilum.dataset.forms import Transaction
 from pilum.dataset.scan import Scan
 from pilum.dataset.scanner import LanceScanner
-from pilum.dataset.transaction_history import TransactionHistory
+from pilum.dataset.versions import Versions
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind_ranges
 from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ID, UPDATED_AT_VERSION
@@ -32,7 +32,7 @@ class DatasetDelta:
     later is reported for the later version only.
     """
 
-    def __init__(self, history: TransactionHistory, begin: int, end: int) -> None:
+    def __init__(self, history: Versions, begin: int, end: int) -> None:
         self._history = history
         self._snapshot = history.snapshot
         self._begin = begin
@@ -112,7 +112,7 @@ class DatasetDelta:
         return LanceScanner(self._snapshot, Scan(ScanOptions(names, filter))).to_reader()
 
 
-class Deltas(TransactionHistory):
+class Deltas(Versions):
     """Methods of `LanceDataset` for changes between versions."""
 
     def delta(

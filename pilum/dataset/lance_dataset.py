@@ -13,9 +13,7 @@ from pilum.container.options import FileOptions
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
 from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.blobs import Blobs
-from pilum.dataset.branches import Branching
 from pilum.dataset.cleaning import Cleaning
-from pilum.dataset.cloning import Cloning
 from pilum.dataset.commits import properties_of, publish, snapshot_of_job
 from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
@@ -27,8 +25,7 @@ from pilum.dataset.merging import Merging
 from pilum.dataset.optimizing import AutoCleanupConfig, Optimizing, auto_cleanup_settings
 from pilum.dataset.placing import Placing
 from pilum.dataset.reading import Reading
-from pilum.dataset.tags import Tagging
-from pilum.dataset.transaction_history import TransactionHistory
+from pilum.dataset.refs import References
 from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transaction
 from pilum.dataset.updating import Updating
 from pilum.dataset.verifying import Verifying
@@ -61,12 +58,9 @@ class LanceDataset(
     Merging,
     Evolving,
     Indexing,
-    Versions,
     Deltas,
-    TransactionHistory,
-    Tagging,
-    Branching,
-    Cloning,
+    Versions,
+    References,
     Placing,
     Configuring,
     Optimizing,

@@ -1,17 +1,33 @@
-"""The version history of a table, and time travel."""
+"""Versions of a table: their history and transactions, time travel, restores and clones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import date, datetime, time
 from typing import Any, Self, TypedDict
 
+from pilum.arguments import require_count
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import publish
-from pilum.errors import InvalidInputError
+from pilum.dataset.forms import Transaction
+from pilum.errors import (
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from pilum.storage.base import Store
+from pilum.storage.open import Location
+from pilum.table.commit import transaction
 from pilum.table.commit.jobs import AppCommit, last_commit
 from pilum.table.commit.operations.restore import Restore
-from pilum.table.commit.transaction import Transaction
+from pilum.table.commit.transaction import load_transaction
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.names import is_detached
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.refs import clone
+from pilum.table.refs.clone import CopyProgress
 from pilum.table.refs.references import Reference, locate
 from pilum.table.versions.history import (
     VersionInfo,
@@ -19,10 +35,12 @@ from pilum.table.versions.history import (
     latest_manifest,
     list_manifests,
     list_versions,
+    manifest_place,
 )
 from pilum.table.versions.migration import migrate_to_v2_names
+from pilum.table.versions.open import open_table
 
-__all__ = ["Version", "VersionRef", "Versions", "moment"]
+__all__ = ["Version", "VersionRef", "Versions", "moment", "snapshot_at"]
 
 
 class Version(TypedDict):
@@ -40,7 +58,7 @@ class VersionRef(TypedDict):
 
 
 class Versions(DatasetBase):
-    """Methods of `LanceDataset` for versions."""
+    """Methods of `LanceDataset` for versions, their transactions, and clones of them."""
 
     @property
     def version(self) -> int:
@@ -92,9 +110,7 @@ class Versions(DatasetBase):
             TagNotFoundError: If the tag does not exist.
             BranchNotFoundError: If the branch does not exist.
         """
-        found = locate(self._snapshot.line, version)
-        snapshot = Snapshot.at(found.line.store, found.version, self._snapshot.session)
-        return self._on_line(snapshot)
+        return self._on_line(snapshot_at(self._snapshot, version))
 
     def checkout_latest(self) -> None:
         """Move this dataset to the newest version of its branch."""
@@ -124,8 +140,141 @@ class Versions(DatasetBase):
                 newest one.
         """
         store = self._snapshot.store
-        transaction = Transaction(self.latest_version, Restore(self.version))
-        self._move_to(publish(store, transaction))
+        restored = transaction.Transaction(self.latest_version, Restore(self.version))
+        self._move_to(publish(store, restored))
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """Return the transaction that created a version of this branch.
+
+        Its operation is a bare `LanceOperation.BaseOperation` if there is no public class for it.
+
+        Args:
+            version: Number of the version; it may be a detached version.
+
+        Returns:
+            The transaction; None if it was not kept.
+
+        Raises:
+            VersionNotFoundError: If the version does not exist.
+            UnsupportedFeatureError: If the operation is unknown.
+            CorruptFileError: If the transaction is damaged.
+        """
+        number = require_count("version", version, 1)
+        store = self._snapshot.store
+        path, _ = manifest_place(store, number)
+        try:
+            return Transaction.from_table(load_transaction(store, number, path))
+        except NotFoundError:
+            return None
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """Return the transactions of the pinned version and earlier ones, newest first.
+
+        Args:
+            recent_transactions: Maximum number of transactions.
+
+        Returns:
+            One item per version; None if the transaction was not kept or its operation is unknown.
+
+        Raises:
+            CorruptFileError: If a transaction is damaged.
+        """
+        count = require_count("recent_transactions", recent_transactions, 1)
+        version, found = self._snapshot.manifest.version, list[Transaction | None]()
+        while is_detached(version) and len(found) < count:
+            last = self._known(version)
+            found.append(last)
+            version = last.read_version if last else 0
+        names = reversed(list_manifests(self._snapshot.store))
+        numbers = [name.version for name in names if name.version <= version]
+        return [*found, *map(self._known, numbers[: count - len(found)])]
+
+    def shallow_clone(
+        self,
+        target_path: Location,
+        reference: Reference,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Create a table that refers to the files of a version and writes to its own folder.
+
+        Nothing protects these files: do not clean up or delete the source version while clones of
+        it exist.
+
+        Args:
+            target_path: Location of the clone; no table may exist there.
+            reference: Number of the version, name of a tag, or `(branch, number)`, where None means
+                the main branch or the newest version.
+            storage_options: Options of the clone's object store; None for those of this dataset.
+
+        Returns:
+            The clone, at a version with the same number as the source.
+
+        Raises:
+            DatasetAlreadyExistsError: If a table exists at `target_path`.
+            VersionNotFoundError: If the version does not exist.
+            TagNotFoundError: If the tag does not exist.
+            BranchNotFoundError: If the branch does not exist.
+        """
+        return self._clone(clone.shallow_clone, target_path, reference, storage_options)
+
+    def deep_clone(
+        self,
+        target_path: Location,
+        reference: Reference,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        progress: Callable[[CopyProgress], None] | None = None,
+    ) -> Self:
+        """Create a table with copies of all files of a version.
+
+        Args:
+            target_path: Location of the clone; no table may exist there.
+            reference: As in `shallow_clone`.
+            storage_options: Options of the clone's object store; None for those of this dataset.
+            progress: Called after each copied file, with `files`, `num_files` and `size_bytes`.
+
+        Returns:
+            The clone, at a version with the same number as the source. It shares no files with the
+            source.
+
+        Raises:
+            As `shallow_clone`. After any error, including an interrupt, no file is left.
+        """
+
+        def copy(source: Snapshot, target: Store) -> Manifest:
+            return clone.deep_clone(source, target, progress)
+
+        return self._clone(copy, target_path, reference, storage_options)
+
+    def _known(self, version: int) -> Transaction | None:
+        with suppress(UnsupportedFeatureError, VersionNotFoundError):
+            return self.read_transaction(version)
+        return None
+
+    def _clone(
+        self,
+        make: Callable[[Snapshot, Store], Manifest],
+        target_path: Location,
+        reference: Reference,
+        storage_options: Mapping[str, str] | None,
+    ) -> Self:
+        source = snapshot_at(self._snapshot, reference)
+        options = self._storage_options if storage_options is None else storage_options
+        store = open_table(target_path, options)
+        snapshot = Snapshot(store, make(source, store), source.session)
+        return self.pinned(target_path, options, snapshot)
+
+
+def snapshot_at(snapshot: Snapshot, reference: Reference) -> Snapshot:
+    """Open another version of the table, possibly on another branch.
+
+    Raises:
+        VersionNotFoundError: If the version does not exist.
+        TagNotFoundError: If the tag does not exist.
+        BranchNotFoundError: If the branch does not exist.
+    """
+    found = locate(snapshot.line, reference)
+    return Snapshot.at(found.line.store, found.version, snapshot.session)
 
 
 def moment(asof: Any) -> datetime:
@@ -151,8 +300,5 @@ def moment(asof: Any) -> datetime:
 
 
 def _shown(info: VersionInfo) -> Version:
-    return Version(version=info.version, timestamp=_local(info.timestamp), metadata=info.metadata)
-
-
-def _local(timestamp: datetime) -> datetime:
-    return timestamp.astimezone().replace(tzinfo=None)
+    local = info.timestamp.astimezone().replace(tzinfo=None)
+    return Version(version=info.version, timestamp=local, metadata=info.metadata)
