@@ -15,11 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum.errors import ColumnNotFoundError, FilterError
-from pilum.expressions.coerce import Typed, align, cast_to, in_set, operands
-from pilum.expressions.constants import parse_temporal, scalar
+from pilum.expressions.coerce import Typed, align, cast_to, in_set, operands, parse_temporal, scalar
 from pilum.expressions.evaluate import counts_units, evaluate
-from pilum.expressions.filter import BoundFilter, BoundProjection, SqlFilter
-from pilum.expressions.from_arrow import bind_arrow
+from pilum.expressions.filter import BoundFilter, BoundProjection, SqlFilter, bind_arrow
 from pilum.expressions.functions import FUNCTIONS, Kind
 from pilum.expressions.nodes import (
     And,
@@ -39,10 +37,9 @@ from pilum.expressions.nodes import (
     Negative,
     Not,
     Or,
+    references,
 )
-from pilum.expressions.plain import scalar_of
-from pilum.expressions.references import references
-from pilum.expressions.types import is_binary, is_number, is_temporal, is_text
+from pilum.expressions.types import is_binary, is_number, is_temporal, is_text, scalar_of
 from pilum.format.meta_columns import META_COLUMNS
 
 __all__ = ["bind", "bind_assignment", "bind_projection", "bind_ranges"]

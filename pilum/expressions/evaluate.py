@@ -17,10 +17,9 @@ import pyarrow.types as pt
 
 from pilum.arrays.picking import filtered
 from pilum.errors import FilterError
-from pilum.expressions.compare import bits, compare
-from pilum.expressions.constants import at_zone
+from pilum.expressions.coerce import at_zone
+from pilum.expressions.compare import bits, compare, match_like
 from pilum.expressions.functions import FUNCTIONS, Datum
-from pilum.expressions.like import match_like
 from pilum.expressions.nodes import (
     And,
     Arithmetic,
@@ -40,8 +39,7 @@ from pilum.expressions.nodes import (
     Or,
     walk,
 )
-from pilum.expressions.plain import FALSE, TRUE, scalar_of
-from pilum.expressions.types import is_text
+from pilum.expressions.types import FALSE, TRUE, is_text, scalar_of
 
 __all__ = ["counts_units", "evaluate", "read_column", "to_array", "to_mask"]
 

@@ -18,8 +18,7 @@ import pyarrow.types as pt
 
 from pilum.errors import FilterError
 from pilum.expressions.compare import compare
-from pilum.expressions.plain import FALSE, scalar_of
-from pilum.expressions.types import is_binary, is_number, is_text
+from pilum.expressions.types import FALSE, is_binary, is_number, is_text, scalar_of
 
 __all__ = ["FUNCTIONS", "Function", "Kind"]
 

@@ -38,6 +38,7 @@ __all__ = [
     "Negative",
     "Not",
     "Or",
+    "references",
     "walk",
 ]
 
@@ -202,3 +203,25 @@ def walk(node: Expression) -> Iterator[Expression]:
         for child in below:
             if isinstance(child, Expression):
                 yield from walk(child)
+
+
+def references(node: Expression) -> tuple[str, ...]:
+    """Return the columns that a bound expression reads, each once, in order of appearance.
+
+    A member of a struct is a dotted path. If a name in the path contains a dot, or the whole struct
+    is read too, the struct is named instead.
+    """
+    paths = [below.path for below in walk(node) if isinstance(below, Column)]
+    wanted = dict.fromkeys(_addressable(path) for path in paths)
+    return tuple(".".join(path) for path in wanted if not _covered(path, wanted))
+
+
+def _addressable(path: tuple[str, ...]) -> tuple[str, ...]:
+    for depth, name in enumerate(path):
+        if "." in name and depth:
+            return path[:depth]
+    return path
+
+
+def _covered(path: tuple[str, ...], wanted: dict[tuple[str, ...], None]) -> bool:
+    return any(path[:depth] in wanted for depth in range(1, len(path)))

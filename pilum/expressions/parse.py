@@ -1,8 +1,14 @@
-"""Parse SQL text into nodes. Imports sqlglot, so it is imported only when there is SQL to parse.
+"""Parse the SQL of filters into nodes. Imports sqlglot, so it is imported with the first SQL.
 
-SQL that the grammar of sqlglot accepts but filters do not have (subqueries, windows, CASE, ...) is
-rejected by name: only the classes in the tables below are accepted, and of them only the arguments
-that are listed.
+The SQL is what users of the reference write: DataFusion's SQL with two differences:
+
+    'text' "text"   both are strings; a quote inside is doubled, the backslash is plain
+    `name`          a column whose name is not a word
+
+Functions are kept as they are written: our table decides which ones exist, not sqlglot's. SQL that
+the grammar of sqlglot accepts but filters do not have (subqueries, windows, CASE, ...) is rejected
+by name: only the classes in the tables below are accepted, and of them only the arguments that are
+listed. Source: docs/format/filters.md.
 """
 
 from __future__ import annotations
@@ -11,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
-from sqlglot import TokenType, exp
+from sqlglot import TokenType, exp, parser, tokens
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from pilum.errors import FilterError
-from pilum.expressions.dialect import LanceFilter
 from pilum.expressions.nodes import (
     And,
     Arithmetic,
@@ -37,7 +43,29 @@ from pilum.expressions.nodes import (
 )
 from pilum.expressions.types import sql_type
 
-__all__ = ["parse"]
+__all__ = ["LanceFilter", "parse"]
+
+
+class LanceFilter(Dialect):
+    """The tokens and grammar of filters and of projected expressions."""
+
+    class Tokenizer(tokens.Tokenizer):
+        """A tokenizer with the quotes and backquotes of the dialect."""
+
+        IDENTIFIERS = ["`"]
+        QUOTES = ["'", '"']
+        STRING_ESCAPES = ["'", '"']
+        HEX_STRINGS = [("x'", "'"), ("X'", "'")]
+
+    class Parser(parser.Parser):
+        """A parser in which every function except the casts is an anonymous one."""
+
+        FUNCTIONS = {}
+        NO_PAREN_FUNCTIONS = {}
+        FUNCTION_PARSERS = {
+            name: parser.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")
+        }
+
 
 _COMPARE: dict[type[exp.Expression], str] = {
     exp.EQ: "=",

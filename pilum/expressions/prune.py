@@ -41,7 +41,7 @@ from pilum.expressions.nodes import (
     Not,
     Or,
 )
-from pilum.expressions.plain import FALSE, TRUE, scalar_of
+from pilum.expressions.types import FALSE, TRUE, scalar_of
 
 __all__ = ["Zones", "may_match"]
 

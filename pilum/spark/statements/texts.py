@@ -10,7 +10,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
-from pilum.expressions.dialect import LanceFilter
+from pilum.expressions.parse import LanceFilter
 from pilum.format.meta_columns import META_COLUMNS
 from pilum.spark.statements.dialect import Spark4
 from pilum.spark.statements.references import at, described

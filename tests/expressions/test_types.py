@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pilum
-from pilum.expressions.plain import array_of, scalar_of
+from pilum.expressions.types import array_of, scalar_of
 
 INTEGERS = st.integers(-(2**63), 2**64 - 1)
 VALUES = st.one_of(st.booleans(), INTEGERS, st.floats(), st.text(), st.binary())
