@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -11,9 +12,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, UnknownArgumentError
 
-__all__ = ["positions", "require_count", "require_texts", "row_ids", "with_keywords"]
+__all__ = [
+    "positions",
+    "require_count",
+    "require_known",
+    "require_texts",
+    "row_ids",
+    "with_keywords",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,6 +77,24 @@ def require_count(what: str, value: Any, least: int = 0) -> int:
     if number < least:
         raise InvalidInputError(f"{what}: expected at least {least}, found {number}")
     return number
+
+
+def require_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Check the names of keywords.
+
+    Args:
+        what: The call and its verb, such as "scans have", for the error message.
+        given: The names that the caller used.
+        known: All names that the call has.
+
+    Raises:
+        UnknownArgumentError: If the call has no such argument.
+    """
+    if unknown := set(given).difference(known):
+        name = min(unknown)
+        close = difflib.get_close_matches(name, sorted(known), 1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        raise UnknownArgumentError(f"{what} no argument {name!r}{meant}")
 
 
 def require_texts(what: str, values: Any) -> dict[str, str]:

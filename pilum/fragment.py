@@ -1,7 +1,6 @@
 """Fragments: reading one fragment, and writing new fragments without committing them."""
 
-from pilum.dataset.fragment import LanceFragment, write_fragments
-from pilum.dataset.fragment_files import FragmentSession
+from pilum.dataset.fragment import FragmentSession, LanceFragment, write_fragments
 from pilum.dataset.metadata import (
     DataFile,
     DeletionFile,

@@ -7,21 +7,23 @@ from typing import Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
-from pilum.arguments import positions, with_keywords
-from pilum.container.options import FileOptions
+from pilum.arguments import positions, require_count, require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
-from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.forms import Transaction
 from pilum.dataset.fragment_columns import FragmentColumns
-from pilum.dataset.fragment_files import FragmentFiles, FragmentSession
 from pilum.dataset.metadata import DataFile, FragmentMetadata
 from pilum.dataset.projection import Columns, project
 from pilum.dataset.scan import BlobHandling, Filter, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
-from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transaction
-from pilum.encodings.options import EncodingOptions
-from pilum.errors import InvalidInputError, UnknownArgumentError
+from pilum.dataset.write import (
+    WRITE_DEFAULTS,
+    FragmentKeywords,
+    Write,
+    write_transaction,
+)
+from pilum.errors import CorruptFileError, InvalidInputError, UnknownArgumentError
 from pilum.expressions import bind
+from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.format.row_address import addresses_in
 from pilum.storage.local import durable_at_commit
 from pilum.storage.open import Location
@@ -30,16 +32,16 @@ from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.json_columns import given_schema, given_table
 from pilum.table.read.take import physical_rows, take_addresses
-from pilum.table.write.write import WriteOptions
+from pilum.table.write.adopted import adopted_file
 
-__all__ = ["LanceFragment", "write_fragments"]
+__all__ = ["FragmentSession", "LanceFragment", "write_fragments"]
 
-_DEFAULTS = WriteOptions()
+_NO_LIMIT = 1 << 62
 _SCAN_DEFAULTS = {"with_row_id": False, "with_row_address": False, "batch_readahead": 16}
 """The defaults of scan keywords that differ from those of a dataset."""
 
 
-class LanceFragment(FragmentColumns, FragmentFiles):
+class LanceFragment(FragmentColumns):
     """One fragment of a version of a table; returned by `LanceDataset.get_fragments`."""
 
     def __init__(self, dataset: DatasetBase, fragment_id: int) -> None:
@@ -141,6 +143,87 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         scan: Any = {name: kwargs.pop(name) for name in known & kwargs.keys()}
         return self.scanner(columns=columns, **scan).to_table().to_pandas(**kwargs)
 
+    @staticmethod
+    def create(
+        dataset_uri: Location | DatasetBase,
+        data: Any,
+        fragment_id: int | None = None,
+        schema: pa.Schema | None = None,
+        max_rows_per_group: int | None = 1024,
+        *,
+        mode: str = "append",
+        data_storage_version: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> FragmentMetadata:
+        """Write rows as one fragment of any size, without committing it.
+
+        Args:
+            dataset_uri: Location of the table, which need not exist yet.
+            data: As in `pilum.write_dataset`.
+            fragment_id: Id of the fragment; a commit assigns a new id.
+            schema: Schema that the data is cast to.
+            max_rows_per_group: Rows per row group in files of version 0.1; None for 1,024.
+            mode: "append" fits the data to the table; "create" and "overwrite" assign new field ids
+                to the columns.
+            data_storage_version: File version; None for that of the table.
+            storage_options: Options of the object store.
+
+        Raises:
+            SchemaMismatchError: If the data does not fit the table that it is appended to.
+            InvalidInputError: If there are no rows, or if another argument is invalid.
+        """
+        made = write_fragments(
+            data,
+            dataset_uri,
+            schema,
+            mode=mode,
+            max_rows_per_file=_NO_LIMIT,
+            max_bytes_per_file=_NO_LIMIT,
+            max_rows_per_group=max_rows_per_group or 1024,
+            data_storage_version=data_storage_version,
+            storage_options=storage_options,
+        )
+        if len(made) != 1:
+            raise InvalidInputError("a fragment has at least one row")
+        [fragment] = made
+        fragment.id = 0 if fragment_id is None else require_count("fragment_id", fragment_id)
+        return fragment
+
+    @staticmethod
+    def create_from_file(filename: str, dataset: DatasetBase, fragment_id: int) -> FragmentMetadata:
+        """Create a fragment from an existing data file in the folder `data/` of the table.
+
+        Args:
+            filename: Path of the file below that folder.
+            dataset: The table. Each column of the file must match a column of the table by name and
+                type; columns that the file lacks are null.
+            fragment_id: Id of the fragment; a commit assigns a new id.
+
+        Raises:
+            SchemaMismatchError: If a column does not fit.
+            UnsupportedVersionError: If the file version is 0.1.
+            NotFoundError: If the file does not exist.
+            CorruptFileError: If the file is damaged.
+        """
+        number = require_count("fragment_id", fragment_id)
+        file, num_rows = adopted_file(dataset.snapshot, filename)
+        made = Fragment(FragmentId(number), (file,), num_rows)
+        return FragmentMetadata.from_table(made)
+
+    def validate(self) -> None:
+        """Check that the files of the fragment exist with the recorded sizes and numbers of rows.
+
+        Raises:
+            CorruptFileError: If a file is missing or damaged. The message lists all of them.
+        """
+        from pilum.table.upkeep.verify import check_fragment
+
+        faults = check_fragment(self._snapshot, self._fragment)
+        if faults:
+            lines = [f"{fault.kind.value} {fault.path}: {fault.what}" for fault in faults]
+            where = f"{self._snapshot.store.uri}, version {self._snapshot.manifest.version}"
+            raise CorruptFileError("the fragment is not whole:\n" + "\n".join(lines), where)
+
     def open_session(
         self, columns: Columns | None = None, with_row_address: bool | None = None
     ) -> FragmentSession:
@@ -226,6 +309,25 @@ class LanceFragment(FragmentColumns, FragmentFiles):
         return f"LanceFragment(id={self.fragment_id}, rows={self.physical_rows})"
 
 
+class FragmentSession:
+    """A session for repeated takes from a fragment; created by `LanceFragment.open_session`."""
+
+    def __init__(
+        self, fragment: LanceFragment, columns: Columns | None, with_row_address: bool
+    ) -> None:
+        names = list(fragment.schema.names) if columns is None else columns
+        if with_row_address and isinstance(names, Mapping):
+            names = {**names, ROW_ADDRESS: ROW_ADDRESS}
+        elif with_row_address and ROW_ADDRESS not in names:
+            names = [*names, ROW_ADDRESS]
+        self._fragment = fragment
+        self._columns = names
+
+    def take(self, indices: Any) -> pa.Table:
+        """Read rows by position, as `LanceFragment.take`."""
+        return self._fragment.take(indices, self._columns)
+
+
 @overload
 def write_fragments(
     data: Any,
@@ -234,21 +336,7 @@ def write_fragments(
     *,
     return_transaction: Literal[False] = False,
     mode: str = "append",
-    max_rows_per_file: int = ...,
-    max_rows_per_group: int = ...,
-    max_bytes_per_file: int = ...,
-    data_cache_bytes: int | None = None,
-    max_page_bytes: int | None = None,
-    buffer_alignment: int = ...,
-    encoding_options: EncodingOptions = ...,
-    data_storage_version: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    enable_stable_row_ids: bool = False,
-    target_bases: Iterable[str] | None = None,
-    target_all_bases: bool | None = None,
-    initial_bases: Iterable[DatasetBasePath] | None = None,
-    external_blob_mode: Literal["reference", "ingest"] = "reference",
-    allow_external_blob_outside_bases: bool = False,
+    **keywords: Unpack[FragmentKeywords],
 ) -> list[FragmentMetadata]: ...
 
 
@@ -260,24 +348,11 @@ def write_fragments(
     *,
     return_transaction: Literal[True],
     mode: str = "append",
-    max_rows_per_file: int = ...,
-    max_rows_per_group: int = ...,
-    max_bytes_per_file: int = ...,
-    data_cache_bytes: int | None = None,
-    max_page_bytes: int | None = None,
-    buffer_alignment: int = ...,
-    encoding_options: EncodingOptions = ...,
-    data_storage_version: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    enable_stable_row_ids: bool = False,
-    target_bases: Iterable[str] | None = None,
-    target_all_bases: bool | None = None,
-    initial_bases: Iterable[DatasetBasePath] | None = None,
-    external_blob_mode: Literal["reference", "ingest"] = "reference",
-    allow_external_blob_outside_bases: bool = False,
+    **keywords: Unpack[FragmentKeywords],
 ) -> Transaction: ...
 
 
+@with_keywords(FragmentKeywords, WRITE_DEFAULTS)
 def write_fragments(
     data: Any,
     dataset_uri: Location | DatasetBase,
@@ -285,23 +360,11 @@ def write_fragments(
     *,
     return_transaction: bool = False,
     mode: str = "append",
-    max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
-    max_rows_per_group: int = _DEFAULTS.layout.max_rows_per_group,
-    max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
-    data_cache_bytes: int | None = None,
-    max_page_bytes: int | None = None,
-    buffer_alignment: int = _DEFAULTS.layout.buffer_alignment,
-    encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
-    data_storage_version: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    enable_stable_row_ids: bool = False,
-    target_bases: Iterable[str] | None = None,
-    target_all_bases: bool | None = None,
-    initial_bases: Iterable[DatasetBasePath] | None = None,
-    external_blob_mode: Literal["reference", "ingest"] = "reference",
-    allow_external_blob_outside_bases: bool = False,
+    **keywords: Unpack[FragmentKeywords],
 ) -> list[FragmentMetadata] | Transaction:
     """Write data files without committing them; they are not visible until `LanceDataset.commit`.
+
+    All other arguments are those of `pilum.write_dataset`.
 
     Args:
         data: As in `pilum.write_dataset`.
@@ -311,41 +374,18 @@ def write_fragments(
             fragments.
         mode: "append" fits the data to the table; "create" and "overwrite" assign new field ids to
             the columns.
-        max_rows_per_file: Maximum number of rows in a file.
-        max_rows_per_group: Rows per row group in files of version 0.1.
-        max_bytes_per_file: A file that has reached this size receives no further batches.
-        data_cache_bytes: As in `pilum.write_dataset`; the same holds for the next arguments.
-        max_page_bytes: Maximum size of a page in memory, in bytes. A page always holds at least one
-            row.
-        buffer_alignment: Alignment of buffers in files, in bytes.
-        encoding_options: Encoding preferences.
         data_storage_version: File version; None for that of the table.
-        storage_options: Options of the object store.
         enable_stable_row_ids: Has no effect: rows get their ids when the fragments are committed,
             depending on the table.
-        target_bases: As in `pilum.write_dataset`; the same holds for the next arguments.
-        target_all_bases: Whether to write files to the table's own folder and to all base paths.
         initial_bases: Base paths of a table that does not exist yet.
-        external_blob_mode: Whether blobs given by URI stay references or are read and stored.
-        allow_external_blob_outside_bases: Whether references may point outside the table.
 
     Raises:
         SchemaMismatchError: If the data does not fit the table that it is appended to.
         InvalidInputError: If any other argument is invalid.
     """
-    layout = FileOptions(
-        data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
-    )
-    wanted = WriteRequest(
-        mode,
-        max_rows_per_file,
-        max_bytes_per_file,
-        data_storage_version,
-        layout=layout,
-        blobs=BlobRequest(external_blob_mode, allow_external_blob_outside_bases),
-        bases=BaseRequest.of(initial_bases, target_bases, target_all_bases),
-    )
-    store = store_of(dataset_uri, storage_options)
+    require_known("write_fragments has", keywords, FragmentKeywords.__annotations__)
+    wanted = Write.of(mode, keywords)
+    store = store_of(dataset_uri, keywords.get("storage_options"))
     with durable_at_commit(store) as pending:  # files are durable before they are reported
         written = write_transaction(pending, data, schema, wanted, pinned_by(dataset_uri, store))
     transaction = Transaction.from_table(written)

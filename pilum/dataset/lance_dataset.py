@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import pyarrow as pa
 
-from pilum.container.options import FileOptions
+from pilum.arguments import require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
-from pilum.dataset.base_paths import BaseRequest, DatasetBasePath
 from pilum.dataset.blobs import Blobs
 from pilum.dataset.cleaning import Cleaning
-from pilum.dataset.commits import properties_of, publish, snapshot_of_job
 from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.delta import Deltas
@@ -26,27 +24,27 @@ from pilum.dataset.optimizing import AutoCleanupConfig, Optimizing, auto_cleanup
 from pilum.dataset.placing import Placing
 from pilum.dataset.reading import Reading
 from pilum.dataset.refs import References
-from pilum.dataset.transactions import BlobRequest, WriteRequest, write_transaction
 from pilum.dataset.updating import Updating
 from pilum.dataset.verifying import Verifying
 from pilum.dataset.versions import Versions, moment
+from pilum.dataset.write import (
+    WRITE_DEFAULTS,
+    FragmentKeywords,
+    InsertKeywords,
+    Write,
+    write,
+)
 from pilum.dataset.writing import Writing
-from pilum.encodings.options import EncodingOptions
 from pilum.errors import InvalidInputError
-from pilum.storage.local import durable_at_commit
 from pilum.storage.open import Location
-from pilum.table.commit.jobs import JobKey
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.references import Reference
 from pilum.table.versions.commit_handler import CommitHandler, CommitLock
 from pilum.table.versions.open import open_table
-from pilum.table.write.write import WriteOptions
 
 __all__ = ["LanceDataset", "dataset", "write_dataset"]
-
-_DEFAULTS = WriteOptions()
 
 
 class LanceDataset(
@@ -173,38 +171,25 @@ def _opened(
     return LanceDataset.pinned(uri, storage_options, snapshot)
 
 
+class WriteKeywords(InsertKeywords, FragmentKeywords, total=False):
+    """The keywords of `write_dataset`, which explains them."""
+
+    enable_v2_manifest_paths: bool
+    auto_cleanup_options: AutoCleanupConfig | None
+    blob_pack_file_size_threshold: int | None
+    commit_lock: CommitLock | None
+    commit_handler: CommitHandler | None
+    use_legacy_format: bool | None
+    session: Session | None
+
+
+@with_keywords(WriteKeywords, WRITE_DEFAULTS)
 def write_dataset(
     data_obj: Any,
     uri: Location | DatasetBase,
     schema: pa.Schema | None = None,
     mode: str = "create",
-    *,
-    schema_mode: Literal["merge"] | None = None,
-    max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
-    max_rows_per_group: int = _DEFAULTS.layout.max_rows_per_group,
-    max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
-    data_cache_bytes: int | None = None,
-    max_page_bytes: int | None = None,
-    buffer_alignment: int = _DEFAULTS.layout.buffer_alignment,
-    encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
-    storage_options: Mapping[str, str] | None = None,
-    data_storage_version: str | None = None,
-    enable_v2_manifest_paths: bool = True,
-    enable_stable_row_ids: bool = False,
-    auto_cleanup_options: AutoCleanupConfig | None = None,
-    commit_message: str | None = None,
-    transaction_properties: Mapping[str, str] | None = None,
-    initial_bases: Iterable[DatasetBasePath] | None = None,
-    target_bases: Iterable[str] | None = None,
-    target_all_bases: bool | None = None,
-    external_blob_mode: Literal["reference", "ingest"] = "reference",
-    allow_external_blob_outside_bases: bool = False,
-    blob_pack_file_size_threshold: int | None = None,
-    commit_lock: CommitLock | None = None,
-    commit_handler: CommitHandler | None = None,
-    idempotency_key: JobKey | None = None,
-    use_legacy_format: bool | None = None,
-    session: Session | None = None,
+    **keywords: Unpack[WriteKeywords],
 ) -> LanceDataset:
     """Write rows as one new version of a table.
 
@@ -270,33 +255,20 @@ def write_dataset(
         CommitError: If a concurrent commit conflicts with this write.
         InvalidInputError: If any other argument is invalid.
     """
-    if use_legacy_format and data_storage_version is not None:
-        raise InvalidInputError("pass data_storage_version or use_legacy_format, not both")
-    location = uri.uri if isinstance(uri, DatasetBase) else uri
-    store = store_of(uri, storage_options, commit_lock, commit_handler)
-    wanted = WriteRequest(
-        mode,
-        max_rows_per_file,
-        max_bytes_per_file,
-        "0.1" if use_legacy_format else data_storage_version,
-        properties_of(commit_message, transaction_properties, idempotency_key),
-        FileOptions(
-            data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
-        ),
-        BlobRequest(
-            external_blob_mode, allow_external_blob_outside_bases, blob_pack_file_size_threshold
-        ),
-        stable_row_ids=bool(enable_stable_row_ids),
-        bases=BaseRequest.of(initial_bases, target_bases, target_all_bases),
-        config=auto_cleanup_settings(auto_cleanup_options) if auto_cleanup_options else {},
-        schema_mode=schema_mode,
-    )
-    snapshot = snapshot_of_job(store, idempotency_key)
-    if snapshot is None:
-        scheme = NamingScheme.V2 if enable_v2_manifest_paths else NamingScheme.V1
-        with durable_at_commit(store) as pending:
-            written = write_transaction(pending, data_obj, schema, wanted, pinned_by(uri, store))
-            snapshot = publish(pending, written, scheme=scheme)
-    if session is not None:
+    require_known("write_dataset has", keywords, WriteKeywords.__annotations__)
+    if keywords.get("use_legacy_format"):
+        if keywords.get("data_storage_version") is not None:
+            raise InvalidInputError("pass data_storage_version or use_legacy_format, not both")
+        keywords["data_storage_version"] = "0.1"
+    wanted = Write.of(mode, keywords)
+    if cleanup := keywords.get("auto_cleanup_options"):
+        wanted = replace(wanted, config=auto_cleanup_settings(cleanup))
+    options = keywords.get("storage_options")
+    store = store_of(uri, options, keywords.get("commit_lock"), keywords.get("commit_handler"))
+    is_v2 = keywords.get("enable_v2_manifest_paths", True)
+    scheme = NamingScheme.V2 if is_v2 else NamingScheme.V1
+    snapshot = write(store, data_obj, schema, wanted, pinned_by(uri, store), scheme)
+    if (session := keywords.get("session")) is not None:
         snapshot = replace(snapshot, session=session)
-    return LanceDataset.pinned(location, options_of(uri, storage_options), snapshot)
+    location = uri.uri if isinstance(uri, DatasetBase) else uri
+    return LanceDataset.pinned(location, options_of(uri, options), snapshot)

@@ -15,7 +15,7 @@ from pilum.dataset.forms import Transaction
 from pilum.dataset.inputs import to_reader
 from pilum.dataset.merge_explain import explained_merge
 from pilum.dataset.merge_plan import MergeClauses
-from pilum.dataset.transactions import require_version
+from pilum.dataset.write import require_version
 from pilum.errors import (
     InvalidInputError,
     UnsupportedFeatureError,

@@ -8,7 +8,6 @@ checked, but have no effect. Keywords of searches are rejected by name.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict
@@ -16,9 +15,9 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pilum.arguments import require_count
+from pilum.arguments import require_count, require_known
 from pilum.dataset.projection import Columns, Projection, project
-from pilum.errors import InvalidInputError, UnknownArgumentError, UnsupportedFeatureError
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
 from pilum.format.blobs import materialized
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
@@ -34,7 +33,6 @@ __all__ = [
     "Scan",
     "ScanKeywords",
     "ScanStatistics",
-    "require_keywords",
 ]
 
 Filter: TypeAlias = "str | pc.Expression"
@@ -173,7 +171,7 @@ class Scan:
             UnknownArgumentError: If a scan has no such argument.
             InvalidInputError: If any other argument is invalid.
         """
-        require_keywords(keywords)
+        require_known("scans have", keywords, _KEYWORDS)
         given: dict[str, Any] = {
             name: value for name, value in keywords.items() if value is not None
         }
@@ -212,19 +210,6 @@ class Scan:
         limit = self.options.limit
         least = num_rows if limit is None else min(num_rows, limit)
         return replace(self, options=replace(self.options, limit=least))
-
-
-def require_keywords(keywords: Mapping[str, Any]) -> None:
-    """Check that scans have all these keywords.
-
-    Raises:
-        UnknownArgumentError: If a scan has no such argument.
-    """
-    if unknown := keywords.keys() - _KEYWORDS:
-        name = min(unknown)
-        close = difflib.get_close_matches(name, sorted(_KEYWORDS), 1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        raise UnknownArgumentError(f"scans have no argument {name!r}{meant}")
 
 
 def _require_valid(given: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import Retries, commit_once, publish
 from pilum.dataset.scan import Filter
-from pilum.dataset.transactions import require_version
+from pilum.dataset.write import require_version
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind, bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs

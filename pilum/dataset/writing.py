@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Generic, Literal, Self, TypedDict, TypeVar
+from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
 
-from pilum.arguments import require_count
-from pilum.container.options import FileOptions
+from pilum.arguments import require_count, require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, store_of
-from pilum.dataset.base_paths import BaseRequest
-from pilum.dataset.commits import properties_of, publish, snapshot_of_job
+from pilum.dataset.commits import properties_of
 from pilum.dataset.forms import Transaction
 from pilum.dataset.metadata import FragmentMetadata
 from pilum.dataset.operations import LanceOperation
-from pilum.dataset.transactions import WriteRequest, write_transaction
-from pilum.encodings.options import EncodingOptions
+from pilum.dataset.write import WRITE_DEFAULTS, InsertKeywords, Write, write
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.storage.base import Store
-from pilum.storage.local import durable_at_commit
 from pilum.storage.open import Location
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.operations.overwrite import Overwrite
@@ -29,11 +25,9 @@ from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.versions.commit_handler import CommitHandler, CommitLock
-from pilum.table.write.write import WriteOptions
 
 __all__ = ["BulkCommitResult", "Writing"]
 
-_DEFAULTS = WriteOptions()
 _TIMEOUT = timedelta(seconds=1800)
 
 D = TypeVar("D", bound=DatasetBase)
@@ -54,24 +48,9 @@ class BulkCommitResult(TypedDict, Generic[D]):
 class Writing(DatasetBase):
     """Methods of `LanceDataset` for writing."""
 
+    @with_keywords(InsertKeywords, WRITE_DEFAULTS)
     def insert(
-        self,
-        data: Any,
-        *,
-        mode: str = "append",
-        schema_mode: Literal["merge"] | None = None,
-        max_rows_per_file: int = _DEFAULTS.max_rows_per_file,
-        max_rows_per_group: int = _DEFAULTS.layout.max_rows_per_group,
-        max_bytes_per_file: int = _DEFAULTS.max_bytes_per_file,
-        data_cache_bytes: int | None = None,
-        max_page_bytes: int | None = None,
-        buffer_alignment: int = _DEFAULTS.layout.buffer_alignment,
-        encoding_options: EncodingOptions = _DEFAULTS.layout.encoding,
-        commit_message: str | None = None,
-        transaction_properties: Mapping[str, str] | None = None,
-        target_bases: Iterable[str] | None = None,
-        target_all_bases: bool | None = None,
-        idempotency_key: JobKey | None = None,
+        self, data: Any, *, mode: str = "append", **keywords: Unpack[InsertKeywords]
     ) -> None:
         """Write rows to the table and move this dataset to the new version.
 
@@ -79,26 +58,9 @@ class Writing(DatasetBase):
         `idempotency_key`, this dataset moves to the version that contains it, unless it is at a
         later one.
         """
-        properties = properties_of(commit_message, transaction_properties, idempotency_key)
-        layout = FileOptions(
-            data_cache_bytes, max_page_bytes, buffer_alignment, encoding_options, max_rows_per_group
-        )
-        wanted = WriteRequest(
-            mode,
-            max_rows_per_file,
-            max_bytes_per_file,
-            properties=properties,
-            layout=layout,
-            bases=BaseRequest.of(None, target_bases, target_all_bases),
-            schema_mode=schema_mode,
-        )
-        store = self._snapshot.store
-        snapshot = snapshot_of_job(store, idempotency_key)
-        if snapshot is None:
-            with durable_at_commit(store) as pending:
-                written = write_transaction(pending, data, None, wanted, self._snapshot)
-                snapshot = publish(pending, written)
-        self.advance(snapshot)
+        require_known("insert has", keywords, InsertKeywords.__annotations__)
+        wanted = Write.of(mode, keywords)
+        self.advance(write(self._snapshot.store, data, None, wanted, self._snapshot))
 
     @classmethod
     def commit(

@@ -10,11 +10,11 @@ import pytest
 
 import pilum
 from pilum import DatasetBasePath, LanceDataset, LanceOperation, blob_array, blob_field
-from pilum.dataset.base_paths import BaseRequest
 from pilum.dataset.commits import publish
-from pilum.dataset.transactions import WriteRequest, write_transaction
+from pilum.dataset.write import Write, write_transaction
 from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.fragment import write_fragments
+from pilum.table.write.write import WriteOptions
 
 
 def bases(tmp_path: Path) -> list[DatasetBasePath]:
@@ -182,7 +182,7 @@ def test_nothing_is_left_in_bases_by_what_fails(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         dataset.insert(batches(), target_bases=["plain", "root"], max_rows_per_file=1)
-    request = WriteRequest("append", 1, 1 << 30, bases=BaseRequest(all_targets=True))
+    request = Write("append", WriteOptions(max_rows_per_file=1), all_bases=True)
     store = dataset.snapshot.store
     transaction = write_transaction(store, {"a": [1, 2, 3, 4]}, None, request)
     assert names(tmp_path / "plain")

@@ -12,7 +12,7 @@ import pytest
 
 import pilum
 from pilum.dataset.commits import publish
-from pilum.dataset.transactions import WriteRequest, write_transaction
+from pilum.dataset.write import Write, write_transaction
 from pilum.errors import (
     CommitConflictError,
     CorruptFileError,
@@ -106,9 +106,8 @@ def test_nothing_is_left_of_a_write_that_fails(
 def test_nothing_is_left_of_a_commit_that_fails(tmp_path: Path) -> None:
     write(tmp_path / "t", [b"x"])
     store = LocalStore(str(tmp_path / "t"), sync=False)
-    request = WriteRequest("append", 100, 1 << 30)
     table = table_of(LARGE, pilum.blob_field("b"))
-    transaction = write_transaction(store, table, None, request)
+    transaction = write_transaction(store, table, None, Write("append"))
     assert len(files_of(tmp_path / "t")) == 4
     pilum.write_dataset({"other": [1]}, tmp_path / "t", mode="overwrite")
     with pytest.raises(CommitConflictError):

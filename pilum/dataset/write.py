@@ -1,0 +1,398 @@
+"""The description of a write, and the way from its data to one committed version.
+
+keywords of write_dataset, insert, write_fragments ──▶ Write.of ──▶ Write
+
+check arguments ─▶ write data files ─▶ one commit
+                        │                 │
+                        └── fails ────────┴── certainly fails: the files are deleted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal, Self, TypedDict
+
+import pyarrow as pa
+
+from pilum.container.open import default_version, require_storable
+from pilum.container.options import FileOptions
+from pilum.dataset.base_paths import DatasetBasePath, bases_to_commit
+from pilum.dataset.commits import properties_of, publish, snapshot_of_job
+from pilum.dataset.inputs import to_reader
+from pilum.encodings.options import EncodingOptions
+from pilum.errors import DatasetAlreadyExistsError, DatasetNotFoundError, InvalidInputError
+from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
+from pilum.storage.base import Store
+from pilum.storage.local import durable_at_commit
+from pilum.table.changes.add_columns import require_not_legacy
+from pilum.table.changes.schema_changes import with_missing_columns
+from pilum.table.commit.jobs import JobKey
+from pilum.table.commit.operations.append import Append
+from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.merge import Merge, appended_to
+from pilum.table.commit.operations.overwrite import IfCreated, Overwrite
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.base_paths import BasePath, with_new_bases
+from pilum.table.model.fragment import Fragment
+from pilum.table.model.names import NamingScheme
+from pilum.table.model.places import own_store
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.align import align, new_schema
+from pilum.table.write.blob_inputs import ingested_batches, with_blobs_v2
+from pilum.table.write.write import (
+    Target,
+    WriteOptions,
+    all_targets,
+    chosen_targets,
+    write_fragments,
+)
+
+__all__ = [
+    "WRITE_DEFAULTS",
+    "FragmentKeywords",
+    "InsertKeywords",
+    "Write",
+    "require_version",
+    "write",
+    "write_transaction",
+]
+
+_MODES = ("create", "append", "overwrite")
+_OPTIONS = WriteOptions()
+
+
+class FileKeywords(TypedDict, total=False):
+    """The keywords of everything that writes data files. `pilum.write_dataset` explains them."""
+
+    max_rows_per_file: int
+    max_rows_per_group: int
+    max_bytes_per_file: int
+    data_cache_bytes: int | None
+    max_page_bytes: int | None
+    buffer_alignment: int
+    encoding_options: EncodingOptions
+    target_bases: Iterable[str] | None
+    target_all_bases: bool | None
+
+
+class InsertKeywords(FileKeywords, total=False):
+    """The keywords of `LanceDataset.insert`. `pilum.write_dataset` explains them."""
+
+    schema_mode: Literal["merge"] | None
+    commit_message: str | None
+    transaction_properties: Mapping[str, str] | None
+    idempotency_key: JobKey | None
+
+
+class FragmentKeywords(FileKeywords, total=False):
+    """The keywords of `pilum.fragment.write_fragments`. `pilum.write_dataset` explains them."""
+
+    data_storage_version: str | None
+    storage_options: Mapping[str, str] | None
+    enable_stable_row_ids: bool
+    initial_bases: Iterable[DatasetBasePath] | None
+    external_blob_mode: Literal["reference", "ingest"]
+    allow_external_blob_outside_bases: bool
+
+
+WRITE_DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {
+        "max_rows_per_file": _OPTIONS.max_rows_per_file,
+        "max_rows_per_group": _OPTIONS.layout.max_rows_per_group,
+        "max_bytes_per_file": _OPTIONS.max_bytes_per_file,
+        "buffer_alignment": _OPTIONS.layout.buffer_alignment,
+        "encoding_options": _OPTIONS.layout.encoding,
+        "enable_v2_manifest_paths": True,
+        "enable_stable_row_ids": False,
+        "external_blob_mode": "reference",
+        "allow_external_blob_outside_bases": False,
+    }
+)
+"""The defaults of the keywords of writes; None for all others."""
+
+
+@dataclass(frozen=True)
+class Write:
+    """A checked write.
+
+    Attributes:
+        mode: "create", "append" or "overwrite".
+        options: Sizes and encodings of files. The version and the targets depend on the table.
+        data_storage_version: File version as a string; None for that of the table, or the default
+            of this library for a new one.
+        schema_mode: What to do with columns that the table lacks: None rejects them, "merge" adds
+            them.
+        ingests: Whether blobs given by URI are read and stored.
+        job: Key of the job; None if there is no job.
+        properties: Properties of the transaction.
+        stable_row_ids: Whether rows of a new table keep their ids when they move.
+        config: Config of a new table.
+        initial_bases: Base paths of a new table.
+        target_bases: Names or paths of the base paths that data files are written to, in turn; none
+            for the table's own folder.
+        all_bases: Whether data files are written, in turn, to the table's own folder and to every
+            base path.
+    """
+
+    mode: str
+    options: WriteOptions = _OPTIONS
+    data_storage_version: str | None = None
+    schema_mode: str | None = None
+    ingests: bool = False
+    job: JobKey | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    stable_row_ids: bool = False
+    config: Mapping[str, str] = field(default_factory=dict)
+    initial_bases: tuple[BasePath, ...] = ()
+    target_bases: tuple[str, ...] = ()
+    all_bases: bool = False
+
+    @classmethod
+    def of(cls, mode: str, keywords: Mapping[str, Any]) -> Self:
+        """Check the keywords of a write that describe its files, rows and commit.
+
+        Raises:
+            InvalidInputError: If one of them is invalid.
+        """
+        given = {**WRITE_DEFAULTS, **keywords}.get
+        schema_mode, targets = given("schema_mode"), given("target_bases")
+        if schema_mode not in {None, "merge"}:
+            raise InvalidInputError(f"schema_mode: expected merge, found {schema_mode!r}")
+        if schema_mode and mode != "append":
+            raise InvalidInputError("schema_mode: only with mode='append'")
+        if isinstance(targets, str):
+            raise InvalidInputError(f"target_bases: expected a list of names, found {targets!r}")
+        if targets and given("target_all_bases"):
+            raise InvalidInputError("pass target_bases or target_all_bases, not both")
+        job = given("idempotency_key")
+        return cls(
+            mode,
+            _file_options(given),
+            given("data_storage_version"),
+            schema_mode,
+            _ingests(given("external_blob_mode"), given("allow_external_blob_outside_bases")),
+            job,
+            properties_of(given("commit_message"), given("transaction_properties"), job),
+            bool(given("enable_stable_row_ids")),
+            initial_bases=bases_to_commit(given("initial_bases") or ()),
+            target_bases=tuple(targets or ()),
+            all_bases=bool(given("target_all_bases")),
+        )
+
+    def bases(self, snapshot: Snapshot | None) -> tuple[BasePath, ...]:
+        """Return the base paths that the table has, or will have once it is created.
+
+        Raises:
+            InvalidInputError: If base paths are given for a table that exists, or if they clash.
+        """
+        if snapshot is None:
+            return with_new_bases((), self.initial_bases)
+        if self.initial_bases:
+            raise InvalidInputError(
+                f"initial_bases: there is a table at {snapshot.store.uri} already; use add_bases"
+            )
+        return snapshot.manifest.base_paths
+
+    def targets(self, store: Store, bases: tuple[BasePath, ...]) -> tuple[Target, ...]:
+        """Return the places for new data files of a table with these base paths."""
+        if self.all_bases:
+            return all_targets(own_store(store), bases)
+        return chosen_targets(own_store(store), bases, self.target_bases)
+
+
+def _file_options(given: Callable[[str], Any]) -> WriteOptions:
+    layout = FileOptions(
+        given("data_cache_bytes"),
+        given("max_page_bytes"),
+        given("buffer_alignment"),
+        given("encoding_options"),
+        given("max_rows_per_group"),
+    )
+    return WriteOptions(
+        given("max_rows_per_file"),
+        given("max_bytes_per_file"),
+        layout=layout,
+        pack_bytes=given("blob_pack_file_size_threshold") or _OPTIONS.pack_bytes,
+        allow_uris=given("allow_external_blob_outside_bases"),
+    )
+
+
+def _ingests(external: Any, allows_uris: Any) -> bool:
+    if external not in {"reference", "ingest"}:
+        raise InvalidInputError(
+            f"external_blob_mode: expected reference or ingest, found {external!r}"
+        )
+    if external == "ingest" and allows_uris:
+        raise InvalidInputError(
+            "allow_external_blob_outside_bases: there are no references with "
+            "external_blob_mode='ingest'"
+        )
+    return bool(external == "ingest")
+
+
+def write(
+    store: Store,
+    data: Any,
+    schema: pa.Schema | None,
+    wanted: Write,
+    pinned: Snapshot | None,
+    scheme: NamingScheme = NamingScheme.V2,
+) -> Snapshot:
+    """Write rows as one new version, unless the table already contains the job.
+
+    Args:
+        store: Store of the table, which may not exist yet.
+        data: The rows; see `pilum.dataset.inputs.to_reader`.
+        schema: Schema that the data is cast to.
+        wanted: How to write.
+        pinned: The version that the write continues; None for the newest.
+        scheme: The naming scheme of manifests of a new table.
+
+    Returns:
+        The new version, or the version that already contains the job.
+
+    Raises:
+        As `write_transaction`; also CommitError if a concurrent commit conflicts with this write.
+    """
+    done = snapshot_of_job(store, wanted.job)
+    if done is not None:
+        return done
+    with durable_at_commit(store) as pending:
+        written = write_transaction(pending, data, schema, wanted, pinned)
+        return publish(pending, written, scheme=scheme)
+
+
+def write_transaction(
+    store: Store,
+    data: Any,
+    schema: pa.Schema | None,
+    wanted: Write,
+    pinned: Snapshot | None = None,
+) -> Transaction:
+    """Write the data files and return the transaction to commit.
+
+    The table does not change.
+
+    Args:
+        store: Store of the table, which may not exist yet.
+        data: The rows; see `pilum.dataset.inputs.to_reader`.
+        schema: Schema that the data is cast to.
+        wanted: How to write.
+        pinned: The version that the write continues; None for the newest.
+
+    Raises:
+        DatasetAlreadyExistsError: If `mode` is "create" and a table exists.
+        SchemaMismatchError: If the data does not fit the table that it is appended to.
+        InvalidInputError: If any other argument is invalid.
+        UnsupportedFormatError: If writing the file version of the table is not supported.
+    """
+    snapshot = _existing(store, wanted.mode, pinned)
+    bases = wanted.bases(snapshot)
+    reader = to_reader(data, schema)
+    version = _file_version(snapshot, wanted, reader.schema)
+    options = replace(wanted.options, version=version, targets=wanted.targets(store, bases))
+    if version.has_blobs_v2:
+        reader = with_blobs_v2(reader)
+    appends = wanted.mode == "append" and snapshot is not None
+    table_schema = (
+        _schema_to_append_to(snapshot, reader.schema, wanted)
+        if snapshot and appends
+        else new_schema(reader.schema, _first_field_id(snapshot) if snapshot else 0)
+    )
+    require_storable(table_schema, version, has_sidecars=True)
+    alignment = align(reader.schema, table_schema)
+    batches: Iterator[pa.RecordBatch] = map(alignment.batch, reader)
+    if wanted.ingests:
+        batches = ingested_batches(alignment.schema, batches)
+    fragments = write_fragments(store, alignment.schema, batches, options)
+    operation = (
+        _append(snapshot, table_schema, fragments)
+        if snapshot and appends
+        else Overwrite(
+            table_schema,
+            fragments,
+            wanted.config if snapshot is None else {},
+            empty_format=str(version),
+            stable_row_ids=wanted.stable_row_ids,
+            bases=bases if snapshot is None else (),
+            if_created=IfCreated.REPLACE if snapshot else IfCreated(wanted.mode),
+        )
+    )
+    read = snapshot.manifest if snapshot else None
+    read_version = read.version if read else 0
+    return Transaction(read_version, operation, properties=wanted.properties, read=read)
+
+
+def _schema_to_append_to(snapshot: Snapshot, incoming: pa.Schema, wanted: Write) -> Schema:
+    """Return the schema of the table after the append."""
+    if wanted.schema_mode is None:
+        return snapshot.schema
+    schema = with_missing_columns(snapshot.manifest, incoming)
+    if schema != snapshot.schema:
+        require_not_legacy(snapshot)
+    return schema
+
+
+def _append(snapshot: Snapshot, schema: Schema, fragments: tuple[Fragment, ...]) -> Operation:
+    """Return an operation that appends rows, and new columns if there are any."""
+    if schema == snapshot.schema:
+        return Append(fragments, schema)
+    return Merge(
+        schema,
+        appended_to(snapshot.manifest, fragments),
+        preserves_nullability=True,
+        written=tuple(
+            file.path for fragment in fragments for file in fragment.files if file.base_id is None
+        ),
+        appended=fragments,
+        read_schema=snapshot.schema,
+    )
+
+
+def _existing(store: Store, mode: str, pinned: Snapshot | None) -> Snapshot | None:
+    if mode not in _MODES:
+        raise InvalidInputError(f"mode: expected one of {', '.join(_MODES)}, found {mode!r}")
+    try:
+        snapshot = pinned or Snapshot.latest(store)
+    except DatasetNotFoundError:
+        return None
+    if mode == "create":
+        raise DatasetAlreadyExistsError(
+            f"there is a table at {store.uri} already; use mode='append' or mode='overwrite'"
+        )
+    # The commit would also refuse it, but only after all data is written.
+    manifest = snapshot.manifest
+    manifest.require_continuable(f"{store.uri}, version {manifest.version}")
+    return snapshot
+
+
+def _first_field_id(snapshot: Snapshot) -> int:
+    """Return the first field id of an overwrite; concurrent commits may have allocated more ids."""
+    if snapshot.manifest.max_allocated_field_id is None:
+        return 0
+    return Snapshot.latest(snapshot.store).manifest.first_new_field_id
+
+
+def _file_version(snapshot: Snapshot | None, wanted: Write, schema: pa.Schema) -> FileVersion:
+    asked = wanted.data_storage_version
+    version = None if asked is None else FileVersion.parse(asked)
+    if snapshot is None or (version and wanted.mode != "append"):
+        return version or default_version(new_schema(schema), has_sidecars=True)
+    return require_version(snapshot, asked)
+
+
+def require_version(snapshot: Snapshot, asked: str | None) -> FileVersion:
+    """Return the file version for data added to a table, which is that of the table.
+
+    Raises:
+        InvalidInputError: If another file version is requested.
+    """
+    version = snapshot.manifest.data_version
+    if asked is not None and FileVersion.parse(asked) is not version:
+        raise InvalidInputError(
+            f"data_storage_version: the table has {version}, so {asked!r} cannot be added"
+        )
+    return version
