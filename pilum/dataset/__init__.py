@@ -4,7 +4,7 @@ from pilum.dataset.deleting import DeleteResult
 from pilum.dataset.delta import DatasetDelta
 from pilum.dataset.evolving import AlterColumn
 from pilum.dataset.forms import Transaction
-from pilum.dataset.indexing import IndexInformation
+from pilum.dataset.indices import IndexInformation
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.merging import MergeResult
 from pilum.dataset.metadata import DataFile

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
+from pilum.dataset.base import DatasetBase
+from pilum.dataset.commits import commit_operation, properties_of
 from pilum.errors import InvalidInputError
+from pilum.table.commit.operations.update_bases import UpdateBases
 from pilum.table.model.base_paths import BasePath
 
-__all__ = ["DatasetBasePath", "bases_to_commit"]
+__all__ = ["BasePaths", "DatasetBasePath", "bases_to_commit"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,40 @@ class DatasetBasePath:
     def from_table(cls, base: BasePath) -> DatasetBasePath:
         """Convert a manifest entry to its public form."""
         return cls(base.path, base.name, base.is_dataset_root, base.id)
+
+
+class BasePaths(DatasetBase):
+    """Methods of `LanceDataset` for base paths."""
+
+    def base_paths(self) -> dict[int, DatasetBasePath]:
+        """The base paths that may contain data files of the pinned version, by id."""
+        found = self._snapshot.manifest.base_paths
+        return {base.id: DatasetBasePath.from_table(base) for base in found}
+
+    def add_bases(
+        self,
+        new_bases: Iterable[DatasetBasePath],
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Add base paths to the table and move this dataset to the new version.
+
+        Data is written there if a write names them in `target_bases`.
+
+        Args:
+            new_bases: The base paths; ids are assigned where missing.
+            transaction_properties: Properties that are recorded in the history.
+
+        Returns:
+            This dataset.
+
+        Raises:
+            InvalidInputError: If an id, a name or a path is taken.
+            CommitConflictError: If a concurrent commit took an id, a name or a path.
+        """
+        operation = UpdateBases(bases_to_commit(new_bases))
+        notes = properties_of(None, transaction_properties)
+        commit_operation(self, operation, notes)
+        return self
 
 
 def bases_to_commit(bases: Iterable[DatasetBasePath]) -> tuple[BasePath, ...]:

@@ -11,19 +11,19 @@ import pyarrow as pa
 
 from pilum.arguments import require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
+from pilum.dataset.base_paths import BasePaths
 from pilum.dataset.blobs import Blobs
 from pilum.dataset.cleaning import Cleaning
-from pilum.dataset.configuring import Configuring
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.delta import Deltas
 from pilum.dataset.evolving import Evolving
-from pilum.dataset.filing import Filing
-from pilum.dataset.indexing import Indexing
+from pilum.dataset.files import Files
+from pilum.dataset.indices import Indices
 from pilum.dataset.merging import Merging
 from pilum.dataset.optimizing import AutoCleanupConfig, Optimizing, auto_cleanup_settings
-from pilum.dataset.placing import Placing
 from pilum.dataset.reading import Reading
 from pilum.dataset.refs import References
+from pilum.dataset.settings import Settings
 from pilum.dataset.updating import Updating
 from pilum.dataset.verifying import Verifying
 from pilum.dataset.versions import Versions, moment
@@ -55,16 +55,16 @@ class LanceDataset(
     Updating,
     Merging,
     Evolving,
-    Indexing,
+    Indices,
     Deltas,
     Versions,
     References,
-    Placing,
-    Configuring,
+    BasePaths,
+    Settings,
     Optimizing,
     Cleaning,
     Verifying,
-    Filing,
+    Files,
 ):
     """One version of a table.
 

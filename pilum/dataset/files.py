@@ -25,7 +25,7 @@ from pilum.table.versions.open import open_table
 if TYPE_CHECKING:
     from pilum.file.session import LanceFileSession
 
-__all__ = ["Filing"]
+__all__ = ["Files"]
 
 _URI = pa.field("base_uri", pa.dictionary(pa.int32(), pa.string()), nullable=False)
 _PATH = pa.field("path", pa.string(), nullable=False)
@@ -49,7 +49,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _Place = tuple[str, str, str]
 
 
-class Filing(DatasetBase):
+class Files(DatasetBase):
     """Methods of `LanceDataset` for the files of the table."""
 
     def fragment_ids(self) -> set[int]:

@@ -18,7 +18,7 @@ from pilum.table.commit.operations.create_index import CreateIndex
 from pilum.table.model.index_segments import IndexSegment, index_segments
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["IndexDescription", "IndexInformation", "IndexSegmentDescription", "Indexing"]
+__all__ = ["IndexDescription", "IndexInformation", "IndexSegmentDescription", "Indices"]
 
 
 class IndexInformation(TypedDict):
@@ -87,7 +87,7 @@ class IndexDescription:
     total_size_bytes: int | None
 
 
-class Indexing(DatasetBase):
+class Indices(DatasetBase):
     """Methods of `LanceDataset` for indices."""
 
     @property

@@ -14,14 +14,14 @@ from pilum.errors import ColumnNotFoundError, InvalidInputError
 from pilum.format.schema import Field, FieldId
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
 
-__all__ = ["Configuring", "map_update"]
+__all__ = ["Settings", "map_update"]
 
 Updates = Mapping[str, str | None]
 
 _STEP = re.compile(r"(?:^|\.)(?:`([^`]+)`|([^.`]+))")
 
 
-class Configuring(DatasetBase):
+class Settings(DatasetBase):
     """Methods of `LanceDataset` for config and metadata.
 
     Every change is one commit. It starts from the pinned version and moves this dataset to the new
