@@ -35,8 +35,8 @@ from pilum.table.commit.operations.merge import Merge
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.publish import NOT_COMMITTED
 from pilum.table.commit.transaction import Transaction
+from pilum.table.model.base_paths import data_file_place, with_bases
 from pilum.table.model.names import NamingScheme
-from pilum.table.model.places import data_file_place, with_bases
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.versions.history import latest_manifest

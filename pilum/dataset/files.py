@@ -14,10 +14,10 @@ from pilum.errors import DatasetNotFoundError
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store, entries_below
 from pilum.storage.open import Location
+from pilum.table.model.base_paths import index_place, own_store, with_bases
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import load_manifest
 from pilum.table.model.names import data_path, transaction_path
-from pilum.table.model.places import index_place, own_store, with_bases
 from pilum.table.upkeep.drop import drop_table
 from pilum.table.versions.history import list_manifests
 from pilum.table.versions.open import open_table

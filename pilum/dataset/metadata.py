@@ -21,11 +21,10 @@ from pyroaring import BitMap
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import file_pb2, table_pb2
-from pilum.table.model import deletion_file as table_files
+from pilum.format.row_address import MAX_ROWS
 from pilum.table.model import fragment as table
 from pilum.table.model import row_id_sequence
 from pilum.table.model.index_segments import IndexSegment
-from pilum.table.model.row_id_segments import MAX_ROWS
 from pilum.table.model.stored_sequence import CREATED_AT, ROW_IDS, SequenceKind, StoredSequence
 
 if TYPE_CHECKING:
@@ -141,20 +140,20 @@ class DeletionFile:
         Raises:
             InvalidInputError: If the text is not JSON, or does not describe a deletion file.
         """
-        return DeletionFile.from_table(table_files.DeletionFile.from_json(_values(json)))
+        return DeletionFile.from_table(table.DeletionFile.from_json(_values(json)))
 
     @classmethod
-    def from_table(cls, file: table_files.DeletionFile) -> DeletionFile:
+    def from_table(cls, file: table.DeletionFile) -> DeletionFile:
         """Convert a manifest entry to its public form."""
         return cls(**file.to_json())
 
-    def to_table(self) -> table_files.DeletionFile:
+    def to_table(self) -> table.DeletionFile:
         """Convert to the form that the manifest stores.
 
         Raises:
             InvalidInputError: If a value has the wrong type.
         """
-        return table_files.DeletionFile.from_json(vars(self))
+        return table.DeletionFile.from_json(vars(self))
 
 
 @dataclass

@@ -35,10 +35,9 @@ from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.merge import Merge, appended_to
 from pilum.table.commit.operations.overwrite import IfCreated, Overwrite
 from pilum.table.commit.transaction import Transaction
-from pilum.table.model.base_paths import BasePath, with_new_bases
+from pilum.table.model.base_paths import BasePath, own_store, with_new_bases
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.names import NamingScheme
-from pilum.table.model.places import own_store
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.align import align, new_schema
 from pilum.table.write.blob_inputs import ingested_batches, with_blobs_v2

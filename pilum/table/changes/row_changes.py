@@ -27,8 +27,7 @@ from pilum.table.commit.operations.delete import Delete
 from pilum.table.commit.operations.fragments import data_paths
 from pilum.table.commit.operations.marked_rows import Marked, MarkedRows
 from pilum.table.commit.operations.update import Update
-from pilum.table.model.deletion_bytes import store_deletions
-from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.deletion_vector import DeletionVector, store_deletions
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.lineage import lineage_of_rows, with_lineage
 from pilum.table.read.live_rows import with_payloads, written_schema

@@ -47,6 +47,7 @@ from pilum.table.commit.commit_lookup import find_job, uuid_at
 from pilum.table.commit.footprint import Verdict, fragment_ids_of, verdict
 from pilum.table.commit.jobs import Job
 from pilum.table.commit.transaction import Committed, Transaction, load_transaction
+from pilum.table.model.base_paths import own_store, with_bases
 from pilum.table.model.dictionaries import with_dictionaries_of_files
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.index_segments import has_doubtful_coverage
@@ -55,7 +56,6 @@ from pilum.table.model.manifest_file import (
     encode_manifest_file,
     is_inlined,
 )
-from pilum.table.model.missing import no_table
 from pilum.table.model.names import (
     DETACHED_BIT,
     HINT_PATH,
@@ -64,7 +64,6 @@ from pilum.table.model.names import (
     detached_manifest_path,
     transaction_path,
 )
-from pilum.table.model.places import own_store, with_bases
 from pilum.table.read.legacy_row_counts import with_counted_rows
 from pilum.table.read.session import default_session
 from pilum.table.read.snapshot import Snapshot
@@ -75,6 +74,7 @@ from pilum.table.versions.history import (
     load_named,
     load_version,
     newest_sound,
+    no_table,
     sound,
 )
 from pilum.table.versions.latest_file import keep_version, replace_copies

@@ -4,22 +4,45 @@
     base 3    s3://bucket/fast       plain folder       s3://bucket/fast/y.lance
 
 A data or deletion file with a base id lies in that base. All other files lie in the table's own
-folder. Ids begin at 0, so an id of 0 differs from a missing one. Source: docs/format/table.md,
-"Base paths".
+folder. Ids begin at 0, so an id of 0 differs from a missing one.
+
+    entry without base id ──▶ the table's own store, data/{path}
+    entry of base 3       ──▶ the store of base 3,   data/{path}, or {path} in a plain folder
+
+The store of a table with base paths also provides the stores of these (`with_bases`). In all other
+respects it is the table's own store: new files are never written to a base implicitly. Source:
+docs/format/table.md, "Base paths".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import table_pb2
+from pilum.storage.base import Store
+from pilum.storage.open import open_beside
+from pilum.storage.wrapper import StoreWrapper
+from pilum.table.model.fragment import DataFile, Fragment
+from pilum.table.model.names import data_path, index_folder
 
-__all__ = ["BasePath", "base_id_from_json", "free_base_id", "require_distinct", "with_new_bases"]
+__all__ = [
+    "BasePath",
+    "data_file_place",
+    "deletion_file_place",
+    "free_base_id",
+    "index_place",
+    "own_store",
+    "require_distinct",
+    "with_bases",
+    "with_new_bases",
+]
 
-_MAX_ID = 2**32 - 1
+Place = tuple[Store, str]
+"""A store, and the path of an object in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +84,6 @@ def free_base_id(bases: Iterable[BasePath], first: int = 0) -> int:
     return number
 
 
-def base_id_from_json(value: Any) -> int | None:
-    """Read the base id of a file; None means the table's own folder.
-
-    Raises:
-        ValueError: If the value is not a 32-bit number.
-    """
-    if value is None:
-        return None
-    if isinstance(value, bool) or not 0 <= int(value) <= _MAX_ID:
-        raise ValueError(f"base_id {value!r}")
-    return int(value)
-
-
 def with_new_bases(bases: tuple[BasePath, ...], new: Iterable[BasePath]) -> tuple[BasePath, ...]:
     """Return the bases of a table with new ones; a new id of 0 is replaced by a free one, from 1.
 
@@ -100,3 +110,101 @@ def require_distinct(bases: Iterable[BasePath]) -> None:
     ids = [base.id for base in bases]
     if len(set(ids)) < len(ids):
         raise CorruptFileError(f"base paths share an id: {sorted(ids)}")
+
+
+def with_bases(store: Store, bases: tuple[BasePath, ...]) -> Store:
+    """Return the store of a table with access to its base paths; nothing is opened yet."""
+    own = own_store(store)
+    if not bases:
+        return own
+    if isinstance(store, _BasedStore) and store.bases == bases:
+        return store
+    return _BasedStore(own, bases)
+
+
+def own_store(store: Store) -> Store:
+    """Return the store of the table's own folder, without access to base paths."""
+    return store.wrapped if isinstance(store, _BasedStore) else store
+
+
+def data_file_place(store: Store, file: DataFile) -> Place:
+    """Return the store and path of a data file.
+
+    Args:
+        store: Store of the table, as returned by `with_bases`.
+        file: The manifest entry.
+
+    Raises:
+        CorruptFileError: If the base is not in the manifest.
+        UnsupportedFormatError: If no store supports the location of the base.
+    """
+    if file.base_id is None:
+        return own_store(store), data_path(file.path)
+    base, base_store = _base(store, file.base_id, file.path)
+    return base_store, data_path(file.path) if base.is_dataset_root else file.path
+
+
+def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:
+    """Return the store and path of the deletion file of a fragment, None if it has none.
+
+    Raises:
+        As `data_file_place`.
+    """
+    file = fragment.deletion_file
+    if file is None:
+        return None
+    path = file.path(fragment.id)
+    if file.base_id is None:
+        return own_store(store), path
+    return _base(store, file.base_id, path)[1], path
+
+
+def index_place(store: Store, index: table_pb2.IndexMetadata) -> Place:
+    """Return the store and folder of the files of an index.
+
+    Raises:
+        As `data_file_place`.
+    """
+    try:
+        folder = index_folder(str(UUID(bytes=index.uuid.uuid)))
+    except ValueError:
+        raise CorruptFileError(f"index {index.name!r} has no uuid of 16 bytes", store.uri) from None
+    if not index.HasField("base_id"):
+        return own_store(store), folder
+    return _base(store, index.base_id, folder)[1], folder
+
+
+def _base(store: Store, base_id: int, path: str) -> tuple[BasePath, Store]:
+    if isinstance(store, _BasedStore):
+        for base in store.bases:
+            if base.id == base_id:
+                return base, store.store_of(base)
+    raise CorruptFileError(
+        f"the manifest does not say where base path {base_id} is", path, store.uri
+    )
+
+
+@dataclass(frozen=True)
+class _BasedStore(StoreWrapper):
+    """The store of a table and those of its bases, which are opened on first use.
+
+    Attributes:
+        bases: Folders outside the table's own that hold files of the table.
+    """
+
+    bases: tuple[BasePath, ...]
+    _opened: dict[str, Store] = field(default_factory=dict, compare=False, repr=False)
+
+    def store_of(self, base: BasePath) -> Store:
+        """Return the store of a base, opened with the options of the table's own store."""
+        found = self._opened.get(base.path)
+        if found is None:
+            try:
+                found = open_beside(self.wrapped, base.path)
+            except InvalidInputError as error:
+                raise CorruptFileError(f"base path {base.id}: {error}", self.wrapped.uri) from None
+            self._opened[base.path] = found
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return with_bases, (self.wrapped, self.bases)

@@ -25,9 +25,9 @@ from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Source, Store, run_plan
+from pilum.table.model.base_paths import data_file_place
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.places import data_file_place
 
 __all__ = ["append_dictionaries", "load_dictionaries", "with_dictionaries_of_files"]
 

@@ -6,23 +6,27 @@
     files[0]  field 0    field 1                      from its own columns `column_indices`;
     files[1]                        field 4           fields in no file are null in every row
 
-Deleted rows stay in the data files; a deletion file lists them.
+Deleted rows stay in the data files. A deletion file lists all of them; deleting more rows writes a
+new file that also contains the rows of the old one:
 
-Source: docs/format/table.md, "Fragments".
+    _deletions/{fragment id}-{read version}-{random}.arrow     Arrow IPC
+    _deletions/{fragment id}-{read version}-{random}.bin       Roaring bitmap
+
+Source: docs/format/table.md, "Fragments" and "Deleted rows".
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, NewType, cast
 
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
 from pilum.format.row_address import MAX_FRAGMENT_ID
 from pilum.format.schema import FieldId
-from pilum.table.model.base_paths import base_id_from_json
-from pilum.table.model.deletion_file import DeletionFile
+from pilum.table.model.names import deletion_path
 from pilum.table.model.stored_sequence import (
     CREATED_AT,
     IN_HIDDEN_COLUMN,
@@ -31,10 +35,12 @@ from pilum.table.model.stored_sequence import (
     StoredSequence,
 )
 
-__all__ = ["GIVEN_UP", "DataFile", "Fragment", "FragmentId"]
+__all__ = ["GIVEN_UP", "DataFile", "DeletionFile", "DeletionFileType", "Fragment", "FragmentId"]
 
 FragmentId = NewType("FragmentId", int)
 
+_MAX_BASE_ID = 2**32 - 1
+_MAX_UINT64 = 2**64 - 1
 GIVEN_UP = FieldId(-2)
 """Field id that a file lists for a column that is no longer valid."""
 
@@ -134,10 +140,110 @@ class DataFile:
                 int(data.get("file_major_version") or 0),
                 int(data.get("file_minor_version") or 0),
                 int(data.get("file_size_bytes") or 0) or None,
-                base_id_from_json(data.get("base_id")),
+                _base_id_from_json(data.get("base_id")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(f"not a data file: {data!r} ({error!r})") from error
+
+
+class DeletionFileType(Enum):
+    """Encoding of the deleted rows; the value is the name that Lance tools exchange."""
+
+    ARROW = "array"
+    BITMAP = "bitmap"
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of the file name."""
+        return "arrow" if self is DeletionFileType.ARROW else "bin"
+
+
+_TYPES = {
+    table_pb2.DeletionFile.ARROW_ARRAY: DeletionFileType.ARROW,
+    table_pb2.DeletionFile.BITMAP: DeletionFileType.BITMAP,
+}
+_NUMBERS = {file_type: number for number, file_type in _TYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """The deletion file of a fragment.
+
+    Attributes:
+        file_type: Encoding of the deleted rows.
+        read_version: The version that the writer had read.
+        id: Random uint64.
+        num_deleted_rows: Number of deleted rows in the file; 0 in old tables that did not record
+            it.
+        base_id: The base path that contains the file; None for the table's own folder.
+    """
+
+    file_type: DeletionFileType
+    read_version: int
+    id: int
+    num_deleted_rows: int = 0
+    base_id: int | None = None
+
+    def path(self, fragment_id: int) -> str:
+        """Return the path relative to the root of the table, or of its base path."""
+        return deletion_path(fragment_id, self.read_version, self.id, self.file_type.suffix)
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DeletionFile) -> DeletionFile:
+        """Read a deletion file entry of a manifest.
+
+        Raises:
+            UnsupportedFeatureError: If the type of the file is unknown.
+        """
+        if message.file_type not in _TYPES:
+            raise UnsupportedFeatureError(f"a deletion file of type {message.file_type}")
+        return cls(
+            _TYPES[message.file_type],
+            message.read_version,
+            message.id,
+            message.num_deleted_rows,
+            message.base_id if message.HasField("base_id") else None,
+        )
+
+    def to_proto(self) -> table_pb2.DeletionFile:
+        """Return the manifest message of the file."""
+        return table_pb2.DeletionFile(
+            file_type=_NUMBERS[self.file_type],
+            read_version=self.read_version,
+            id=self.id,
+            num_deleted_rows=self.num_deleted_rows,
+            base_id=self.base_id,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a plain dictionary, with the names that Lance tools exchange."""
+        return {
+            "read_version": self.read_version,
+            "id": self.id,
+            "file_type": self.file_type.value,
+            "num_deleted_rows": self.num_deleted_rows,
+            "base_id": self.base_id,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DeletionFile:
+        """Read the dictionary that `to_json` returns.
+
+        Raises:
+            InvalidInputError: If a member is missing or has the wrong type.
+        """
+        if not isinstance(data, Mapping):
+            raise InvalidInputError(f"not a deletion file: {data!r}")
+        try:
+            file_type = DeletionFileType(data["file_type"])
+            version, number = int(data["read_version"]), int(data["id"])
+            count = int(data.get("num_deleted_rows") or 0)
+            base_id = _base_id_from_json(data.get("base_id"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"not a deletion file: {data!r} ({error!r})") from error
+        if not all(0 <= value <= _MAX_UINT64 for value in (version, number, count)):
+            raise InvalidInputError(f"not a deletion file: {data!r}")
+        return cls(file_type, version, number, count, base_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,3 +378,16 @@ class Fragment:
         if not 0 <= number <= MAX_FRAGMENT_ID or rows < 0:
             raise InvalidInputError(f"not a fragment: {data!r}")
         return cls(FragmentId(number), files, rows, deletions, *sequences)
+
+
+def _base_id_from_json(value: Any) -> int | None:
+    """Read the base id of a file; None means the table's own folder.
+
+    Raises:
+        ValueError: If the value is not a 32-bit number.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not 0 <= int(value) <= _MAX_BASE_ID:
+        raise ValueError(f"base_id {value!r}")
+    return int(value)

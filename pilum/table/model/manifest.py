@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from pilum.errors import CorruptFileError, UnsupportedFeatureError, UnsupportedVersionError
@@ -22,11 +23,13 @@ from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.model.base_paths import BasePath, require_distinct
 from pilum.table.model.features import Feature, require_writable
 from pilum.table.model.fragments import Fragments, StoredFragments
-from pilum.table.model.timestamps import moment_of, nanoseconds_of
 
-__all__ = ["THIS_WRITER", "Manifest", "WriterVersion"]
+__all__ = ["THIS_WRITER", "Manifest", "WriterVersion", "moment_of", "nanoseconds_of"]
 
 _NANOSECONDS = 10**9
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_FIRST_SECOND_OF_9999 = 253_370_764_800
+"""Start of the last year of `datetime`, which is excluded so that any time zone can be used."""
 _KEPT = Feature.MIXED_DATA_FILE_VERSIONS | Feature.STABLE_ROW_IDS
 _STORAGE_CLASS = 11  # of a field, in manifests of 0.20 to 0.36; no longer has a meaning
 _UNCARRIED = ("clustering", "max_clustering_id")
@@ -320,3 +323,19 @@ def _is_lossy_field(message: file_pb2.Field) -> bool:
     if message.unenforced_clustering_key or message.unenforced_clustering_key_position:
         return True
     return any(unknown.field_number != _STORAGE_CLASS for unknown in UnknownFieldSet(message))
+
+
+def nanoseconds_of(stamp: Timestamp) -> int:
+    """Return a commit time in nanoseconds since 1970.
+
+    Raises:
+        CorruptFileError: If the time is out of range.
+    """
+    if 0 <= stamp.seconds < _FIRST_SECOND_OF_9999 and 0 <= stamp.nanos < _NANOSECONDS:
+        return int(stamp.seconds * _NANOSECONDS + stamp.nanos)
+    raise CorruptFileError(f"timestamp: {stamp.seconds} s and {stamp.nanos} ns since 1970")
+
+
+def moment_of(nanoseconds: int) -> datetime:
+    """Return the moment in UTC, truncated to microseconds."""
+    return _EPOCH + timedelta(microseconds=nanoseconds // 1000)

@@ -27,13 +27,13 @@ from pyroaring import BitMap
 from pilum.errors import CommitConflictError, CorruptFileError, UnsupportedFeatureError
 from pilum.format.pb import reuse_pb2, table_pb2
 from pilum.storage.base import Store, write_object
-from pilum.table.model.deletion_bytes import load_deletions
+from pilum.table.model.base_paths import index_place
+from pilum.table.model.deletion_vector import load_deletions
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.index_segments import covered_fragments, has_doubtful_coverage
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import decode_message
 from pilum.table.model.names import index_folder
-from pilum.table.model.places import index_place
 
 __all__ = ["Coverage", "Move", "load_moves", "with_moves"]
 

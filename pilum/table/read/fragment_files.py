@@ -21,10 +21,9 @@ from pilum.format.rows import RowRanges
 from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.model.deletion_bytes import load_deletions
-from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.base_paths import data_file_place
+from pilum.table.model.deletion_vector import DeletionVector, load_deletions
 from pilum.table.model.fragment import DataFile, Fragment
-from pilum.table.model.places import data_file_place
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.row_sequences import load_row_ids, load_versions
 from pilum.table.model.stored_sequence import CREATED_AT, UPDATED_AT, SequenceKind

@@ -13,7 +13,7 @@ from functools import partial
 
 from pilum.errors import UnsupportedVersionError
 from pilum.storage.base import Store
-from pilum.table.model.deletion_bytes import load_deletions
+from pilum.table.model.deletion_vector import load_deletions
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest

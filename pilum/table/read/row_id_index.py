@@ -23,7 +23,7 @@ from pilum.errors import CorruptFileError
 from pilum.format.row_address import first_address
 from pilum.parallel import submit
 from pilum.table.model.deletion_vector import DeletionVector
-from pilum.table.model.row_id_segments import Ids, Piece
+from pilum.table.model.row_id_sequence import Ids, Piece
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 

@@ -20,7 +20,7 @@ from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ADDRESS, ROW_ID, U
 from pilum.format.row_address import first_address
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
-from pilum.table.model.row_id_segments import Piece
+from pilum.table.model.row_id_sequence import Piece
 from pilum.table.model.version_sequence import VersionSequence
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.fragment_files import FragmentReader

@@ -12,13 +12,12 @@ from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.storage.prefetch import prefetch
+from pilum.table.model.base_paths import with_bases
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.features import Feature, require_readable
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.missing import no_table
 from pilum.table.model.names import ManifestName
-from pilum.table.model.places import with_bases
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.legacy_row_counts import with_counted_rows
 from pilum.table.read.session import Session, default_session
@@ -29,6 +28,7 @@ from pilum.table.versions.history import (
     load_named,
     load_version,
     newest_sound,
+    no_table,
 )
 
 __all__ = ["Snapshot"]

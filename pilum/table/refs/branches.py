@@ -38,7 +38,6 @@ from pilum.errors import (
 )
 from pilum.storage.base import Store, entries_below, write_object
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.missing import no_table
 from pilum.table.model.names import BRANCHES_FOLDER, TABLE_FOLDERS, branch_folder
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.clone import begin_referring, reserved, withdraw
@@ -54,7 +53,7 @@ from pilum.table.refs.ref_files import (
 )
 from pilum.table.refs.tags import list_tags
 from pilum.table.versions.branch_root import MAIN, Line
-from pilum.table.versions.history import latest_manifest, manifest_size
+from pilum.table.versions.history import latest_manifest, manifest_size, no_table
 
 __all__ = [
     "Branch",

@@ -30,7 +30,14 @@ from pilum.storage.base import Ranges, Store, entries_below, finish_new, write_o
 from pilum.table.commit.commit_lookup import uuid_at
 from pilum.table.commit.operations.clone import Clone
 from pilum.table.commit.transaction import Transaction
-from pilum.table.model.base_paths import BasePath, free_base_id
+from pilum.table.model.base_paths import (
+    BasePath,
+    data_file_place,
+    deletion_file_place,
+    free_base_id,
+    index_place,
+    own_store,
+)
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import THIS_WRITER, Manifest
@@ -46,7 +53,6 @@ from pilum.table.model.names import (
     sidecar_folder,
     transaction_path,
 )
-from pilum.table.model.places import data_file_place, deletion_file_place, index_place, own_store
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.commit_handler import handler_of
 from pilum.table.versions.history import latest_manifest

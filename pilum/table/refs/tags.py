@@ -34,7 +34,6 @@ from pilum.errors import (
     TagNotFoundError,
 )
 from pilum.storage.base import Store, write_object
-from pilum.table.model.missing import no_table
 from pilum.table.model.names import TAGS_FOLDER
 from pilum.table.refs.ref_files import (
     SUFFIX,
@@ -47,7 +46,7 @@ from pilum.table.refs.ref_files import (
     texts_in,
 )
 from pilum.table.versions.branch_root import Line
-from pilum.table.versions.history import latest_manifest, manifest_size
+from pilum.table.versions.history import latest_manifest, manifest_size, no_table
 
 __all__ = [
     "Tag",

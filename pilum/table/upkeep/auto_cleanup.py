@@ -21,8 +21,8 @@ from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
 from pilum.table.commit.publish import CommitOptions, commit
 from pilum.table.commit.transaction import Transaction
+from pilum.table.model.base_paths import own_store
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.places import own_store
 
 if TYPE_CHECKING:
     from pilum.table.upkeep.cleanup import CleanupPolicy

@@ -25,8 +25,9 @@ from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureErro
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Entry, Store, entries_below
 from pilum.storage.prefetch import run_all
-from pilum.table.model.deletion_file import DeletionFile
 from pilum.table.model.features import require_writable
+from pilum.table.model.fragment import DeletionFile
+from pilum.table.model.manifest import nanoseconds_of
 from pilum.table.model.manifest_file import decode_message, load_files_and_indices
 from pilum.table.model.names import (
     DATA_FOLDER,
@@ -39,7 +40,6 @@ from pilum.table.model.names import (
     index_folder,
     transaction_path,
 )
-from pilum.table.model.timestamps import nanoseconds_of
 
 __all__ = [
     "FileKind",

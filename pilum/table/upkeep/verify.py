@@ -24,7 +24,8 @@ from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, Pil
 from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.format.schema import Field
 from pilum.storage.base import Entry, Store
-from pilum.table.model.deletion_bytes import load_deletions
+from pilum.table.model.base_paths import data_file_place, own_store, with_bases
+from pilum.table.model.deletion_vector import load_deletions
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import DataFile, Fragment
 from pilum.table.model.manifest import Manifest
@@ -43,7 +44,6 @@ from pilum.table.model.names import (
     manifest_names,
     transaction_path,
 )
-from pilum.table.model.places import data_file_place, own_store, with_bases
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.legacy_row_counts import with_counted_rows
 from pilum.table.read.live_rows import live_rows

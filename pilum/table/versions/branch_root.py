@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from pilum.errors import CorruptFileError
 from pilum.storage.base import Store
-from pilum.table.model.missing import no_table
+from pilum.table.model.base_paths import own_store
 from pilum.table.model.names import TREE_FOLDER, branch_folder
-from pilum.table.model.places import own_store
 from pilum.table.versions.commit_handler import open_line
-from pilum.table.versions.history import latest_manifest, load_named, newest_sound
+from pilum.table.versions.history import latest_manifest, load_named, newest_sound, no_table
 
 __all__ = ["MAIN", "Line", "uri_of_line"]
 

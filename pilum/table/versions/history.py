@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TypeVar
 
 from pilum.errors import (
     CorruptFileError,
+    DatasetNotFoundError,
     NotFoundError,
     UnsupportedFormatError,
     VersionNotFoundError,
@@ -18,16 +20,14 @@ from pilum.errors import (
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store
 from pilum.storage.prefetch import run_all
-from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest import Manifest, moment_of, nanoseconds_of
 from pilum.table.model.manifest_file import load_manifest, load_message
-from pilum.table.model.missing import no_table
 from pilum.table.model.names import (
     ManifestName,
     NamingScheme,
     detached_manifest_path,
     is_detached,
 )
-from pilum.table.model.timestamps import moment_of, nanoseconds_of
 from pilum.table.versions.commit_handler import handler_of
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "manifest_place",
     "manifest_size",
     "newest_sound",
+    "no_table",
     "sound",
 ]
 
@@ -276,3 +277,12 @@ def _has_row_counts(message: table_pb2.Manifest) -> bool:
         and (fragment.deletion_file.num_deleted_rows or not fragment.HasField("deletion_file"))
         for fragment in message.fragments
     )
+
+
+def no_table(store: Store) -> DatasetNotFoundError:
+    """Return the error to raise; its text points out if the location is a file."""
+    if not store.is_remote and os.path.isfile(store.uri):
+        return DatasetNotFoundError(
+            f"{store.uri} is a file, and a Lance table is a folder; pilum.file opens single files"
+        )
+    return DatasetNotFoundError(f"there is no Lance table at {store.uri}")

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from pilum.errors import UnsupportedFeatureError
 from pilum.storage.base import Store, write_object
-from pilum.table.model.missing import no_table
 from pilum.table.model.names import VERSIONS_FOLDER, ManifestName, NamingScheme
 from pilum.table.versions.commit_handler import handler_of
-from pilum.table.versions.history import latest_manifest
+from pilum.table.versions.history import latest_manifest, no_table
 from pilum.table.versions.latest_file import keep_version, remove_copies
 
 __all__ = ["migrate_to_v2_names"]

@@ -12,8 +12,8 @@ from pilum.container.open import open_file
 from pilum.errors import SchemaMismatchError, UnsupportedVersionError
 from pilum.format.schema import Field, FieldId
 from pilum.format.version import FileVersion
+from pilum.table.model.base_paths import data_file_place
 from pilum.table.model.fragment import DataFile
-from pilum.table.model.places import data_file_place
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["adopted_file"]

@@ -32,12 +32,11 @@ from pilum.format.extension import (
 from pilum.format.logical_types import logical_type
 from pilum.format.meta_columns import META_COLUMNS
 from pilum.format.schema import Field, Schema
-from pilum.table.model.primary_key import require_sound_keys
 from pilum.table.read.json_columns import with_binary_json
 from pilum.table.write.blob_inputs import blob_field
 from pilum.table.write.forms import converted, table_form, without_views
 
-__all__ = ["Alignment", "align", "new_schema", "require_unreserved"]
+__all__ = ["Alignment", "align", "new_schema", "require_sound_keys", "require_unreserved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,3 +247,26 @@ def _forbidden_nulls(
             yield from _forbidden_nulls(member, child, column.null_count, f"{path}.{child.name}")
     elif field.is_list or field.list_size is not None:
         yield from _forbidden_nulls(list_items(column), field.item, 0, f"{path}.{field.item.name}")
+
+
+def require_sound_keys(schema: Schema) -> None:
+    """Check that the primary key can never be null; some readers refuse tables where it can.
+
+    The key is the columns that are marked in the metadata of the schema; uniqueness is not checked.
+
+    Raises:
+        InvalidInputError: If a column of the key, or one that contains it, is nullable.
+    """
+    for field in schema.fields:
+        _require_values(field, field.name, nullable=False)
+
+
+def _require_values(field: Field, path: str, *, nullable: bool) -> None:
+    nullable = nullable or field.nullable
+    if field.is_key and nullable:
+        raise InvalidInputError(
+            f"column {path!r} is in the primary key, so it and what is around it must not be "
+            "nullable"
+        )
+    for child in field.children:
+        _require_values(child, f"{path}.{child.name}", nullable=nullable)

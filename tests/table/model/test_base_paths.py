@@ -18,8 +18,13 @@ from pilum.errors import CorruptFileError, PilumError, UnsupportedFormatError
 from pilum.format.pb import table_pb2
 from pilum.storage.local import LocalStore
 from pilum.table.model.base_paths import BasePath, free_base_id
-from pilum.table.model.deletion_file import DeletionFile, DeletionFileType
-from pilum.table.model.fragment import DataFile, Fragment, FragmentId
+from pilum.table.model.fragment import (
+    DataFile,
+    DeletionFile,
+    DeletionFileType,
+    Fragment,
+    FragmentId,
+)
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import encode_manifest_file

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Kind, Resource, fragments_of
-from pilum.table.model.deletion_bytes import load_deletions, store_deletions
-from pilum.table.model.deletion_vector import DeletionVector
+from pilum.table.model.deletion_vector import DeletionVector, load_deletions, store_deletions
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
 

@@ -30,8 +30,8 @@ from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import data_path
-from pilum.table.model.primary_key import require_sound_keys
 from pilum.table.read.lineage import with_changed_rows
+from pilum.table.write.align import require_sound_keys
 
 __all__ = ["Merge", "appended_to"]
 

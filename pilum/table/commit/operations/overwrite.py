@@ -24,7 +24,7 @@ from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.primary_key import require_sound_keys
+from pilum.table.write.align import require_sound_keys
 
 __all__ = ["IfCreated", "Overwrite"]
 

@@ -23,7 +23,7 @@ from pilum.table.commit.operations.fragments import with_needed_files
 from pilum.table.commit.operations.indices import retained_indices
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.primary_key import require_sound_keys
+from pilum.table.write.align import require_sound_keys
 
 __all__ = ["Project"]
 
