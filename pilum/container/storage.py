@@ -33,7 +33,7 @@ def _check(
     if field.is_plain:
         return
     if field.is_packed:
-        if version is not FileVersion.V2_0:  # version 2.0 has its own rules, see `v2_0/storable.py`
+        if version is not FileVersion.V2_0:  # version 2.0 has its own rules, see `v2_0/writer.py`
             _check_packed(field, version, path)
         return
     if field.blob_version == 1 and in_list:

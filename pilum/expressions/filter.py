@@ -26,6 +26,9 @@ from pilum.expressions.types import FALSE
 
 __all__ = ["ArrowFilter", "BoundFilter", "BoundProjection", "SqlFilter", "bind_arrow"]
 
+_BY_POSITION = "FieldPath("
+_ROWS = "number of rows"
+
 
 @dataclass(frozen=True)
 class BoundFilter(ABC):
@@ -110,10 +113,6 @@ class BoundProjection:
         if isinstance(self.node, Column) and pt.is_dictionary(self.field.type):
             return read_column(self.node, batch)
         return to_array(evaluate(self.node, batch), batch.num_rows)
-
-
-_BY_POSITION = "FieldPath("
-_ROWS = "number of rows"
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,44 @@ from pilum.expressions.types import sql_type
 
 __all__ = ["LanceFilter", "parse"]
 
+_COMPARE: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+
+_ARITHMETIC: dict[type[exp.Expression], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+}
+
+_PREDICATES = {
+    TokenType.EQ,
+    TokenType.NEQ,
+    TokenType.LT,
+    TokenType.LTE,
+    TokenType.GT,
+    TokenType.GTE,
+    TokenType.NULLSAFE_EQ,
+    TokenType.IS,
+    TokenType.IN,
+    TokenType.LIKE,
+    TokenType.ILIKE,
+    TokenType.BETWEEN,
+}
+
+_ENDS = {TokenType.AND, TokenType.OR, TokenType.COMMA}
+_MAX_EXACT_DIGITS = 15
+_TWO = frozenset({"this", "expression"})
+
+_Converter = Callable[[exp.Expression], Expression]
+
 
 class LanceFilter(Dialect):
     """The tokens and grammar of filters and of projected expressions."""
@@ -65,39 +103,6 @@ class LanceFilter(Dialect):
         FUNCTION_PARSERS = {
             name: parser.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")
         }
-
-
-_COMPARE: dict[type[exp.Expression], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-_ARITHMETIC: dict[type[exp.Expression], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.Mod: "%",
-}
-_PREDICATES = {
-    TokenType.EQ,
-    TokenType.NEQ,
-    TokenType.LT,
-    TokenType.LTE,
-    TokenType.GT,
-    TokenType.GTE,
-    TokenType.NULLSAFE_EQ,
-    TokenType.IS,
-    TokenType.IN,
-    TokenType.LIKE,
-    TokenType.ILIKE,
-    TokenType.BETWEEN,
-}
-_ENDS = {TokenType.AND, TokenType.OR, TokenType.COMMA}
-_MAX_EXACT_DIGITS = 15
 
 
 def parse(text: str, what: str = "filter") -> Expression:
@@ -314,8 +319,6 @@ def _member(tree: exp.Expression) -> Expression:
     return Column((*parent.path, key.name), parent.quoted)
 
 
-_TWO = frozenset({"this", "expression"})
-_Converter = Callable[[exp.Expression], Expression]
 _CONVERTERS: dict[type[exp.Expression], tuple[_Converter, frozenset[str]]] = {
     **dict.fromkeys(_COMPARE, (_compare, _TWO)),
     **dict.fromkeys(_ARITHMETIC, (_arithmetic, _TWO | {"typed", "safe"})),

@@ -58,6 +58,7 @@ _SQL_TYPES: dict[str, pa.DataType] = {
 }
 _UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 _UNIT_ORDER = ("s", "ms", "us", "ns")
+_INT64 = range(-(2**63), 2**63)
 
 
 def sql_type(name: str, parameters: tuple[int, ...]) -> pa.DataType:
@@ -178,9 +179,6 @@ def _date_as_timestamp(arrow: pa.DataType) -> pa.DataType:
     if pt.is_date(arrow):
         return pa.timestamp("s" if pt.is_date32(arrow) else "ms")
     return arrow
-
-
-_INT64 = range(-(2**63), 2**63)
 
 
 def scalar_of(value: Any, arrow: pa.DataType | None = None) -> pa.Scalar:

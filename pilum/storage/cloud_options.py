@@ -56,12 +56,10 @@ _CLIENT_NAMES = frozenset(
     }
 )
 _CLIENT_ALIASES = {"request_timeout": "timeout"}
-
 _MAX_RETRIES = "client_max_retries"
 _RETRY_SECONDS = "client_retry_timeout"
 _DEFAULT_RETRIES = 6
 _DEFAULT_RETRY_SECONDS = 180
-
 _WITHOUT_EFFECT = frozenset(
     {
         "aws_provider_scheme",
@@ -81,6 +79,17 @@ _WITHOUT_EFFECT = frozenset(
 """Known options that are ignored: of other stores, given by the location, or about the internals of
 the reference.
 """
+
+_DEFAULT = "default"
+_STATIC = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+_ELSEWHERE = (
+    "credential_process",
+    "login_session",
+    "role_arn",
+    "sso_session",
+    "sso_start_url",
+    "web_identity_token_file",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,18 +360,6 @@ def _number(options: Mapping[str, Any], key: str, default: int) -> int:
     if not value.isdecimal():
         raise InvalidInputError(f"storage option {key!r}: expected a number, found {value!r}")
     return int(value)
-
-
-_DEFAULT = "default"
-_STATIC = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-_ELSEWHERE = (
-    "credential_process",
-    "login_session",
-    "role_arn",
-    "sso_session",
-    "sso_start_url",
-    "web_identity_token_file",
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.container.legacy.var_binary import is_var_binary
+from pilum.container.legacy.page_kinds import is_var_binary
 from pilum.errors import InvalidInputError, UnsupportedTypeError
 from pilum.format.schema import Field
 

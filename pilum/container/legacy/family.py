@@ -6,10 +6,10 @@ import numpy as np
 
 from pilum.container.blobs import Sidecars
 from pilum.container.family import Family
+from pilum.container.legacy.batches import Grouping
 from pilum.container.legacy.checks import require_type
 from pilum.container.legacy.fields import LegacyFieldReader
 from pilum.container.legacy.file import LegacyFile
-from pilum.container.legacy.grouping import Grouping
 from pilum.container.legacy.writer import LegacyWriter
 from pilum.container.options import FileOptions
 from pilum.errors import UnsupportedTypeError

@@ -16,12 +16,10 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum.container.explain import PageExplanation
-from pilum.container.legacy.explain import explain_field
-from pilum.container.legacy.file import LegacyFile, page_owners, read_field
-from pilum.container.legacy.page_table import Pages
-from pilum.container.legacy.plain import width_bits
-from pilum.container.legacy.var_binary import is_var_binary
-from pilum.container.legacy.zones import read_zones
+from pilum.container.legacy.file import LegacyFile, explain_field, page_owners, read_field
+from pilum.container.legacy.page_kinds import is_var_binary, width_bits
+from pilum.container.legacy.pages import Pages
+from pilum.container.legacy.statistics import read_zones
 from pilum.container.segments import FieldReader, FilePart, Segment
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.expressions.prune import Zones

@@ -3,27 +3,39 @@
 Opening takes one request for the end of the file. The table determines the columns: page tables are
 indexed by field id, counted from the smallest id of the file. A file without a table has its schema
 in the embedded manifest. Source: docs/format/legacy.md, "Reading".
+
+A description of the file has one line per field and batch. The page table says how many values a
+page has; the size of strings follows from their first and last offsets.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
-from pilum.container.legacy.dictionary import read_keys, read_values
+from pilum.container.explain import PageExplanation, explained
 from pilum.container.legacy.footer import FOOTER_BYTES, Metadata, parse, parse_footer
-from pilum.container.legacy.lists import list_array, read_offsets
-from pilum.container.legacy.page_table import Pages, PageTable
-from pilum.container.legacy.plain import read_plain
-from pilum.container.legacy.slots import Slots
-from pilum.container.legacy.var_binary import is_var_binary, read_var_binary
+from pilum.container.legacy.page_kinds import (
+    is_var_binary,
+    list_array,
+    read_keys,
+    read_offsets,
+    read_plain,
+    read_values,
+    read_var_binary,
+    text_bytes,
+    width_bits,
+)
+from pilum.container.legacy.pages import Pages, PageTable, Slots
 from pilum.container.tail import Tail
 from pilum.encodings.base import demand
+from pilum.encodings.describe import PageDescription
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import table_pb2
 from pilum.format.rows import RowRanges
@@ -31,12 +43,14 @@ from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Plan, Source, gather, run_plan
 
-__all__ = ["LegacyFile", "page_owners", "read_field"]
+__all__ = ["LegacyFile", "explain_field", "page_owners", "read_field"]
 
 _LENGTH = struct.Struct("<I")
 _READER_BYTES = 4096
 _FEW_RANGES = 1024
 _NONE = np.empty(0, np.int64)
+
+_Sizes = NDArray[np.int64]
 
 
 class LegacyFile:
@@ -273,3 +287,60 @@ def _message(file_bytes: int, tail: Tail, position: int) -> Plan[bytes]:
     demand(start + size <= file_bytes, f"a message of {size} bytes at {position}")
     data = yield from tail.bytes_at(start, size)
     return data.tobytes()
+
+
+def explain_field(
+    file: LegacyFile,
+    field: Field,
+    pages: Mapping[int, Pages],
+    dictionaries: Mapping[FieldId, pa.Array],
+    name: str,
+) -> Iterator[PageExplanation]:
+    """Describe the pages of a field and of all fields below it that the file has.
+
+    Args:
+        file: The file.
+        field: The field.
+        pages: Pages by field id.
+        dictionaries: Values of the dictionary fields, by field id.
+        name: Path of the field.
+
+    Raises:
+        CorruptFileError: If the offsets of strings are damaged.
+    """
+    own = pages.get(field.id)
+    if own is not None:
+        yield from _explain_pages(file, field, own, dictionaries.get(field.id), name)
+    for child in field.children:
+        yield from explain_field(file, child, pages, dictionaries, f"{name}.{child.name}")
+
+
+def _explain_pages(
+    file: LegacyFile, field: Field, pages: Pages, dictionary: pa.Array | None, name: str
+) -> Iterator[PageExplanation]:
+    counts = pages.lengths - int(field.is_list)
+    firsts = np.cumsum(counts) - counts
+    encoding, sizes = _encoding(file, field.arrow_type, pages)
+    values = "" if dictionary is None else f"{len(dictionary)} values of type {dictionary.type}"
+    for number, (first, count, *buffers) in enumerate(
+        zip(firsts.tolist(), counts.tolist(), *(size.tolist() for size in sizes), strict=True)
+    ):
+        page = PageDescription("batch", encoding, count, values)
+        rows = first, count
+        path = file.source.path
+        yield explained(path, name, field.arrow_type, number, rows, page, tuple(buffers))
+
+
+def _encoding(file: LegacyFile, kind: pa.DataType, pages: Pages) -> tuple[str, list[_Sizes]]:
+    """Return the encoding of the values, and the size of each buffer in all pages."""
+    counts = pages.lengths
+    if pt.is_null(kind):
+        return "no value", []
+    if pt.is_list(kind) or pt.is_large_list(kind):
+        width = 64 if pt.is_large_list(kind) else 32
+        return f"offsets({width})", [counts * (width // 8)]
+    if is_var_binary(kind):
+        return "var_binary", [run_plan(text_bytes(pages), file.source), (counts + 1) * 8]
+    stored = kind.index_type if pt.is_dictionary(kind) else kind
+    width = width_bits(stored)
+    return f"plain({width})", [(counts * width + 7) // 8]

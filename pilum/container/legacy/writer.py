@@ -22,12 +22,11 @@ import pyarrow.types as pt
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
+from pilum.container.legacy.batches import Grouping, PageRun, encode_pages, lay_out
 from pilum.container.legacy.checks import require_kept, require_type
-from pilum.container.legacy.dictionary import Unified, encode_values
 from pilum.container.legacy.footer import pack_footer
-from pilum.container.legacy.grouping import Grouping
-from pilum.container.legacy.page_table import pack_page_table
-from pilum.container.legacy.runs import PageRun, encode_pages, lay_out
+from pilum.container.legacy.page_kinds import Unified, encode_values
+from pilum.container.legacy.pages import pack_page_table
 from pilum.container.legacy.statistics import bounds_of_batches, has_statistics, statistics_field
 from pilum.container.writer import WrittenFile
 from pilum.errors import (

@@ -18,11 +18,9 @@ from pilum.container.v2_0.metadata import ColumnEntry
 from pilum.encodings.base import demand
 from pilum.encodings.joint import JointRead
 from pilum.encodings.v2_0.base import ArrayEncoding, Direct, Items
-from pilum.encodings.v2_0.describe import describe_array
 from pilum.encodings.v2_0.direct_reads import DirectRead
-from pilum.encodings.v2_0.entries import Entries
-from pilum.encodings.v2_0.list import List
-from pilum.encodings.v2_0.registry import array_encoding_of
+from pilum.encodings.v2_0.list import Entries, List
+from pilum.encodings.v2_0.registry import array_encoding_of, describe_array
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Plan, gather

@@ -24,10 +24,9 @@ from pilum.arrays.joining import join_arrays
 from pilum.blocks import validity_mask
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffers, Encoded
-from pilum.encodings.v2_0.blob_places import encode_places
 from pilum.encodings.v2_0.choose import encode_array, is_packed
 from pilum.encodings.v2_0.list import List
-from pilum.encodings.v2_0.struct import Struct
+from pilum.encodings.v2_0.struct import Struct, encode_places
 from pilum.errors import InvalidInputError
 from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId
 from pilum.levels import shown_items

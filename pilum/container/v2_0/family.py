@@ -10,8 +10,7 @@ from pilum.container.options import FileOptions
 from pilum.container.storage import check_storage
 from pilum.container.v2_0.fields import PagedFieldReader
 from pilum.container.v2_0.reader import PagedFileReader
-from pilum.container.v2_0.storable import require_storable
-from pilum.container.v2_0.writer import PagedFileWriter
+from pilum.container.v2_0.writer import PagedFileWriter, require_storable
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Sink

@@ -22,7 +22,7 @@ from pilum.container.v2_0.columns import Column
 from pilum.container.v2_0.nodes import Node, node_of, struct_array
 from pilum.container.v2_0.reader import PagedFileReader
 from pilum.encodings.joint import JointRead
-from pilum.encodings.v2_0.packed_struct import PackedStruct
+from pilum.encodings.v2_0.struct import PackedStruct
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field

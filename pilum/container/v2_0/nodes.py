@@ -26,11 +26,10 @@ from pilum.container.v2_0.columns import Column
 from pilum.container.v2_0.reader import PagedFileReader
 from pilum.encodings.base import demand
 from pilum.encodings.joint import JointRead
+from pilum.encodings.v2_0.base import bits_of
 from pilum.encodings.v2_0.binary import OFFSET_BITS
-from pilum.encodings.v2_0.entries import Entries
-from pilum.encodings.v2_0.fixed_width import bits_of
-from pilum.encodings.v2_0.list import List
-from pilum.encodings.v2_0.packed_struct import PackedStruct, packed_bytes
+from pilum.encodings.v2_0.list import Entries, List
+from pilum.encodings.v2_0.struct import PackedStruct, packed_bytes
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.blobs import stored_members
 from pilum.format.rows import RowRanges

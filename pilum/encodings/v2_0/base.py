@@ -15,10 +15,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.encodings.base import demand
@@ -35,8 +37,11 @@ __all__ = [
     "Children",
     "Direct",
     "Encoded",
+    "FixedWidth",
     "Items",
     "Slots",
+    "aligned",
+    "bits_of",
 ]
 
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -44,6 +49,8 @@ Children: TypeAlias = "Callable[[pb.ArrayEncoding], ArrayEncoding]"
 
 _MAX_ITEMS = 2**40
 """Upper bound of values: a page that claims more is damaged."""
+
+_WORD_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,3 +246,61 @@ class Encoded:
 
     encoding: ArrayEncoding
     buffers: tuple[Any, ...]
+
+
+class FixedWidth(ArrayEncoding):
+    """Values of one width.
+
+    Attributes:
+        bits: Width of each value, when read.
+    """
+
+    bits: int
+
+    @abstractmethod
+    def values(self, items: Items) -> Plan[Bytes]:
+        """Read the bytes of the selected values."""
+
+    def raw(self, items: Items, bits: int) -> Plan[Bytes]:
+        """Read numbers."""
+        demand(self.bits == bits, f"{self.arm}: expected {bits} bits, found {self.bits}")
+        return (yield from self.values(items))
+
+    def read(self, items: Items, kind: pa.DataType) -> Plan[pa.Array]:
+        """Read values without nulls."""
+        self._check_width(kind)
+        data = yield from self.values(items)
+        return pa.Array.from_buffers(kind, items.num_wanted, [None, aligned(data)], 0)
+
+    def direct(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
+        """Return the direct read of the values."""
+        self._check_width(kind)
+        slots = self.slots(buffers, total, self.bits)
+        return slots and Direct((slots,), partial(_array, kind))
+
+    def _check_width(self, kind: pa.DataType) -> None:
+        if self.bits != bits_of(kind):
+            raise CorruptFileError(f"values of type {kind} stored as {self.arm} {self.bits}")
+
+
+def _array(kind: pa.DataType, parts: Sequence[Bytes], count: int) -> pa.Array:
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(parts[0])], 0)
+
+
+def bits_of(kind: pa.DataType) -> int | None:
+    """Return the bits of a contiguous value of a type; None if they vary, or there are none.
+
+    Fixed-size lists and structs have none of their own.
+    """
+    if pt.is_interval(kind):
+        return None
+    if pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_fixed_size_binary(kind):
+        return int(kind.bit_width)
+    return None
+
+
+def aligned(data: Bytes) -> pa.Buffer:
+    """Return the bytes aligned for Arrow, as other writers do not align buffers."""
+    contiguous = np.ascontiguousarray(data)
+    address = contiguous.__array_interface__["data"][0]
+    return pa.py_buffer(contiguous.copy() if address % _WORD_BYTES else contiguous)

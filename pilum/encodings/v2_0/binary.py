@@ -30,8 +30,8 @@ from pilum.encodings.v2_0.base import (
     Encoded,
     Items,
 )
-from pilum.encodings.v2_0.entries import ENTRY_BITS, adjusted, entries_of, read_entries
 from pilum.encodings.v2_0.flat import Compression, Flat
+from pilum.encodings.v2_0.list import ENTRY_BITS, adjusted, entries_of, read_entries
 from pilum.encodings.v2_0.nullable import Nullable
 from pilum.format.pb import encodings20_pb2 as pb
 from pilum.storage.base import Plan

@@ -20,11 +20,11 @@ from pilum.encodings.options import EncodingOptions
 from pilum.encodings.v2_0.base import Encoded
 from pilum.encodings.v2_0.binary import OFFSET_BITS, Binary
 from pilum.encodings.v2_0.dictionary import Dictionary
-from pilum.encodings.v2_0.fixed_size_list import FixedSizeList, items_of
+from pilum.encodings.v2_0.fixed_size import FixedSizeList, items_of
 from pilum.encodings.v2_0.flat import Compression, Flat
 from pilum.encodings.v2_0.fsst import Fsst
 from pilum.encodings.v2_0.nullable import Nullable
-from pilum.encodings.v2_0.packed_struct import PackedStruct
+from pilum.encodings.v2_0.struct import PackedStruct
 
 __all__ = ["encode_array", "is_packed"]
 

@@ -34,9 +34,9 @@ from pilum.encodings.v2_0.base import (
     Direct,
     Encoded,
     Items,
+    bits_of,
 )
 from pilum.encodings.v2_0.binary import OFFSET_BITS, Binary, text_buffers
-from pilum.encodings.v2_0.fixed_width import bits_of
 from pilum.encodings.v2_0.flat import Flat
 from pilum.encodings.v2_0.nullable import Nullable
 from pilum.errors import InvalidInputError

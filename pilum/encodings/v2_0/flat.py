@@ -20,8 +20,17 @@ import pyarrow.types as pt
 
 from pilum import kernels
 from pilum.encodings.base import demand
-from pilum.encodings.v2_0.base import Buffer, Buffers, Bytes, Children, Encoded, Items, Slots
-from pilum.encodings.v2_0.fixed_width import FixedWidth, bits_of
+from pilum.encodings.v2_0.base import (
+    Buffer,
+    Buffers,
+    Bytes,
+    Children,
+    Encoded,
+    FixedWidth,
+    Items,
+    Slots,
+    bits_of,
+)
 from pilum.format.pb import encodings20_pb2 as pb
 from pilum.storage.base import Fetched, Plan, Ranges
 

@@ -30,8 +30,8 @@ from pilum.encodings.v2_0.base import (
     Encoded,
     Items,
     Slots,
+    bits_of,
 )
-from pilum.encodings.v2_0.fixed_width import bits_of
 from pilum.encodings.v2_0.flat import Flat, bitmap
 from pilum.format.pb import encodings20_pb2 as pb
 from pilum.storage.base import Plan, gather

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from pilum.encodings.describe import PageDescription
+from pilum.encodings.notation import encoding_text
 from pilum.encodings.v2_0.base import ArrayEncoding
 from pilum.encodings.v2_0.binary import Binary
-from pilum.encodings.v2_0.bitpacked import Bitpacked
-from pilum.encodings.v2_0.bitpacked_for_non_neg import BitpackedForNonNeg
+from pilum.encodings.v2_0.bitpacked import Bitpacked, BitpackedForNonNeg
 from pilum.encodings.v2_0.dictionary import Dictionary
-from pilum.encodings.v2_0.fixed_size_binary import FixedSizeBinary
-from pilum.encodings.v2_0.fixed_size_list import FixedSizeList
+from pilum.encodings.v2_0.fixed_size import FixedSizeBinary, FixedSizeList
 from pilum.encodings.v2_0.flat import Flat
 from pilum.encodings.v2_0.fsst import Fsst
 from pilum.encodings.v2_0.list import List
 from pilum.encodings.v2_0.nullable import Nullable
-from pilum.encodings.v2_0.packed_struct import PackedStruct
-from pilum.encodings.v2_0.struct import Struct
+from pilum.encodings.v2_0.struct import PackedStruct, Struct
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import encodings20_pb2 as pb
 
-__all__ = ["ARRAY_ENCODINGS", "array_encoding_of"]
+__all__ = ["ARRAY_ENCODINGS", "array_encoding_of", "describe_array"]
 
 ARRAY_ENCODINGS: tuple[type[ArrayEncoding], ...] = (
     Flat,
@@ -50,3 +49,26 @@ def array_encoding_of(message: pb.ArrayEncoding) -> ArrayEncoding:
     if arm not in _BY_ARM:
         raise UnsupportedFormatError(f"the array encoding {arm!r} is not one of version 2.0")
     return _BY_ARM[arm].from_proto(getattr(message, arm), array_encoding_of)
+
+
+def describe_array(encoding: pb.ArrayEncoding, num_items: int) -> PageDescription:
+    """Describe a page in words, with nulls and dictionaries apart from the values."""
+    values, nulls = _without_nulls(encoding)
+    dictionary = ""
+    if values is not None and values.HasField("dictionary"):
+        found = values.dictionary
+        dictionary = f"{found.num_dictionary_items} values as {encoding_text(found.items)}"
+        values = found.indices
+    text = "no value" if values is None else encoding_text(values)
+    return PageDescription("array", text, num_items, dictionary, nulls)
+
+
+def _without_nulls(encoding: pb.ArrayEncoding) -> tuple[pb.ArrayEncoding | None, str]:
+    if not encoding.HasField("nullable"):
+        return encoding, ""
+    found = encoding.nullable
+    if found.HasField("all_nulls"):
+        return None, ""
+    if found.HasField("some_nulls"):
+        return found.some_nulls.values, f"validity {encoding_text(found.some_nulls.validity)}"
+    return found.no_nulls.values, ""

@@ -52,7 +52,7 @@ def load_dictionaries(manifest: Manifest, message: table_pb2.Manifest, source: S
 
 
 def _load(field: Field, place: file_pb2.Dictionary, source: Source) -> pa.Array:
-    from pilum.container.legacy.dictionary import read_values
+    from pilum.container.legacy.page_kinds import read_values
 
     return run_plan(read_values(field.arrow_type.value_type, place, source.size), source)
 
@@ -62,7 +62,7 @@ def append_dictionaries(manifest: Manifest, message: table_pb2.Manifest, body: b
     values = {field.id: field.dictionary for field in _dictionary_fields(manifest)}
     if not values:
         return
-    from pilum.container.legacy.dictionary import encode_values
+    from pilum.container.legacy.page_kinds import encode_values
 
     for item in message.fields:
         own = values.get(FieldId(item.id))

@@ -21,7 +21,7 @@ from explore.costs import Costs, limit_memory
 from explore.setting import EXPLORES
 
 from pilum.container.legacy.file import LegacyFile
-from pilum.container.legacy.zones import read_zones
+from pilum.container.legacy.statistics import read_zones
 from pilum.errors import PilumError
 from pilum.format.rows import RowRanges
 

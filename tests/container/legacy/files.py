@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 from container.files import MemorySink, MemorySource
 
+from pilum.container.legacy.batches import Grouping
 from pilum.container.legacy.fields import LegacyFieldReader
 from pilum.container.legacy.file import LegacyFile
-from pilum.container.legacy.grouping import Grouping
 from pilum.container.legacy.writer import LegacyWriter
 from pilum.container.segments import FilePart
 from pilum.format.rows import RowRanges

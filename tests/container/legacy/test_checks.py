@@ -7,7 +7,7 @@ import pytest
 from container.files import MemorySink
 from container.legacy.files import read_legacy, write_legacy
 
-from pilum.container.legacy.grouping import Grouping
+from pilum.container.legacy.batches import Grouping
 from pilum.container.legacy.writer import LegacyWriter
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
 from pilum.format.schema import Schema

@@ -11,9 +11,9 @@ from container.legacy.files import field_reader, read_legacy, write_legacy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilum.container.legacy.batches import Grouping
 from pilum.container.legacy.fields import LegacyFieldReader
 from pilum.container.legacy.file import LegacyFile
-from pilum.container.legacy.grouping import Grouping
 from pilum.container.legacy.writer import LegacyWriter
 from pilum.container.segments import FilePart, read_segments
 from pilum.errors import UnsupportedFormatError

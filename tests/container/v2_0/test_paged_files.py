@@ -19,7 +19,7 @@ from container.paged import HandPage, file_of, open_paged, read_all, read_paged,
 from pilum.container.open import field_reader, open_file
 from pilum.container.segments import FilePart
 from pilum.container.v2_0.reader import PagedFileReader
-from pilum.container.v2_0.storable import require_storable
+from pilum.container.v2_0.writer import require_storable
 from pilum.encodings.v2_0.base import Buffer
 from pilum.encodings.v2_0.flat import Flat
 from pilum.encodings.v2_0.nullable import Nullable

@@ -15,18 +15,15 @@ from container.paged import HandPage, file_of, open_paged, read_all, read_paged,
 from pilum.container.v2_0.columns import Column
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffer
 from pilum.encodings.v2_0.binary import Binary
-from pilum.encodings.v2_0.bitpacked import Bitpacked
-from pilum.encodings.v2_0.bitpacked_for_non_neg import BitpackedForNonNeg
+from pilum.encodings.v2_0.bitpacked import Bitpacked, BitpackedForNonNeg
 from pilum.encodings.v2_0.choose import encode_array
 from pilum.encodings.v2_0.dictionary import Dictionary
-from pilum.encodings.v2_0.fixed_size_binary import FixedSizeBinary
-from pilum.encodings.v2_0.fixed_size_list import FixedSizeList
+from pilum.encodings.v2_0.fixed_size import FixedSizeBinary, FixedSizeList
 from pilum.encodings.v2_0.flat import Compression, Flat
 from pilum.encodings.v2_0.list import List
 from pilum.encodings.v2_0.nullable import Nullable
-from pilum.encodings.v2_0.packed_struct import PackedStruct
 from pilum.encodings.v2_0.registry import ARRAY_ENCODINGS, array_encoding_of
-from pilum.encodings.v2_0.struct import Struct
+from pilum.encodings.v2_0.struct import PackedStruct, Struct
 from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFormatError
 from pilum.format.pb import encodings20_pb2 as pb
 from pilum.format.rows import RowRanges

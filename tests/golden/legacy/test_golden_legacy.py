@@ -17,7 +17,7 @@ from container.files import MemorySource
 from container.legacy.files import read_legacy
 
 from pilum.container.legacy.file import LegacyFile
-from pilum.container.legacy.zones import read_zones
+from pilum.container.legacy.statistics import read_zones
 from pilum.format.rows import RowRanges
 
 FOLDER = Path(__file__).parent

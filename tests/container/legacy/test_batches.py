@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pilum.container.legacy.grouping import Grouping
+from pilum.container.legacy.batches import Grouping
 from pilum.errors import InvalidInputError
 
 
