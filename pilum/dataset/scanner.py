@@ -20,12 +20,12 @@ from pilum.dataset.scan import Scan, ScanStatistics
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.rows import BATCH_ROWS
 from pilum.table.model.fragment import Fragment
-from pilum.table.read.deleted_rows import undeleted, with_nullable_ids, without_ids
+from pilum.table.read.columns import undeleted, with_nullable_ids, without_ids
 from pilum.table.read.json_columns import given_batches, given_schema, given_table
 from pilum.table.read.ordering import ColumnOrdering, ordered
-from pilum.table.read.rebatch import of_bytes, of_rows
 from pilum.table.read.scan import ScanOptions, count_rows, scan, scan_schema, scan_table
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.windows import of_bytes, of_rows
 
 __all__ = ["LanceScanner"]
 

@@ -12,8 +12,8 @@ from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter
 from pilum.format.version import FileVersion
 from pilum.table.model.fragment import Fragment
+from pilum.table.read.matching import rows_to_test
 from pilum.table.read.scan import ScanOptions, scan
-from pilum.table.read.skip import rows_to_test
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.open import open_table
 

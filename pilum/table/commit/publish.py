@@ -64,9 +64,8 @@ from pilum.table.model.names import (
     detached_manifest_path,
     transaction_path,
 )
-from pilum.table.read.legacy_row_counts import with_counted_rows
 from pilum.table.read.session import default_session
-from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot, with_counted_rows
 from pilum.table.versions.commit_handler import ConditionalPut, handler_of
 from pilum.table.versions.history import (
     latest_manifest,

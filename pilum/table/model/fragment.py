@@ -282,7 +282,7 @@ class Fragment:
 
     @property
     def is_counted(self) -> bool:
-        """Whether row counts were recorded; see `pilum.table.read.legacy_row_counts`."""
+        """Whether row counts were recorded; see `pilum.table.read.snapshot`."""
         return bool(self.physical_rows and (self.num_deleted_rows or not self.deletion_file))
 
     @property

@@ -4,7 +4,7 @@
     ExternalSequence    a range of bytes in another file
     IN_HIDDEN_COLUMN    a column of the data files that no schema lists, one uint64 per row
 
-`pilum.table.read.lineage` reads the sequences. Source: docs/format/table.md, "Row ids".
+`pilum.table.read.fragment_files` reads the sequences. Source: docs/format/table.md, "Row ids".
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from pilum.errors import InvalidInputError
+from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ID, UPDATED_AT_VERSION
 from pilum.format.pb import table_pb2
 from pilum.format.schema import FieldId
+from pilum.storage.base import Store
 
 __all__ = [
     "CREATED_AT",
@@ -28,6 +29,7 @@ __all__ = [
     "ExternalSequence",
     "SequenceKind",
     "StoredSequence",
+    "serialized_sequence",
 ]
 
 
@@ -139,6 +141,25 @@ class SequenceKind:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(f"{self.json_name}: {found!r} ({error!r})") from error
         raise InvalidInputError(f"{self.json_name}: {found!r}")
+
+
+def serialized_sequence(store: Store, stored: StoredSequence) -> bytes | None:
+    """Return the serialized sequence, None if it is a hidden column.
+
+    Raises:
+        NotFoundError: If the sequence is in another file that is missing.
+        CorruptFileError: If that file is outside of the table, or too short.
+    """
+    if not isinstance(stored, ExternalSequence):
+        return stored if isinstance(stored, bytes) else None
+    path = stored.path
+    if path.startswith("/") or ".." in path.split("/"):
+        raise CorruptFileError(f"a sequence in {path!r}, outside of the table")
+    data = store.read(path)
+    end = stored.offset_bytes + stored.size_bytes
+    if end > len(data):
+        raise CorruptFileError(f"a sequence up to byte {end} of {len(data)}", path)
+    return data[stored.offset_bytes : end]
 
 
 ROW_IDS = SequenceKind("row_id_sequence", "row_ids", "row_id_meta", "Inline", "Column", ROW_ID, -3)

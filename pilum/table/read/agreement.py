@@ -14,6 +14,7 @@ than the manifest says, or a column whose values have another type. Source: docs
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import repeat
 
 from pilum.container.segments import DataFileReader
 from pilum.errors import CorruptFileError
@@ -21,45 +22,65 @@ from pilum.format.logical_types import PLAIN_TYPES
 from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId, Schema
 from pilum.format.version import FileVersion
 
-__all__ = ["require_absence", "require_agreement"]
+__all__ = ["Agreement", "require_absence"]
 
 _LIKE = {"large_string": "string", "large_binary": "binary"}
-
-
+_NO_COLUMN = -1
+"""Column number for files before 2.0, which have no numbered columns."""
 _MANY = 8192
-_AGREED: dict[tuple[int, int, int], tuple[Field, Schema, Mapping[FieldId, int]]] = {}
-"""Results of comparisons by identity, as most files of a table share a schema and a list of fields.
-
-The compared objects are kept with the result, so that no other object can get their identity.
-"""
+"""Maximum number of kept results."""
 
 
-def require_agreement(
-    field: Field, column_of: Mapping[FieldId, int], reader: DataFileReader
-) -> None:
-    """Check the columns that the manifest lists for a field.
+class Agreement:
+    """Results of comparisons, which are kept because most files share a schema and a field list.
 
-    Args:
-        field: The field of the table's schema.
-        column_of: The column of each field that the manifest lists for the file; must never change.
-        reader: Reader of the file.
-
-    Raises:
-        CorruptFileError: If the file has the field in another column, or with another type.
+    They are found by the identity of the compared objects. The objects are kept with the result, so
+    that no other object can get their identity.
     """
-    if reader.version is FileVersion.LEGACY:
-        return  # its columns are found by their ids
-    schema = reader.schema
-    key = id(field), id(schema), id(column_of)
-    if key in _AGREED:
-        return
-    _require_place(field, schema.fields, reader)
-    for member in field.walk():
-        if member.id in column_of:
-            _require_agreement(member, column_of[member.id], reader)
-    if len(_AGREED) >= _MANY:
-        _AGREED.clear()
-    _AGREED[key] = field, schema, column_of
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[tuple[FieldId, ...], tuple[int, ...]], Mapping[FieldId, int]] = {}
+        self._agreed: dict[tuple[int, int, int], tuple[Field, Schema, Mapping[FieldId, int]]] = {}
+
+    def columns(
+        self, fields: tuple[FieldId, ...], indices: tuple[int, ...]
+    ) -> Mapping[FieldId, int]:
+        """Return the column of each field that the manifest lists for a file."""
+        key = fields, indices
+        found = self._columns.get(key)
+        if found is None:
+            if len(self._columns) >= _MANY:
+                self._columns.clear()
+            found = dict(zip(fields, indices or repeat(_NO_COLUMN), strict=False))
+            self._columns[key] = found
+        return found
+
+    def require(
+        self, field: Field, column_of: Mapping[FieldId, int], reader: DataFileReader
+    ) -> None:
+        """Check the columns that the manifest lists for a field.
+
+        Args:
+            field: The field of the table's schema.
+            column_of: The result of `columns` for the file.
+            reader: Reader of the file.
+
+        Raises:
+            CorruptFileError: If the file has the field in another column, or with another type.
+        """
+        if reader.version is FileVersion.LEGACY:
+            return  # its columns are found by their ids
+        schema = reader.schema
+        key = id(field), id(schema), id(column_of)
+        if key in self._agreed:
+            return
+        _require_place(field, schema.fields, reader)
+        for member in field.walk():
+            if member.id in column_of:
+                _require_agreement(member, column_of[member.id], reader)
+        if len(self._agreed) >= _MANY:
+            self._agreed.clear()
+        self._agreed[key] = field, schema, column_of
 
 
 def _require_place(field: Field, siblings: Sequence[Field], reader: DataFileReader) -> None:

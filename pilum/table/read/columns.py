@@ -2,23 +2,51 @@
 
 "a"         the column a
 "s.x"       a column named "s.x": member x of the struct s, null where s is
-"_rowid"    and other columns that are in no file: see `pilum.format.meta_columns`
+"_rowid"    and other meta columns, which are in no file: see `pilum.format.meta_columns`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property, partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from pilum.format.meta_columns import META_COLUMNS
+from pilum.blocks import integers
+from pilum.format.meta_columns import (
+    CREATED_AT_VERSION,
+    META_COLUMNS,
+    ROW_ADDRESS,
+    ROW_ID,
+    ROW_OFFSET,
+)
+from pilum.format.row_address import addresses_in, by_fragment, first_address, rows_of
 from pilum.format.schema import Field, Schema
+from pilum.table.model.fragments import Fragments
+from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.snapshot import Snapshot
 
 __all__ = [
+    "MetaColumns",
+    "MetaValues",
     "ScanColumn",
     "scan_columns",
+    "undeleted",
+    "with_nullable_ids",
+    "without_ids",
 ]
+
+WantedRows = Callable[[int], NDArray[np.int64]]
+"""Function that returns the physical rows of a window, numbered from its argument."""
+MetaValues = Callable[[str, WantedRows], pa.Array]
+"""Function that computes a meta column of a window, given its name."""
+
+_UNKNOWN_VERSION = 1
+_MAX_SIGNED_ID = (1 << 31) - 1
 
 
 class ScanColumn:
@@ -65,3 +93,138 @@ def scan_columns(schema: Schema, names: Iterable[str]) -> list[ScanColumn]:
         ColumnNotFoundError: If a column does not exist.
     """
     return [ScanColumn(schema, name) for name in names]
+
+
+class MetaColumns:
+    """The meta columns of one version, see `pilum.format.meta_columns`.
+
+    Args:
+        snapshot: The version.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def of(self, reader: FragmentReader) -> MetaValues:
+        """Return a function that computes the values of a column for a window of a fragment."""
+        return partial(self._of_window, reader)
+
+    def _of_window(self, reader: FragmentReader, name: str, wanted: WantedRows) -> pa.Array:
+        if self._is_address(name) and reader.id <= _MAX_SIGNED_ID:
+            # Row numbers with another start; adding the start to others would copy them.
+            return integers(wanted(first_address(reader.id)).view(np.uint64))
+        return self.values(reader, name, wanted(0))
+
+    def values(self, reader: FragmentReader, name: str, rows: NDArray[np.int64]) -> pa.Array:
+        """Return the values of the column `name` for some physical rows of a fragment.
+
+        Raises:
+            CorruptFileError: If the recorded information is damaged.
+        """
+        return integers(self._function(name)(reader, rows))
+
+    def _function(
+        self, name: str
+    ) -> Callable[[FragmentReader, NDArray[np.int64]], NDArray[np.generic]]:
+        if self._is_address(name):
+            return _addresses
+        if name == ROW_ID:
+            return _row_ids
+        if name == ROW_OFFSET:
+            return self._positions
+        if not self._snapshot.has_stable_row_ids:
+            return _unknown_versions
+        return _created_at if name == CREATED_AT_VERSION else _updated_at
+
+    def _is_address(self, name: str) -> bool:
+        return name == ROW_ADDRESS or (name == ROW_ID and not self._snapshot.has_stable_row_ids)
+
+    def _positions(self, reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+        deleted = reader.deletions
+        here = rows if deleted is None else deleted.positions(rows)
+        return (here + self._firsts[reader.id]).astype(np.uint64)
+
+    @cached_property
+    def _firsts(self) -> dict[int, int]:
+        """Return the number of live rows before each fragment."""
+        fragments = self._snapshot.manifest.fragments
+        bounds = np.cumsum([0, *(fragment.num_rows for fragment in fragments)]).tolist()
+        return {int(one.id): first for one, first in zip(fragments, bounds, strict=False)}
+
+
+def _addresses(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return addresses_in(reader.id, rows)
+
+
+def _row_ids(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return reader.row_ids.at(rows)
+
+
+def _created_at(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return reader.created_at.at(rows)
+
+
+def _updated_at(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return reader.updated_at.at(rows)
+
+
+def _unknown_versions(reader: FragmentReader, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    del reader
+    return np.full(len(rows), _UNKNOWN_VERSION, dtype=np.uint64)
+
+
+def undeleted(snapshot: Snapshot) -> Snapshot:
+    """Return the version as if no row of its files were deleted."""
+    fragments = Fragments(
+        replace(fragment, deletion_file=None) for fragment in snapshot.manifest.fragments
+    )
+    return replace(snapshot, manifest=replace(snapshot.manifest, fragments=fragments))
+
+
+def with_nullable_ids(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of the batches that `without_ids` yields."""
+    return pa.schema(
+        [
+            field.with_nullable(True) if field.name in (ROW_ID, ROW_ADDRESS) else field
+            for field in schema
+        ],
+        schema.metadata,
+    )
+
+
+def without_ids(snapshot: Snapshot, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches in which `_rowid` and `_rowaddr` of deleted rows are null.
+
+    Args:
+        snapshot: The version, with its deletion files.
+        batches: Batches with the column `_rowaddr`.
+    """
+    readers = {
+        int(fragment.id): FragmentReader.of(snapshot.session, snapshot.store, fragment)
+        for fragment in snapshot.manifest.fragments
+        if fragment.deletion_file is not None
+    }
+    for batch in batches:
+        addresses = batch.column(ROW_ADDRESS).to_numpy()
+        gone = pa.array(_deleted(readers, addresses))
+        schema = with_nullable_ids(batch.schema)
+        columns = [
+            _masked(column, gone) if field.name in (ROW_ID, ROW_ADDRESS) else column
+            for field, column in zip(schema, batch.columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _deleted(
+    readers: dict[int, FragmentReader], addresses: NDArray[np.uint64]
+) -> NDArray[np.bool_]:
+    found = np.zeros(len(addresses), np.bool_)
+    for number, own in by_fragment(addresses):
+        deletions = readers[number].deletions if number in readers else None
+        if deletions is not None:
+            found[own] = deletions.contains(rows_of(addresses[own]))
+    return found
+
+
+def _masked(column: pa.Array, gone: pa.BooleanArray) -> pa.Array:
+    return pa.array(column.to_numpy(), mask=gone.to_numpy(zero_copy_only=False))

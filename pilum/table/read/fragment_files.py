@@ -7,9 +7,9 @@ docs/format/table.md, "Fragments".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cached_property, lru_cache
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,16 @@ from pilum.table.model.base_paths import data_file_place
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions
 from pilum.table.model.fragment import DataFile, Fragment
 from pilum.table.model.row_id_sequence import RowIdSequence
-from pilum.table.model.row_sequences import load_row_ids, load_versions
-from pilum.table.model.stored_sequence import CREATED_AT, UPDATED_AT, SequenceKind
+from pilum.table.model.stored_sequence import (
+    CREATED_AT,
+    ROW_IDS,
+    UPDATED_AT,
+    SequenceKind,
+    StoredSequence,
+    serialized_sequence,
+)
 from pilum.table.model.version_sequence import VersionSequence
-from pilum.table.read.agreement import require_absence, require_agreement
+from pilum.table.read.agreement import require_absence
 from pilum.table.read.session import Session
 
 __all__ = ["FragmentReader", "open_data_file"]
@@ -36,8 +42,8 @@ __all__ = ["FragmentReader", "open_data_file"]
 # Approximate sizes of Python objects.
 _FRAGMENT_BYTES = 2048
 _FIELD_BYTES = 2048
-_NO_COLUMN = -1
-"""Column number for files before 2.0, which have no numbered columns."""
+_FIRST_VERSION = 1
+"""Version that the reference reports for rows without a recorded version."""
 
 
 def open_data_file(session: Session, store: Store, file: DataFile) -> DataFileReader:
@@ -132,34 +138,66 @@ class FragmentReader:
         """The stable id of each physical row.
 
         Raises:
-            CorruptFileError: If the table has no stable row ids, or they are damaged.
+            NotFoundError: If the sequence is in another file that is missing.
+            CorruptFileError: If the sequence is missing, damaged, too short or too long.
         """
-        sequence = load_row_ids(self.store, self.fragment, self._hidden)
+        stored = self.fragment.row_ids
+        if stored is None:
+            raise CorruptFileError("no row ids in a table that has them", f"fragment {self.id}")
+        with self._located():
+            data = serialized_sequence(self.store, stored)
+            if data is None:
+                sequence = RowIdSequence.of(self._hidden(ROW_IDS))
+            else:
+                sequence = RowIdSequence.from_bytes(data, self.num_rows)
+                self._require_rows("row ids", len(sequence))
+        sequence = sequence.joined()
         self._count(sequence.size_bytes)
         return sequence
 
     @cached_property
     def created_at(self) -> VersionSequence:
-        """The version that created each physical row.
+        """The version that created each physical row; 1 if it was not recorded.
 
         Raises:
-            CorruptFileError: If the recorded versions are damaged.
+            NotFoundError: If the sequence is in another file that is missing.
+            CorruptFileError: If the sequence is damaged, too short or too long.
         """
-        return self._versions(CREATED_AT)
+        return self._versions(CREATED_AT, self.fragment.created_at)
 
     @cached_property
     def updated_at(self) -> VersionSequence:
-        """The version that last changed each physical row.
+        """The version that last changed each physical row; 1 if it was not recorded.
 
         Raises:
-            CorruptFileError: If the recorded versions are damaged.
+            As `created_at`.
         """
-        return self._versions(UPDATED_AT)
+        return self._versions(UPDATED_AT, self.fragment.updated_at)
 
-    def _versions(self, kind: SequenceKind) -> VersionSequence:
-        sequence = load_versions(self.store, self.fragment, kind, self._hidden)
+    def _versions(self, kind: SequenceKind, stored: StoredSequence | None) -> VersionSequence:
+        if stored is None:
+            return VersionSequence.uniform(self.num_rows, _FIRST_VERSION)
+        with self._located():
+            data = serialized_sequence(self.store, stored)
+            if data is None:
+                sequence = VersionSequence.of(self._hidden(kind))
+            else:
+                sequence = VersionSequence.from_bytes(data, self.num_rows)
+                self._require_rows("versions of rows", len(sequence))
         self._count(sequence.size_bytes)
         return sequence
+
+    def _require_rows(self, what: str, found: int) -> None:
+        if found != self.num_rows:
+            raise CorruptFileError(f"{what}: {found} for {self.num_rows} rows")
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """Add the fragment to errors."""
+        try:
+            yield
+        except CorruptFileError as error:
+            raise error.at(f"fragment {self.id}") from error.__cause__
 
     def _hidden(self, kind: SequenceKind) -> NDArray[np.uint64]:
         """Return the values of a column that no schema lists."""
@@ -215,7 +253,8 @@ class FragmentReader:
     @property
     def _columns(self) -> list[Mapping[FieldId, int]]:
         """The mapping from fields to columns of each file."""
-        return [_columns_of(file.fields, file.column_indices) for file in self.fragment.files]
+        of = self._session.agreement.columns
+        return [of(file.fields, file.column_indices) for file in self.fragment.files]
 
     def _parts(self, field: Field) -> list[FilePart]:
         """Return the files with parts of a field; of two with the same part, the first is used."""
@@ -264,7 +303,7 @@ class FragmentReader:
         columns: Mapping[FieldId, int],
     ) -> FilePart:
         reader = self._open(file)
-        require_agreement(field, column_of, reader)
+        self._session.agreement.require(field, column_of, reader)
         return FilePart(reader, columns, file.fields)
 
     def _open(self, file: DataFile) -> DataFileReader:
@@ -280,14 +319,6 @@ class FragmentReader:
                 reader.source.path,
             )
         return reader
-
-
-@lru_cache(maxsize=64)
-def _columns_of(
-    fields: tuple[FieldId, ...], column_indices: tuple[int, ...]
-) -> Mapping[FieldId, int]:
-    """Map fields to columns; cached, because most files of a table have the same mapping."""
-    return dict(zip(fields, column_indices or repeat(_NO_COLUMN), strict=False))
 
 
 def _key(store: Store, fragment: Fragment) -> tuple[str, int, tuple[str, ...]]:

@@ -3,15 +3,18 @@
     fragments ──▶ windows of rows ──▶ segments of each column ──▶ threads decode ──▶ batches
 
 A window is a group of rows that are read together (`windows.py`). With a filter, rows that cannot
-match are skipped if the files have statistics (`skip.py`). The columns of the filter are read
+match are skipped if the files have statistics (`matching.py`). The columns of the filter are read
 first. The others are read only for matches: whole windows if many rows match, single rows if few
 do. Deleted rows are removed before the filter is evaluated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,12 +25,10 @@ from pilum.format.blobs import materialized
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.rows import BATCH_ROWS, RowRanges
 from pilum.format.schema import Field
+from pilum.parallel import submit_waiting
 from pilum.table.read.blobs import materialize
-from pilum.table.read.columns import ScanColumn, scan_columns
+from pilum.table.read.columns import MetaColumns, ScanColumn, scan_columns
 from pilum.table.read.fragment_files import FragmentReader
-from pilum.table.read.matching import matching_windows, rows_where
-from pilum.table.read.meta_columns import MetaColumns
-from pilum.table.read.prefetch import opened_ahead
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.windows import (
     Pending,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["ScanOptions", "count_rows", "scan", "scan_schema", "scan_table", "scan_tables"]
 
 _FIRST_WINDOW_BATCHES = 4
+_MOST_AHEAD = 31
+"""Maximum number of fragments of a remote store that are opened ahead."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,8 @@ def count_rows(snapshot: Snapshot, filter: BoundFilter | None = None) -> int:
     """
     if filter is None:
         return snapshot.num_rows
+    from pilum.table.read.matching import matching_windows
+
     tested = scan_columns(snapshot.described, filter.columns or (ROW_ID,))
     windows = _windows(snapshot, ScanOptions(filter=filter), tested)
     found = matching_windows(windows, tested, _arrow(snapshot, tested), filter)
@@ -202,6 +207,8 @@ def _all_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowSou
 def _matching_rows(
     snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
 ) -> Iterator[tuple[RowSource, pa.Table]]:
+    from pilum.table.read.matching import matching_windows, rows_where
+
     columns = _columns(snapshot, options)
     tested = scan_columns(snapshot.described, filter.columns or (ROW_ID,))
     schema, tested_schema = _arrow(snapshot, columns), _arrow(snapshot, tested)
@@ -267,7 +274,7 @@ def _wanted_rows(
     for fragment, start, stop in _row_ranges(snapshot, options, fields):
         rows = RowRanges.one(start, stop)
         if options.filter is not None:
-            from pilum.table.read.skip import rows_to_test
+            from pilum.table.read.matching import rows_to_test
 
             rows = rows_to_test(fragment, snapshot.described, options.filter, start, stop)
         if len(rows.bounds):
@@ -281,7 +288,7 @@ def _row_ranges(
     unfiltered = options.filter is None
     skip = options.offset if unfiltered else 0
     left = options.limit if unfiltered and options.limit is not None else snapshot.num_rows
-    for fragment in opened_ahead(_fragments(snapshot, options), fields):
+    for fragment in _opened_ahead(_fragments(snapshot, options), fields):
         start, stop = options.row_range or (0, fragment.num_rows)
         if not 0 <= start <= stop <= fragment.num_rows:
             raise InvalidInputError(
@@ -321,3 +328,45 @@ def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentRea
                 f"there are {len(by_id)}"
             )
         yield FragmentReader.of(snapshot.session, snapshot.store, by_id[number])
+
+
+def _opened_ahead(
+    fragments: Iterable[FragmentReader], fields: Sequence[Field]
+) -> Iterator[FragmentReader]:
+    """Yield the same fragments; of a remote store, the next ones are opened in the background.
+
+    On a local disk, a file is opened when the previous one has been read: there is little latency,
+    and threads cost more than they save. With a store that answers after 30 ms, opening a thousand
+    fragments one after the other would take half a minute. One fragment is opened at first, then
+    twice as many each time, because a scan may end soon.
+
+    Args:
+        fragments: Fragments in scan order.
+        fields: Fields that will be read.
+    """
+    running: deque[tuple[FragmentReader, Future[None]]] = deque()
+    ahead = 0
+    try:
+        for fragment in fragments:
+            if not fragment.store.is_remote:
+                yield fragment
+                continue
+            running.append((fragment, submit_waiting(partial(_open, fragment, fields))))
+            if len(running) > ahead:
+                yield _opened(*running.popleft())
+                ahead = min(2 * ahead + 1, _MOST_AHEAD)
+        while running:
+            yield _opened(*running.popleft())
+    finally:
+        for _, future in running:
+            future.cancel()
+
+
+def _open(fragment: FragmentReader, fields: Sequence[Field]) -> None:
+    fragment.fields(fields)
+    fragment.deletions  # noqa: B018 - read once, and kept
+
+
+def _opened(fragment: FragmentReader, opening: Future[None]) -> FragmentReader:
+    wait([opening])  # an error is raised again when the fragment is read
+    return fragment

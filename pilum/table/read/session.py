@@ -9,7 +9,9 @@ never change after they are written, so all datasets of a session can share thes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 from weakref import WeakValueDictionary
 
 from pilum.cache import Cache, CachePart, CacheStats
@@ -17,9 +19,14 @@ from pilum.container.open import open_file
 from pilum.container.segments import DataFileReader
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
-from pilum.table.read.cache_backend import CacheBackend, backend_bytes
+from pilum.table.read.agreement import Agreement
 
-__all__ = ["Session", "default_session"]
+__all__ = ["CacheBackend", "Session", "default_session"]
+
+CacheBackend = str | Mapping[str, object]
+"""Cache settings of the reference: `"moka://?capacity=1048576"`, or the same as a dict."""
+
+_BACKEND_KIND = "moka"
 
 _METADATA_CACHE_BYTES = 512 * 1024 * 1024
 _INDEX_CACHE_BYTES = 6 * 1024 * 1024 * 1024
@@ -60,6 +67,7 @@ class Session:
         )
         self.indices = Cache(_INDEX_CACHE_BYTES if index_bytes is None else index_bytes)
         self.metadata = Cache(_METADATA_CACHE_BYTES if metadata_bytes is None else metadata_bytes)
+        self.agreement = Agreement()
         self._files: WeakValueDictionary[str, DataFileReader] = WeakValueDictionary()
 
     def size_bytes(self) -> int:
@@ -103,7 +111,7 @@ def _capacity(name: str, size_bytes: int | None, backend: CacheBackend | None) -
         return _limit(f"{name}_size_bytes", size_bytes)
     if size_bytes is not None:
         raise InvalidInputError(f"pass {name}_size_bytes or {name}_backend, not both")
-    return backend_bytes(f"{name}_backend", backend)
+    return _backend_bytes(f"{name}_backend", backend)
 
 
 def _limit(name: str, value: Any) -> int | None:
@@ -112,6 +120,40 @@ def _limit(name: str, value: Any) -> int | None:
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
         raise InvalidInputError(f"{name}: expected a number of bytes, found {value!r}")
     return int(value)
+
+
+def _backend_bytes(name: str, backend: CacheBackend) -> int:
+    """Return the capacity of a cache in bytes.
+
+    This library has one kind of cache, which evicts the least recently used entries. Of the
+    reference's default kind, only the capacity is used. Other kinds are refused by name.
+
+    Args:
+        name: Name of the argument, for error messages.
+        backend: A URI, or a dict with "kind" and "options".
+
+    Raises:
+        InvalidInputError: If the cache is of another kind, or an option is invalid.
+    """
+    kind, options = _parsed_backend(name, backend)
+    if kind != _BACKEND_KIND:
+        raise InvalidInputError(f"{name}: expected the kind {_BACKEND_KIND!r}, found {kind!r}")
+    if unknown := options.keys() - {"capacity"}:
+        raise InvalidInputError(f"{name}: unknown options {sorted(unknown)}")
+    capacity = options.get("capacity")
+    if not isinstance(capacity, str) or not capacity.isdecimal():
+        raise InvalidInputError(f"{name}: expected a capacity in bytes, found {capacity!r}")
+    return int(capacity)
+
+
+def _parsed_backend(name: str, backend: CacheBackend) -> tuple[object, Mapping[str, object]]:
+    if isinstance(backend, str):
+        uri = urlsplit(backend)
+        return uri.scheme or backend, dict(parse_qsl(uri.query))
+    options = backend.get("options") or {} if isinstance(backend, Mapping) else None
+    if not isinstance(backend, Mapping) or not isinstance(options, Mapping):
+        raise InvalidInputError(f"{name}: expected a URI or a dict, found {backend!r:.80}")
+    return backend.get("kind"), options
 
 
 _default = Session()

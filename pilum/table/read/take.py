@@ -28,9 +28,8 @@ from pilum.parallel import num_threads, submit
 from pilum.storage.prefetch import run_all
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
-from pilum.table.read.columns import scan_columns
+from pilum.table.read.columns import MetaColumns, scan_columns
 from pilum.table.read.fragment_files import FragmentReader
-from pilum.table.read.meta_columns import MetaColumns
 from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take_small import are_small, rows_of_small

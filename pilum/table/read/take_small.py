@@ -17,9 +17,8 @@ from pilum.arrays.picking import taken
 from pilum.blocks import integers
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
-from pilum.table.read.columns import ScanColumn
+from pilum.table.read.columns import MetaColumns, ScanColumn
 from pilum.table.read.fragment_files import FragmentReader
-from pilum.table.read.meta_columns import MetaColumns
 from pilum.table.read.windows import Pending, Window, joined_batch, read_ahead
 
 __all__ = ["are_small", "rows_of_small"]

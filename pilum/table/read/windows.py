@@ -8,7 +8,7 @@ too and removed during decoding, unless few rows remain.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,15 +27,16 @@ from pilum.format.schema import Field
 from pilum.parallel import submit, submit_waiting
 from pilum.storage.base import Store
 from pilum.table.model.deletion_vector import bit_mask
-from pilum.table.read.columns import ScanColumn
+from pilum.table.read.columns import MetaValues, ScanColumn
 
 __all__ = [
-    "MetaValues",
     "Pending",
     "RowSource",
     "Window",
     "batches",
     "joined_batch",
+    "of_bytes",
+    "of_rows",
     "read_ahead",
     "rows_of_window",
 ]
@@ -55,10 +56,6 @@ _TINY_VALUES = 1024
 _TINY_VALUE_BYTES = 64
 _FEW = 0.05
 """Share of selected rows below which single rows are read instead of all chunks of a window."""
-
-
-MetaValues = Callable[[str, "Window"], pa.Array]
-"""Function that computes a column that is in no file, given its name and physical rows."""
 
 
 class RowSource(Protocol):
@@ -243,7 +240,7 @@ class Pending:
         for column, places in zip(self._columns, self._places, strict=True):
             if places is None:
                 assert self._window.meta is not None
-                own = [self._window.meta(column.name, self._window)]
+                own = [self._window.meta(column.name, self._window.wanted)]
             else:
                 own = [column.pick(task.arrays()[place]) for task, place in places]
             arrays.append(pa.chunked_array(own, column.arrow.type))
@@ -326,3 +323,30 @@ def joined_batch(table: pa.Table) -> pa.RecordBatch:
         for name, column in zip(table.schema.names, table.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+def of_rows(batches: Iterator[pa.RecordBatch], num_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches of `num_rows` rows; the last one may be shorter."""
+    waiting: list[pa.RecordBatch] = []
+    missing = num_rows
+    for batch in batches:
+        while batch.num_rows >= missing:
+            yield _joined([*waiting, batch.slice(0, missing)])
+            batch, waiting, missing = batch.slice(missing), [], num_rows
+        if batch.num_rows:
+            waiting.append(batch)
+            missing -= batch.num_rows
+    if waiting:
+        yield _joined(waiting)
+
+
+def of_bytes(batches: Iterator[pa.RecordBatch], num_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches of at most about `num_bytes`, with at least one row each."""
+    for batch in batches:
+        rows = max(num_bytes * batch.num_rows // max(batch.nbytes, 1), 1)
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else joined_batch(pa.Table.from_batches(batches))

@@ -45,11 +45,10 @@ from pilum.table.model.names import (
     transaction_path,
 )
 from pilum.table.read.fragment_files import FragmentReader
-from pilum.table.read.legacy_row_counts import with_counted_rows
 from pilum.table.read.live_rows import live_rows
 from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.session import Session
-from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot, with_counted_rows
 from pilum.table.upkeep.faults import (
     Fault,
     FaultKind,
