@@ -200,7 +200,7 @@ def block_of(array: pa.Array) -> ValueBlock:
     if pt.is_fixed_size_list(kind):
         return _lists(array)
     if not hasattr(kind, "bit_width"):
-        raise UnsupportedTypeError(f"files of this version cannot hold values of type {kind}")
+        raise UnsupportedTypeError(f"files of this version cannot store values of type {kind}")
     return FixedBlock(_fixed(array), kind.bit_width, count)
 
 
@@ -282,5 +282,7 @@ def _lists(array: pa.Array) -> ListBlock:
         data = np.packbits(bits[block.first :], bitorder="little")
         return ListBlock(tuple(dimensions), tuple(validity), data, 1, len(array))
     if not isinstance(block, FixedBlock):
-        raise UnsupportedTypeError(f"files of this version cannot hold values of type {array.type}")
+        raise UnsupportedTypeError(
+            f"files of this version cannot store values of type {array.type}"
+        )
     return ListBlock(tuple(dimensions), tuple(validity), block.data, block.bits, len(array))

@@ -145,7 +145,7 @@ def read_job(path: str, kind: str) -> JobSpec:
     except (FileNotFoundError, IsADirectoryError) as error:
         raise NotFoundError(f"no job file at {path!r}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{path}: no TOML: {error}") from error
+        raise InvalidInputError(f"{path}: not valid TOML: {error}") from error
     if unknown := sorted(set(content) - set(KINDS) - set(_SHARED)):
         raise InvalidInputError(f"{path}: unknown sections {unknown}; known: {[*KINDS, *_SHARED]}")
     if kind not in content:
@@ -158,11 +158,11 @@ def read_job(path: str, kind: str) -> JobSpec:
 def _checked(path: str, kind: str, section: Any) -> dict[str, Any]:
     types = KINDS[kind]
     if not isinstance(section, dict):
-        raise InvalidInputError(f"{path}: {kind} is no section")
+        raise InvalidInputError(f"{path}: {kind} is not a section")
     if unknown := sorted(set(section) - set(types)):
         raise InvalidInputError(f"{path} [{kind}]: unknown {unknown}; known: {sorted(types)}")
     if missing := [name for name in _NEEDED.get(kind, ("target",)) if name not in section]:
-        raise InvalidInputError(f"{path} [{kind}]: {missing} must be given")
+        raise InvalidInputError(f"{path} [{kind}]: {missing} is required")
     for name, value in section.items():
         if type(value) is not types[name]:
             raise InvalidInputError(

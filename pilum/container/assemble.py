@@ -245,7 +245,7 @@ def _look_up(
     if layer.length == 0:
         return pa.nulls(0, kind)
     if kind.id in _OFFSET_BYTES:
-        demand(len(dictionary.buffers) == 2, "a dictionary of strings that holds something else")
+        demand(len(dictionary.buffers) == 2, "a dictionary of strings with values of another type")
         strings = kernels.look_up_strings(
             decoded.buffers[0], _index_bytes(decoded, layer), layer.validity, *dictionary.buffers
         )

@@ -26,7 +26,7 @@ class Family:
         open: Opens a file, given the bytes that were read of its end, and the cache in which its
             pages keep what random access needs.
         field: Makes the reader of a field of a fragment, given the number of rows.
-        require_storable: Raises UnsupportedTypeError for a schema that files cannot hold; the flag
+        require_storable: Raises UnsupportedTypeError for a schema that files cannot store; the flag
             says whether blobs may be stored in files beside them.
         new: Starts a file, and the files beside it for blobs of version 2, where these are allowed.
     """

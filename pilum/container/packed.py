@@ -83,7 +83,7 @@ def members_of(field: Field, file: DataFileReader) -> tuple[Field, ...]:
     stored = file.schema.find(field.id)
     if stored is None or not stored.children:
         raise CorruptFileError(
-            f"packed struct {field.name!r}: the file does not name its members", file.source.path
+            f"packed struct {field.name!r}: the file does not list its members", file.source.path
         )
     return stored.children
 

@@ -136,7 +136,7 @@ class FileReader:
         columns = parse_table(table, footer.global_table)
         need = min(footer.column_metadata, footer.column_table)
         if any(at < need for at, _ in columns):
-            raise CorruptFileError("column metadata in front of its start")
+            raise CorruptFileError("column metadata before its start")
         if tail.start == 0 and not isinstance(source, MemorySource):
             source.close()
             source = MemorySource(source.path, tail.data)

@@ -37,7 +37,7 @@ def _check(
             _check_packed(field, version, path)
         return
     if field.blob_version == 1 and in_list:
-        raise UnsupportedTypeError(f"column {path!r}: files cannot hold lists of such blobs")
+        raise UnsupportedTypeError(f"column {path!r}: files cannot store lists of such blobs")
     if field.blob_version == 2:
         _check_blobs_v2(field, version, has_sidecars, path)
     if field.blob_version == 0 and _BLOB in field.metadata:

@@ -370,7 +370,7 @@ def _check_empty_structs(field: Field, path: str) -> None:
 def _check_nulls(field: Field, array: pa.Array, path: str) -> None:
     if not field.nullable and array.null_count:
         raise InvalidInputError(
-            f"column {path!r} is not nullable, but holds {array.null_count} nulls"
+            f"column {path!r} is not nullable, but has {array.null_count} nulls"
         )
     if all(map(_may_be_null_below, field.children)):
         return  # nearly always; looking at the items of lists would copy them

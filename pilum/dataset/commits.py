@@ -201,8 +201,8 @@ class Retries:
                     raise
                 if attempt == self.conflict_retries or time.monotonic() >= end:
                     raise CommitContentionError(
-                        f"{snapshot.store.uri}: others changed the same rows, {attempt + 1} "
-                        f"times; try again later\n  {error}"
+                        f"{snapshot.store.uri}: concurrent commits changed the same rows, "
+                        f"{attempt + 1} times; try again later\n  {error}"
                     ) from error
             _pause(time.monotonic() - began, attempt, end)
             newest = Snapshot.latest(snapshot.store)

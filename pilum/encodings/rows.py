@@ -63,7 +63,7 @@ def check_members(kind: pa.StructType, version: FileVersion, path: str) -> None:
     for member in kind:
         if pt.is_boolean(member.type) or pt.is_null(member.type) or _is_nested(member.type):
             raise UnsupportedTypeError(
-                f"column {path}.{member.name!r}: a packed struct cannot hold {member.type}"
+                f"column {path}.{member.name!r}: a packed struct cannot store {member.type}"
             )
     if not _is_fixed(kind):
         if not version.has_variable_packed_structs:

@@ -166,7 +166,7 @@ def parse_temporal(text: str, target: pa.DataType) -> pa.Scalar:
         if pt.is_timestamp(target):
             return _parse_timestamp(text)
     except (ValueError, pa.ArrowInvalid) as error:
-        raise FilterError(f"{text!r} does not read as {target}: {error}") from error
+        raise FilterError(f"{text!r} cannot be parsed as {target}: {error}") from error
     raise FilterError(f"the text {text!r} does not compare with {target}")
 
 

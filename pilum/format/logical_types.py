@@ -117,14 +117,14 @@ def _item(field: pa.Field) -> str:
         return _BFLOAT16
     if not (pt.is_primitive(arrow) or pt.is_decimal(arrow) or _is_fixed_binary(arrow)):
         raise UnsupportedTypeError(
-            f"files of no version can hold fixed-size lists of {arrow}; use a list"
+            f"no file version can store fixed-size lists of {arrow}; use a list"
         )
     return logical_type(arrow)
 
 
 def _map(arrow: pa.DataType) -> str:
     if arrow.keys_sorted:
-        raise UnsupportedTypeError("files cannot hold that the keys of a map are sorted")
+        raise UnsupportedTypeError("files cannot store that the keys of a map are sorted")
     return "map"
 
 
@@ -137,7 +137,7 @@ def _dictionary(arrow: pa.DataType) -> str:
     values = None if is_extension else _NAMES.get(arrow.value_type)
     if values is None or values == "null" or ":" in values:
         raise UnsupportedTypeError(
-            f"files of no version can hold a dictionary of {arrow.value_type}; "
+            f"no file version can store a dictionary of {arrow.value_type}; "
             "decode the dictionary first"
         )
     return f"dict:{values}:{arrow.index_type}:false"
@@ -145,7 +145,7 @@ def _dictionary(arrow: pa.DataType) -> str:
 
 def _require_bytes(arrow: pa.DataType, size: int) -> None:
     if size == 0:
-        raise UnsupportedTypeError(f"files cannot hold values without bytes: {arrow}")
+        raise UnsupportedTypeError(f"files cannot store values without bytes: {arrow}")
 
 
 def _is_fixed_binary(arrow: pa.DataType) -> bool:

@@ -79,13 +79,13 @@ def _require_storable(path: LeafPath, version: FileVersion) -> None:
             )
         if field.list_size is not None and any(inner.is_list for inner in path[depth:]):
             raise UnsupportedTypeError(
-                f"column {_name(path, depth)!r}: files of no version can hold fixed-size lists of "
+                f"column {_name(path, depth)!r}: no file version can store fixed-size lists of "
                 "structs with lists or maps in them; use a list instead of the fixed-size one"
             )
     within = _list_above(path)
     if within is not None:
         raise UnsupportedTypeError(
-            f"column {_name(path, within)!r}: files of no version can hold fixed-size lists of "
+            f"column {_name(path, within)!r}: no file version can store fixed-size lists of "
             "structs within lists or maps; use a list instead of the fixed-size one"
         )
 

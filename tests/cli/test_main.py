@@ -76,13 +76,13 @@ def test_exit_codes_tell_whether_to_try_again(error: Exception, code: Exit) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[ingest]\nsource = 'a'", "must be given"),
+        ("[ingest]\nsource = 'a'", "is required"),
         ("[ingest]\nsource = 'a'\ntarget = 'b'\nsorce = 'c'", "unknown"),
         ("[ingest]\nsource = 1\ntarget = 'b'", "expected str"),
         ("[ingset]\nsource = 'a'", "unknown sections"),
         ("[compact]\ntarget = 'a'", "no section"),
-        ("ingest = 3", "no section"),
-        ("[ingest", "no TOML"),
+        ("ingest = 3", "not a section"),
+        ("[ingest", "not valid TOML"),
         ("[ingest]\nsource = 'a'\ntarget = 'b'\noptions = {a = 1}", "names and texts"),
     ],
 )

@@ -141,7 +141,7 @@ def test_batches_that_cannot_match_are_not_read(path: str) -> None:
     assert dataset.count_rows(filter="s > 'text 0210' AND s IS NOT NULL") == 2890
     assert dataset.to_table(filter="i > 2047").num_rows == 2952
     for damaged in ("s = 'text 0150'", "s LIKE 'text%'", "i = 1024"):
-        with pytest.raises(CorruptFileError, match="in front of the file"):
+        with pytest.raises(CorruptFileError, match="before the start of the file"):
             dataset.to_table(filter=damaged)
 
 

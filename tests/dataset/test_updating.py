@@ -155,7 +155,9 @@ def test_others_that_cannot_be_followed(dataset: pilum.LanceDataset) -> None:
     stale = pilum.dataset(dataset.uri)
     dataset.update({"a": "100"}, where="a = 1")
     before = files(dataset)
-    with pytest.raises(CommitContentionError, match="others changed the same rows, 1 times"):
+    with pytest.raises(
+        CommitContentionError, match="concurrent commits changed the same rows, 1 times"
+    ):
         other.update({"a": "1"}, where="a = 1", conflict_retries=0)
     assert files(dataset) == before
     with pytest.raises(CommitContentionError):

@@ -65,7 +65,7 @@ def test_an_unknown_column_is_named_with_the_known_ones(condition: str, named: s
         ("s = 1", "string does not compare with int64"),
         ("b = 1", "bool does not compare with int64"),
         ("s > X'00'", "does not compare"),
-        ("d > 'yesterday'", "'yesterday' does not read as date32"),
+        ("d > 'yesterday'", "'yesterday' cannot be parsed as date32"),
         ("st = st", "compare their members"),
         ("a + 1", "not boolean"),
         ("NULL", "not boolean"),

@@ -20,11 +20,11 @@ from pilum.format.schema import Field
 
 __all__ = ["require_kept", "require_type"]
 
-_INSTEAD = "files of version 2.1 hold them"
+_INSTEAD = "files of version 2.1 store them"
 
 
 def require_type(field: Field, path: str) -> None:
-    """Raise an error for a type that legacy files cannot hold.
+    """Raise an error for a type that legacy files cannot store.
 
     Raises:
         UnsupportedTypeError: If the type is unsupported.
@@ -70,7 +70,7 @@ def require_kept(field: Field, array: pa.Array, path: str) -> None:
         return
     if array.null_count:
         raise InvalidInputError(
-            f"column {path!r}: {array.null_count} nulls, which legacy files cannot hold for "
+            f"column {path!r}: {array.null_count} nulls, which legacy files cannot store for "
             f"{_named(kind)}; {_INSTEAD}"
         )
     if field.is_struct:
@@ -88,14 +88,14 @@ def _require_no_empty(field: Field, array: pa.Array, path: str) -> None:
     if not field.nullable:
         if array.null_count:
             raise InvalidInputError(
-                f"column {path!r} is not nullable, but holds {array.null_count} nulls"
+                f"column {path!r} is not nullable, but has {array.null_count} nulls"
             )
         return
     empty = pc.sum(pc.equal(pc.binary_length(array), 0)).as_py()
     if empty:
         raise InvalidInputError(
-            f"column {path!r}: {empty} empty values, which legacy files give back as nulls where "
-            f"a column may hold nulls; declare it not nullable, or {_INSTEAD}"
+            f"column {path!r}: {empty} empty values, which legacy files return as nulls if the "
+            f"column is nullable; declare it not nullable, or {_INSTEAD}"
         )
 
 

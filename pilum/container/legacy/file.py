@@ -141,7 +141,7 @@ class LegacyFile:
         if known and min(known) >= 0:
             return min(known)
         own = [field.id for field in self.schema.walk()]
-        demand(bool(own), "fields: neither the table nor the file says which there are")
+        demand(bool(own), "fields: neither the table nor the file lists them")
         return min(own)
 
     def page_table(self, first_id: int) -> PageTable:
@@ -207,7 +207,7 @@ class LegacyFile:
             fields = () if self._manifest is None else self._manifest.fields
             place = next((item.dictionary for item in fields if item.id == field.id), None)
             if place is None:
-                raise CorruptFileError(f"field {field.name!r}: its dictionary is nowhere")
+                raise CorruptFileError(f"field {field.name!r}: its dictionary is in no file")
             plan = read_values(field.arrow_type.value_type, place, self.source.size)
             self._dictionaries[field.id] = run_plan(plan, self.source)
         return self._dictionaries[field.id]

@@ -153,7 +153,7 @@ def read_var_binary(
     steps = np.delete(steps, last[:-1]) if len(counts) > 1 else steps
     demand(bool((steps >= 0).all()), "var-binary page: offsets decrease")
     starts, sizes = found[first], found[last] - found[first]
-    demand(bool((starts >= 0).all()), "var-binary page: an offset in front of the file")
+    demand(bool((starts >= 0).all()), "var-binary page: an offset before the start of the file")
     demand(bool((found[last] <= pages.file_bytes).all()), "var-binary page: offsets beyond the end")
     pages.require_bytes(sum(sizes.tolist()))
     fetched = yield Ranges(starts, sizes)

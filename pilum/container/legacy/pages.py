@@ -159,7 +159,7 @@ class Pages:
     def require(self, slots: Slots, extra: int = 0) -> None:
         """Raise an error if pages are shorter than the slots that are read."""
         inside = slots.stops + extra <= self.lengths[slots.batches]
-        demand(bool(inside.all()), "page: shorter than the rows that it should hold")
+        demand(bool(inside.all()), "page: too short for its rows")
 
     def require_bytes(self, size: int) -> None:
         """Raise an error if a number of bytes exceeds the file."""

@@ -58,7 +58,7 @@ class LegacyWriter:
         grouping: The batch boundaries; the last batch may have fewer rows.
 
     Raises:
-        UnsupportedTypeError: If legacy files cannot hold a type.
+        UnsupportedTypeError: If legacy files cannot store a type.
     """
 
     def __init__(self, sink: Sink, schema: Schema, grouping: Grouping) -> None:

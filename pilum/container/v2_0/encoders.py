@@ -304,5 +304,5 @@ def _require_no_nulls(array: pa.Array, path: str) -> None:
             values = values.flatten()
         if values.null_count:
             raise InvalidInputError(
-                f"column {path + '.' + member.name!r}: nulls, which packed structs cannot hold"
+                f"column {path + '.' + member.name!r}: nulls, which packed structs cannot store"
             )

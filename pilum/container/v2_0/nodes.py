@@ -314,5 +314,5 @@ def _stored_type(field: Field, file: PagedFileReader) -> pa.DataType:
             )
             return pa.struct(members)
     raise UnsupportedFormatError(
-        f"column {field.name!r}: {file.source.path} does not say what its packed structs hold"
+        f"column {field.name!r}: {file.source.path} does not list the members of its packed structs"
     )

@@ -1,6 +1,6 @@
 """Write a file of version 2.0 front to back.
 
-Fields that such files cannot hold are rejected before a byte is written. Payloads of blobs are
+Fields that such files cannot store are rejected before a byte is written. Payloads of blobs are
 written as they arrive. Every column is split into pages on its own, so memory stays bounded and
 page boundaries differ between columns. Large pages are encoded in the thread pool; all pages are
 written in order. The end of the file is the same for all versions (`pilum.container.body`).
@@ -41,7 +41,7 @@ _DEFAULTS = FileOptions()
 
 
 def require_storable(field: Field, path: str | None = None) -> None:
-    """Raise an error if files of version 2.0 cannot hold a field.
+    """Raise an error if files of version 2.0 cannot store a field.
 
     Raises:
         UnsupportedTypeError: If the field cannot be stored; the text names the field, and a version
@@ -74,7 +74,7 @@ def _require_struct(field: Field, path: str) -> None:
     for child in field.children:
         if packed_bytes(child.arrow_type) is None:
             raise _refused(
-                f"{path}.{child.name}", child.arrow_type, "packed structs hold whole bytes only"
+                f"{path}.{child.name}", child.arrow_type, "packed structs store whole bytes only"
             )
 
 
@@ -89,7 +89,7 @@ def _require_items(kind: pa.DataType, path: str) -> None:
 
 def _refused(path: str, kind: pa.DataType, advice: str) -> UnsupportedTypeError:
     return UnsupportedTypeError(
-        f"column {path!r}: files of version 2.0 cannot hold {kind}; {advice}"
+        f"column {path!r}: files of version 2.0 cannot store {kind}; {advice}"
     )
 
 

@@ -78,7 +78,9 @@ def matching_rows(
         UnsupportedFeatureError: If a column of the table hides the addresses.
     """
     if ROW_ADDRESS in snapshot.schema.names:
-        raise UnsupportedFeatureError(f"a table with a column of its own named {ROW_ADDRESS}")
+        raise UnsupportedFeatureError(
+            f"the table has a column named {ROW_ADDRESS}, which is reserved; rename it"
+        )
     options = ScanOptions(
         columns=(ROW_ADDRESS,), filter=filter, batch_size=_BATCH_ROWS, fragment_ids=fragment_ids
     )
@@ -159,7 +161,9 @@ def require_rewritable(snapshot: Snapshot) -> None:
         UnsupportedFeatureError: If the table has a column that hides row ids.
     """
     if own := {ROW_ADDRESS, ROW_ID}.intersection(snapshot.schema.names):
-        raise UnsupportedFeatureError(f"a table with a column of its own named {own.pop()}")
+        raise UnsupportedFeatureError(
+            f"the table has a column named {own.pop()}, which is reserved; rename it"
+        )
 
 
 def write_rows(

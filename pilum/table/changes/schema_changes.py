@@ -113,7 +113,7 @@ def without(schema: Schema, paths: Iterable[str]) -> Schema:
     kept = (_without(field, dropped) for field in schema.fields)
     fields = tuple(field for field in kept if field is not None)
     if not fields:
-        raise InvalidInputError("all columns would go; a table needs at least one")
+        raise InvalidInputError("all columns would be removed; a table needs at least one")
     return Schema(fields, schema.metadata)
 
 

@@ -312,7 +312,7 @@ class _Committer:
         if read is None or not operation.fits(read, load_named(self.store, newest)):
             raise CommitConflictError(
                 f"{self.store.uri}: version {self.checked_version + 1} is gone, "
-                "so that it is not known what it changed; open the newest version and do it again",
+                "so what it changed is unknown; open the newest version and do it again",
                 operation=self.transaction.operation.arm,
                 read_version=self.transaction.read_version,
                 version=self.checked_version + 1,

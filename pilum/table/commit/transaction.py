@@ -125,7 +125,7 @@ class Committed:
         arm = message.WhichOneof("operation")
         if arm is None:
             raise UnsupportedFeatureError(
-                f"version {version} was made by an operation that this library does not know"
+                f"version {version} was made by an operation that this library does not support"
             )
         return cls(
             version,

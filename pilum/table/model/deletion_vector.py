@@ -248,7 +248,7 @@ def _from_arrow(data: bytes, num_rows: int) -> DeletionVector:
         table.validate(full=True)
         names = table.column_names
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise CorruptFileError(f"no Arrow file: {error}") from error
+        raise CorruptFileError(f"not an Arrow file: {error}") from error
     if names != [_COLUMN] or table.schema.types[0] not in (pa.uint32(), pa.int32()):
         raise CorruptFileError(f"expected a column {_COLUMN}: uint32, found {table.schema}")
     column = table.column(0)
@@ -273,7 +273,7 @@ def _from_bitmap(data: bytes, num_rows: int) -> DeletionVector:
     try:
         bitmap = BitMap.deserialize(data)
     except (ValueError, IndexError) as error:
-        raise CorruptFileError(f"no Roaring bitmap: {error}") from error
+        raise CorruptFileError(f"not a Roaring bitmap: {error}") from error
     if bitmap:  # Check the count before expanding: a few bytes can claim very many rows.
         _require_row(bitmap.max(), num_rows)
     return DeletionVector(np.frombuffer(bitmap.to_array(), dtype=np.uint32))

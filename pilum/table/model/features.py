@@ -71,7 +71,7 @@ def _require(flags: int, where: str, verb: str) -> None:
     if unsupported:
         raise UnsupportedFeatureError(
             f"{where}: cannot {verb} a table with {', '.join(_names(unsupported))}; "
-            "a newer version of this library may"
+            "a newer version of this library may support it"
         )
 
 

@@ -128,7 +128,7 @@ def covered_fragments(index: table_pb2.IndexMetadata) -> BitMap | None:
         return BitMap.deserialize(index.fragment_bitmap)
     except (ValueError, IndexError) as error:
         raise CorruptFileError(
-            f"no Roaring bitmap of fragments: {error}", f"index {index.name!r}"
+            f"not a Roaring bitmap of fragments: {error}", f"index {index.name!r}"
         ) from error
 
 

@@ -69,7 +69,7 @@ class Coverage:
     def __init__(self, store: Store, manifest: Manifest) -> None:
         if has_doubtful_coverage(manifest):
             raise UnsupportedFeatureError(
-                f"{store.uri}: the indices are of a writer that noted wrong fragments for them, so "
+                f"{store.uri}: the writer of the indices recorded wrong fragments for them, so "
                 "no rows can be moved; drop the indices first"
             )
         self.section = table_pb2.IndexSection.FromString(manifest.index_section)

@@ -132,7 +132,7 @@ def _policy(settings: Mapping[str, str]) -> CleanupPolicy:
 def _count(name: str, settings: Mapping[str, str]) -> int | None:
     text = settings.get(name)
     if text is not None and not (text.isascii() and text.isdigit()):
-        raise InvalidInputError(f"setting {AUTO_CLEANUP_PREFIX}{name}: {text!r} is no number")
+        raise InvalidInputError(f"setting {AUTO_CLEANUP_PREFIX}{name}: {text!r} is not a number")
     return int(text) if text else None
 
 
@@ -151,5 +151,5 @@ def seconds_of(text: str) -> float:
         total += int(found[1]) * _SECONDS[str(unit)]
         position = found.end()
     if position < len(text) or not text.strip():
-        raise InvalidInputError(f"{text!r} is no span of time such as '14d' or '1h 30m'")
+        raise InvalidInputError(f"{text!r} is not a span of time such as '14d' or '1h 30m'")
     return total

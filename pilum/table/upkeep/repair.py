@@ -97,7 +97,7 @@ def restore_whole(store: Store, plan: RepairPlan) -> int:
     if not plan.is_blocked:
         raise InvalidInputError(f"{store.uri}: the newest version is not damaged")
     if plan.whole is None:
-        raise InvalidInputError(f"{store.uri} has no version that is whole")
+        raise InvalidInputError(f"{store.uri} has no undamaged version")
     transaction = Transaction(plan.newest, Restore(plan.whole.version), follows_directly=True)
     return commit_and_clean_up(store, transaction).version
 
@@ -119,7 +119,7 @@ def set_aside(store: Store, plan: RepairPlan) -> list[str]:
     if plan.is_blocked:
         raise InvalidInputError(
             f"{store.uri}: version {plan.newest} is the newest and damaged; restore another first, "
-            "so that its number is not given again"
+            "so that its number is not used again"
         )
     if not isinstance(handler_of(store), ConditionalPut):
         raise UnsupportedFeatureError(

@@ -35,7 +35,9 @@ def test_nulls_that_would_be_lost(array: pa.Array) -> None:
 
 @pytest.mark.parametrize("array", [pa.array([""]), pa.array([b"", b"x"]), pa.array([[""]])])
 def test_empty_strings_that_would_be_nulls(array: pa.Array) -> None:
-    with pytest.raises(InvalidInputError, match="1 empty values, which legacy files give back"):
+    with pytest.raises(
+        InvalidInputError, match="1 empty values, which legacy files return as nulls"
+    ):
         write_legacy(pa.table({"c": array}))
 
 
@@ -58,7 +60,7 @@ def test_empty_strings_are_kept_where_there_are_no_nulls() -> None:
     schema = pa.schema([pa.field("c", pa.string(), nullable=False)])
     table = pa.table({"c": ["", "x", ""]}, schema=schema)
     assert read_legacy(write_legacy(table)) == table
-    with pytest.raises(InvalidInputError, match="column 'c' is not nullable, but holds 1 nulls"):
+    with pytest.raises(InvalidInputError, match="column 'c' is not nullable, but has 1 nulls"):
         write_legacy(pa.Table.from_arrays([pa.array([None], pa.string())], schema=schema))
 
 

@@ -50,7 +50,7 @@ LISTS = write_legacy(pa.table({"l": pa.array([[1, 2], [3]], pa.large_list(pa.int
 @pytest.mark.parametrize(
     ("data", "at", "number", "message"),
     [
-        (STRINGS, 10, -1, "in front of the file"),
+        (STRINGS, 10, -1, "before the start of the file"),
         (STRINGS, 18, 11, "offsets decrease"),
         (STRINGS, 34, 10**15, "offsets beyond the end"),
         (STRINGS, 42, 2**62, "impossible numbers"),
@@ -61,8 +61,8 @@ LISTS = write_legacy(pa.table({"l": pa.array([[1, 2], [3]], pa.large_list(pa.int
         (STRINGS, len(STRINGS) - 16, -1, "metadata at"),
         (LISTS, 8, 4, "offsets decrease"),
         (LISTS, 0, -1, "negative offset"),
-        (LISTS, 16, 2**62, "bytes in a file of|shorter than"),
-        (LISTS, 16, 4, "shorter than"),
+        (LISTS, 16, 2**62, "bytes in a file of|too short"),
+        (LISTS, 16, 4, "too short"),
     ],
 )
 def test_absurd_numbers(data: bytes, at: int, number: int, message: str) -> None:

@@ -154,19 +154,19 @@ def test_bitmaps_of_others(empty_store: LocalStore, data: bytes, rows: list[int]
 
 
 DAMAGED = {
-    "empty": (b"", ARROW, "no Arrow file"),
-    "cut": (arrow(pa.array([1], pa.uint32()))[:-20], ARROW, "no Arrow file"),
+    "empty": (b"", ARROW, "not an Arrow file"),
+    "cut": (arrow(pa.array([1], pa.uint32()))[:-20], ARROW, "not an Arrow file"),
     "other type": (arrow(pa.array([1], pa.uint64())), ARROW, "expected a column row_id: uint32"),
     "other name": (arrow(pa.array([1], pa.uint32()), "row"), ARROW, "expected a column row_id"),
     "nulls": (arrow(pa.array([1, None], pa.uint32())), ARROW, "1 deleted rows are null"),
     "negative": (arrow(pa.array([-1], pa.int32())), ARROW, "row -1 of 100"),
     "beyond": (arrow(pa.array([7, 100], pa.uint32())), ARROW, "row 100 of 100"),
-    "a bitmap instead": (bitmap(1, bytes(2)), ARROW, "no Arrow file"),
-    "no bitmap": (b"", BITMAP, "no Roaring bitmap"),
-    "an Arrow file instead": (arrow(pa.array([1], pa.uint32())), BITMAP, "no Roaring bitmap"),
-    "cut bitmap": (bitmap(5, bytes(4)), BITMAP, "no Roaring bitmap"),
-    "bitmap out of order": (bitmap(2, struct.pack("<HH", 9, 3)), BITMAP, "no Roaring bitmap"),
-    "bitmap with another count": (bitmap(5000, b"\xff" * 8192), BITMAP, "no Roaring bitmap"),
+    "a bitmap instead": (bitmap(1, bytes(2)), ARROW, "not an Arrow file"),
+    "no bitmap": (b"", BITMAP, "not a Roaring bitmap"),
+    "an Arrow file instead": (arrow(pa.array([1], pa.uint32())), BITMAP, "not a Roaring bitmap"),
+    "cut bitmap": (bitmap(5, bytes(4)), BITMAP, "not a Roaring bitmap"),
+    "bitmap out of order": (bitmap(2, struct.pack("<HH", 9, 3)), BITMAP, "not a Roaring bitmap"),
+    "bitmap with another count": (bitmap(5000, b"\xff" * 8192), BITMAP, "not a Roaring bitmap"),
     "bitmap beyond": (bitmap(1, struct.pack("<H", 100)), BITMAP, "row 100 of 100"),
     # 16 bytes that claim 65,536 rows, and 4 KiB that claim 2**27 of them.
     "huge run": (bytes.fromhex("3b300000 01 0000 ffff 0100 0000 ffff"), BITMAP, "row 65535 of 100"),
@@ -177,13 +177,13 @@ DAMAGED = {
         + bytes(4 * 448)
         + struct.pack("<HHH", 1, 0, 65535) * 448,
         BITMAP,
-        "100 is deleted|no Roaring bitmap",
+        "100 is deleted|not a Roaring bitmap",
     ),
     "large": (bytes(20_000), BITMAP, "20000 bytes list the deleted rows of 100"),
     "zeros, compressed": (
         arrow(pa.array(np.zeros(4_000_000), pa.uint32()), compression="zstd") + bytes(16_000),
         ARROW,
-        "bytes list|no Arrow file",
+        "bytes list|not an Arrow file",
     ),
 }
 

@@ -232,7 +232,7 @@ def _rows_of(data: bytes, fragment: Fragment) -> NDArray[np.int64]:
         rows = np.asarray(BitMap.deserialize(data).to_array(), dtype=np.int64)
     except (ValueError, IndexError) as error:
         raise InvalidInputError(
-            f"fragment {fragment.id}: no Roaring bitmap of changed rows: {error}"
+            f"fragment {fragment.id}: not a Roaring bitmap of changed rows: {error}"
         ) from error
     if rows.max(initial=-1) >= fragment.physical_rows:
         raise InvalidInputError(f"changed rows: fragment {fragment.id} has no row {rows.max()}")
