@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from pilum.encodings.describe import PageDescription, describe_page
 from pilum.encodings.page import Candidate, EncodedPage, StoredPage
-from pilum.format.logical_types import width_bits
 from pilum.format.pb import encodings21_pb2 as pb
+from pilum.format.types import width_bits
 
 __all__ = ["PageExplanation", "explain_page", "explained"]
 

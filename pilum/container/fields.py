@@ -26,9 +26,9 @@ from pilum.encodings.page import Decoded
 from pilum.encodings.structural.mini_block import MiniBlockPage
 from pilum.encodings.structural.whole_pages import decode_as_one, likeness_of
 from pilum.errors import CorruptFileError
-from pilum.format.logical_types import width_bits
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
+from pilum.format.types import width_bits
 from pilum.storage.base import Plan, Source
 
 __all__ = ["Leaf", "LeafFieldReader"]

@@ -24,8 +24,8 @@ from pilum.encodings.compressive.variable_packed_struct import VariablePackedStr
 from pilum.encodings.page import Decoded, Layer
 from pilum.errors import CorruptFileError
 from pilum.format.blobs import stored_members
-from pilum.format.logical_types import width_bits
 from pilum.format.schema import DESCRIPTOR_ID, Field
+from pilum.format.types import width_bits
 
 __all__ = ["MakeValues", "members_of", "unpack"]
 

@@ -21,7 +21,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.arrays.dictionaries import without_null_values
+from pilum.arrays.joining import without_null_values
 from pilum.arrays.picking import without_nulls
 from pilum.blocks import list_items
 from pilum.container.blobs import Sidecars, place_blobs

@@ -43,7 +43,7 @@ from pilum.encodings.structural.full_zip import encode_full_zip, value_parts
 from pilum.encodings.structural.mini_block_writer import encode_mini_block
 from pilum.encodings.text import choose_zipped_text
 from pilum.errors import UnsupportedTypeError
-from pilum.format.logical_types import width_bits
+from pilum.format.types import width_bits
 from pilum.format.version import FileVersion
 from pilum.levels import Levels, ravel
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pilum.container.raw import RawColumn, RawReader
 from pilum.container.segments import DataFileReader
-from pilum.format.extension import restored_schema
+from pilum.format.types import restored_schema
 
 __all__ = [
     "LanceBufferDescriptor",

@@ -15,9 +15,9 @@ from pilum.container.segments import DataFileReader, FieldReader, FilePart
 from pilum.errors import InvalidInputError
 from pilum.file.metadata import LanceFileMetadata, LanceFileStatistics, describe, measure
 from pilum.format.blobs import described
-from pilum.format.extension import restored_batches, restored_schema
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
+from pilum.format.types import restored_batches, restored_schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
 from pilum.storage.open import Location, open_object

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
 
-from pilum.format.extension import EXTENSION_NAME
 from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
+from pilum.format.types import EXTENSION_NAME
 
 __all__ = [
     "BLOB_V2",

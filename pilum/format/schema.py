@@ -28,15 +28,17 @@ from pilum.errors import (
     InvalidInputError,
     UnsupportedTypeError,
 )
-from pilum.format.extension import EXTENSION_METADATA, EXTENSION_NAME, stored_metadata
-from pilum.format.logical_types import (
+from pilum.format.pb import file_pb2
+from pilum.format.types import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
     JSON,
     PLAIN_TYPES,
     arrow_of_leaf,
     logical_type,
+    stored_metadata,
     struct_list_size,
 )
-from pilum.format.pb import file_pb2
 
 __all__ = ["DESCRIPTOR_ID", "Field", "FieldId", "Schema"]
 
@@ -66,7 +68,7 @@ class Field:
     Attributes:
         name: Its own name, not its path.
         id: Unique in the table, and never used again.
-        logical_type: See `pilum.format.logical_types`.
+        logical_type: See `pilum.format.types`.
         nullable: Whether nulls are allowed.
         metadata: Arrow field metadata.
         children: Members of a struct, or the one item of a list. The item of a map is the struct

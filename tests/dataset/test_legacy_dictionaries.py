@@ -11,7 +11,7 @@ import pytest
 
 import pilum
 from pilum.errors import InvalidInputError, UnsupportedTypeError
-from pilum.format.logical_types import logical_type
+from pilum.format.types import logical_type
 from pilum.fragment import write_fragments
 
 try:

@@ -10,8 +10,7 @@ import pytest
 from container.files import MemorySource, read_rows, read_table, write_table
 from container.pages import from_hex, read_page
 
-from pilum.arrays.dictionaries import without_null_values
-from pilum.arrays.joining import join_arrays
+from pilum.arrays.joining import join_arrays, without_null_values
 from pilum.container.column import Column
 from pilum.container.reader import FileReader
 from pilum.errors import CorruptFileError, UnsupportedTypeError

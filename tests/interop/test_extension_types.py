@@ -15,7 +15,7 @@ from interop.comparison import assert_same
 import pilum
 from pilum.errors import CorruptFileError, SchemaMismatchError
 from pilum.file import LanceFileReader, LanceFileWriter
-from pilum.format.extension import restored_schema, restored_table
+from pilum.format.types import restored_schema, restored_table
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 bfloat16_array = pytest.importorskip("lance.arrow").bfloat16_array

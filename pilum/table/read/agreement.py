@@ -18,8 +18,8 @@ from itertools import repeat
 
 from pilum.container.segments import DataFileReader
 from pilum.errors import CorruptFileError
-from pilum.format.logical_types import PLAIN_TYPES
 from pilum.format.schema import DESCRIPTOR_ID, Field, FieldId, Schema
+from pilum.format.types import PLAIN_TYPES
 from pilum.format.version import FileVersion
 
 __all__ = ["Agreement", "require_absence"]

@@ -18,7 +18,8 @@ from pilum.arrays.retype import retyped
 from pilum.blocks import StringBlock, block_of, validity_mask
 from pilum.container.mapped import map_fields
 from pilum.errors import CorruptFileError, InvalidInputError
-from pilum.format.extension import (
+from pilum.format.schema import Field, Schema
+from pilum.format.types import (
     EXTENSION_METADATA,
     EXTENSION_NAME,
     mentions_extensions,
@@ -26,7 +27,6 @@ from pilum.format.extension import (
     restored_schema,
     restored_table,
 )
-from pilum.format.schema import Field, Schema
 
 __all__ = [
     "given_batches",

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays.dictionaries import has_dictionaries
-from pilum.arrays.joining import join_arrays
+from pilum.arrays.joining import has_dictionaries, join_arrays
 from pilum.arrays.picking import taken
 from pilum.blocks import integers
 from pilum.container.segments import FieldReader, Segment, read_segments

@@ -23,15 +23,15 @@ import pyarrow.types as pt
 from pilum.arrays.retype import retyped
 from pilum.blocks import list_items
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
-from pilum.format.extension import (
+from pilum.format.meta_columns import META_COLUMNS
+from pilum.format.schema import Field, Schema
+from pilum.format.types import (
     EXTENSION_METADATA,
     EXTENSION_NAME,
+    logical_type,
     restored_schema,
     stored_metadata,
 )
-from pilum.format.logical_types import logical_type
-from pilum.format.meta_columns import META_COLUMNS
-from pilum.format.schema import Field, Schema
 from pilum.table.read.json_columns import with_binary_json
 from pilum.table.write.blob_inputs import blob_field
 from pilum.table.write.forms import converted, table_form, without_views

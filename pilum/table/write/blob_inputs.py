@@ -19,8 +19,8 @@ from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.blobs import BLOB_V2, GIVEN_V2, is_prepared
-from pilum.format.extension import EXTENSION_NAME, stored_metadata
 from pilum.format.schema import DESCRIPTOR_ID, Field, Schema
+from pilum.format.types import EXTENSION_NAME, stored_metadata
 from pilum.table.read.blobs import BlobPlace, object_at, read_places
 
 __all__ = [

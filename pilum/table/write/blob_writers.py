@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from pilum.container.blobs import contiguous
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import BLOB_V2, PREPARED_V2, BlobKind
-from pilum.format.extension import EXTENSION_NAME
+from pilum.format.types import EXTENSION_NAME
 from pilum.storage.base import Sink, Store
 from pilum.table.model.names import sidecar_beside
 

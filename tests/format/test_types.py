@@ -7,7 +7,7 @@ import pytest
 from container.arrays import LEAVES
 
 from pilum.errors import CorruptFileError, UnsupportedTypeError
-from pilum.format.logical_types import arrow_of_leaf, logical_type
+from pilum.format.types import arrow_of_leaf, logical_type
 
 NAMES = {
     pa.bool_(): "bool",
