@@ -17,10 +17,9 @@ from pilum.errors import (
 )
 from pilum.table.commit.jobs import AppCommit, JobKey
 from pilum.table.versions.commit_handler import CommitHandler, CommitLock
-from pilum.table.versions.external.dynamodb import DynamoEntries
-from pilum.table.versions.external.handler import ExternalManifests, ManifestEntries
-from pilum.table.versions.external.postgresql import PostgresEntries
-from pilum.table.versions.external.sqlite import SqliteEntries
+from pilum.table.versions.dynamodb import DynamoEntries
+from pilum.table.versions.external_manifests import ExternalManifests, ManifestEntries
+from pilum.table.versions.sql import PostgresEntries, SqliteEntries
 
 __all__ = [
     "AppCommit",

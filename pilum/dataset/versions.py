@@ -36,8 +36,8 @@ from pilum.table.versions.history import (
     list_manifests,
     list_versions,
     manifest_place,
+    migrate_to_v2_names,
 )
-from pilum.table.versions.migration import migrate_to_v2_names
 from pilum.table.versions.open import open_table
 
 __all__ = ["Version", "VersionRef", "Versions", "moment", "snapshot_at"]

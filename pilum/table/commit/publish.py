@@ -76,7 +76,7 @@ from pilum.table.versions.history import (
     no_table,
     sound,
 )
-from pilum.table.versions.latest_file import keep_version, replace_copies
+from pilum.table.versions.listing import keep_version, replace_copies
 from pilum.table.write.sidecars import discard_file
 
 __all__ = ["NOT_COMMITTED", "CommitOptions", "commit", "commit_detached"]

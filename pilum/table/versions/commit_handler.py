@@ -3,7 +3,7 @@
     handler                     what decides about a version
     ConditionalPut              creating the manifest under its final name, if that is free
     LockedPut                   checking and writing the final name while a lock is held
-    ExternalManifests           an entry of a key-value store (`external/`)
+    ExternalManifests           an entry of a key-value store (`external_manifests.py`)
 
 A handler is not bound to a table: each call takes the store, so that one handler serves a table and
 its branches. It is attached to the store, as `TableStore`; everything that commits or looks for a
@@ -25,13 +25,12 @@ from pilum.errors import (
     CommitConflictError,
     CommitError,
     CommitStatusUnknownError,
-    NotFoundError,
 )
 from pilum.storage.base import Store, write_object
 from pilum.storage.open import open_beside
 from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.names import ManifestName
-from pilum.table.versions.listing import listed_manifests, newest_listed
+from pilum.table.versions.listing import exists, listed_manifests, newest_listed
 
 __all__ = [
     "CommitHandler",
@@ -39,7 +38,6 @@ __all__ = [
     "ConditionalPut",
     "LockedPut",
     "TableStore",
-    "exists",
     "handler_of",
     "open_line",
 ]
@@ -211,15 +209,6 @@ def open_line(store: Store, uri: str) -> Store:
     """
     other = open_beside(store, uri)
     return TableStore(other, handler_of(store)) if isinstance(store, TableStore) else other
-
-
-def exists(store: Store, path: str) -> bool:
-    """Return whether an object of this name exists."""
-    try:
-        store.source(path).close()
-    except NotFoundError:
-        return False
-    return True
 
 
 def _require_absent(store: Store, name: ManifestName) -> None:

@@ -14,21 +14,24 @@ from pilum.errors import (
     CorruptFileError,
     DatasetNotFoundError,
     NotFoundError,
+    UnsupportedFeatureError,
     UnsupportedFormatError,
     VersionNotFoundError,
 )
 from pilum.format.pb import table_pb2
-from pilum.storage.base import Store
+from pilum.storage.base import Store, write_object
 from pilum.storage.prefetch import run_all
 from pilum.table.model.manifest import Manifest, moment_of, nanoseconds_of
 from pilum.table.model.manifest_file import load_manifest, load_message
 from pilum.table.model.names import (
+    VERSIONS_FOLDER,
     ManifestName,
     NamingScheme,
     detached_manifest_path,
     is_detached,
 )
 from pilum.table.versions.commit_handler import handler_of
+from pilum.table.versions.listing import keep_version, remove_copies
 
 __all__ = [
     "VersionInfo",
@@ -40,6 +43,7 @@ __all__ = [
     "load_version",
     "manifest_place",
     "manifest_size",
+    "migrate_to_v2_names",
     "newest_sound",
     "no_table",
     "sound",
@@ -286,3 +290,37 @@ def no_table(store: Store) -> DatasetNotFoundError:
             f"{store.uri} is a file, and a Lance table is a folder; pilum.file opens single files"
         )
     return DatasetNotFoundError(f"there is no Lance table at {store.uri}")
+
+
+def migrate_to_v2_names(store: Store) -> None:
+    """Rename all manifests from V1 to V2 names; a table that already has these is not changed.
+
+        2.manifest   1.manifest        ──▶   18446744073709551613.manifest   1844…614.manifest
+
+    The newest version is renamed first, so that at any time the newest versions have the newer
+    names. An interrupted migration leaves a table that this library can read, write and continue to
+    migrate. The bytes of manifests do not change.
+
+    No one may write to the table concurrently. Copies of the newest manifest at the root are
+    removed, because the readers that need them cannot read the newer names.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        UnsupportedFeatureError: If an external manifest store contains the older names.
+        OSError: If the store failed.
+    """
+    name = latest_manifest(store)
+    if name is None:
+        raise no_table(store)
+    if name.scheme is NamingScheme.V1 and handler_of(store).settle(store, name.version):
+        raise UnsupportedFeatureError(
+            f"{store.uri}: the external manifest store has the older names of the manifests; "
+            "they cannot be changed there"
+        )
+    keep_version(store, name)
+    parsed = (ManifestName.parse(entry.name) for entry in store.list(VERSIONS_FOLDER))
+    old = {name for name in parsed if name and name.scheme is NamingScheme.V1}
+    for name in sorted(old, key=lambda name: name.version, reverse=True):
+        write_object(store, NamingScheme.V2.manifest_path(name.version), store.read(name.path))
+        store.delete(name.path)
+    remove_copies(store)

@@ -34,8 +34,7 @@ from pilum.table.model.fragment import Fragment
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.commit_handler import TableStore
-from pilum.table.versions.history import list_manifests, load_version
-from pilum.table.versions.migration import migrate_to_v2_names
+from pilum.table.versions.history import list_manifests, load_version, migrate_to_v2_names
 
 MakeFragment = Callable[..., Fragment]
 
