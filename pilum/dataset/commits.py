@@ -27,8 +27,7 @@ from pilum.errors import (
 )
 from pilum.storage.base import Store
 from pilum.storage.local import without_pending
-from pilum.table.commit.commit_lookup import find_job
-from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey
+from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey, find_job
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.merge import Merge

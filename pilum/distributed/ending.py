@@ -6,17 +6,15 @@ import json
 from collections.abc import Sequence
 
 from pilum.distributed.job import PartMessage, WriteJob
-from pilum.distributed.sweeping import sweep
+from pilum.distributed.sweeping import leave_tombstone, sweep
 from pilum.errors import JobMismatchError
 from pilum.storage.base import Store
-from pilum.table.commit.commit_lookup import find_commit
 from pilum.table.commit.jobs import Job, JobKey
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.merge import Merge, appended_to
 from pilum.table.commit.operations.overwrite import Overwrite
-from pilum.table.commit.tombstones import leave_tombstone
-from pilum.table.commit.transaction import Transaction
+from pilum.table.commit.transaction import Transaction, find_commit
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up

@@ -10,10 +10,10 @@ from itertools import chain
 import pyarrow as pa
 
 from pilum.distributed.job import PartMessage, WriteJob
+from pilum.distributed.sweeping import was_given_up
 from pilum.errors import CommitError
 from pilum.format.blobs import has_blobs
 from pilum.format.schema import Schema
-from pilum.table.commit.tombstones import was_given_up
 from pilum.table.versions.open import open_table
 from pilum.table.write.align import align
 from pilum.table.write.blob_inputs import with_blobs_v2

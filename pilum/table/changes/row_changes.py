@@ -24,8 +24,7 @@ from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.row_address import by_fragment, fragment_ids_of, rows_of
 from pilum.format.schema import FieldId, Schema
 from pilum.table.commit.operations.delete import Delete
-from pilum.table.commit.operations.fragments import data_paths
-from pilum.table.commit.operations.marked_rows import Marked, MarkedRows
+from pilum.table.commit.operations.fragments import Marked, MarkedRows, data_paths
 from pilum.table.commit.operations.update import Update
 from pilum.table.model.deletion_vector import DeletionVector, store_deletions
 from pilum.table.model.fragment import Fragment, FragmentId

@@ -30,9 +30,26 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from pilum.errors import CorruptFileError, InvalidInputError, JobMismatchError
+from pilum.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    JobMismatchError,
+    VersionNotFoundError,
+)
+from pilum.storage.base import Store
+from pilum.table.model.manifest import Manifest
+from pilum.table.model.names import ManifestName
+from pilum.table.versions.history import load_named, load_version
 
-__all__ = ["CONTENT_PROPERTY", "JOB_PROPERTY", "AppCommit", "Job", "JobKey", "last_commit"]
+__all__ = [
+    "CONTENT_PROPERTY",
+    "JOB_PROPERTY",
+    "AppCommit",
+    "Job",
+    "JobKey",
+    "find_job",
+    "last_commit",
+]
 
 JobKey = str | tuple[str, int]
 """The key of a job: any text, or an application and a number that grows."""
@@ -166,6 +183,33 @@ _ADVICE = (
 def _described(content: str | None) -> str:
     rows, _, digest = (content or "").partition(":")
     return f"{rows} rows (digest {digest})"
+
+
+def find_job(store: Store, job: Job, name: ManifestName | None) -> Manifest | None:
+    """Look for a job in the config of a version.
+
+    Args:
+        store: Where the table is.
+        job: The job.
+        name: The newest version that the caller has seen; None if there is no table.
+
+    Returns:
+        The version that contains the job, or the given one if that was cleaned up; None if no
+        version contains it.
+
+    Raises:
+        CorruptFileError: If a manifest, or the record of jobs, contradicts the format.
+    """
+    if name is None:
+        return None
+    latest = load_named(store, name)
+    version = job.held_by(latest.config)
+    if version is None:
+        return None
+    try:
+        return load_version(store, version)
+    except VersionNotFoundError:
+        return latest
 
 
 def last_commit(config: Mapping[str, str], app_id: str) -> AppCommit | None:

@@ -7,6 +7,12 @@
     4  put it under its final name unless that exists          <- the only visible step
     5  won: write the hint file. Lost: begin again at 1, after a random pause
 
+The n-th pause is a random number of slots, each as long as the first attempt took. Writers that
+lost together draw different slots, and every round doubles the number of slots:
+
+    lost    1       2       3       4       …
+    slots   0..3    0..7    0..15   0..31   …
+
 Step 4 has three answers, not two: a put whose answer was lost may have won nevertheless, and its
 repetition then loses against itself. A writer that loses, or gets no answer, therefore reads the
 manifest that now exists and compares its uuid with its own. The commit handler of the store
@@ -19,6 +25,7 @@ Source: docs/format/table.md, "Commit protocol".
 from __future__ import annotations
 
 import math
+import random
 import secrets
 import time
 from contextlib import suppress
@@ -41,17 +48,13 @@ from pilum.format.schema import Schema
 from pilum.storage.base import Store, write_object
 from pilum.storage.local import pending_of
 from pilum.storage.prefetch import prefetch
-from pilum.table.commit.assignment import with_assigned_rows
-from pilum.table.commit.backoff import Backoff
-from pilum.table.commit.commit_lookup import find_job, uuid_at
 from pilum.table.commit.footprint import Verdict, fragment_ids_of, verdict
-from pilum.table.commit.jobs import Job
-from pilum.table.commit.transaction import Committed, Transaction, load_transaction
+from pilum.table.commit.jobs import Job, find_job
+from pilum.table.commit.next_version import continuable, next_version
+from pilum.table.commit.transaction import Committed, Transaction, load_transaction, uuid_at
 from pilum.table.model.base_paths import own_store, with_bases
-from pilum.table.model.dictionaries import with_dictionaries_of_files
 from pilum.table.model.fragments import Fragments
-from pilum.table.model.index_segments import has_doubtful_coverage
-from pilum.table.model.manifest import THIS_WRITER, Manifest
+from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import (
     encode_manifest_file,
     is_inlined,
@@ -64,8 +67,6 @@ from pilum.table.model.names import (
     detached_manifest_path,
     transaction_path,
 )
-from pilum.table.read.session import default_session
-from pilum.table.read.snapshot import Snapshot, with_counted_rows
 from pilum.table.versions.commit_handler import ConditionalPut, handler_of
 from pilum.table.versions.history import (
     latest_manifest,
@@ -79,7 +80,7 @@ from pilum.table.versions.history import (
 from pilum.table.versions.listing import keep_version, replace_copies
 from pilum.table.write.sidecars import discard_file
 
-__all__ = ["NOT_COMMITTED", "CommitOptions", "commit", "commit_detached"]
+__all__ = ["NOT_COMMITTED", "Backoff", "CommitOptions", "commit", "commit_detached"]
 
 NOT_COMMITTED = (
     CommitError,
@@ -90,6 +91,9 @@ NOT_COMMITTED = (
 """Errors after which a commit has certainly not happened."""
 
 _OUTCOME_PAUSES_SECONDS = (0.0, 0.05, 0.2)
+_BUDGET_SECONDS = 30.0
+_FIRST_SLOTS = 4
+_MAX_SLOTS = 256
 
 
 class CommitOptions(TypedDict, total=False):
@@ -243,7 +247,7 @@ class _Committer:
                 f"{self.store.uri}: detached versions need the newer names of manifests; call "
                 "migrate_manifest_paths_v2 first"
             )
-        manifest = self._built_on(self._continuable(base))
+        manifest = self._built_on(continuable(self.store, base))
         self._write_transaction_file()
         while True:
             manifest = replace(manifest, version=secrets.randbits(63) | DETACHED_BIT)
@@ -353,24 +357,7 @@ class _Committer:
         store = with_bases(self.store, base.base_paths)
         prepared = self.transaction.operation.prepared(store, base)
         self.transaction = replace(self.transaction, operation=prepared)
-        content = prepared.apply(base)
-        known = {fragment.files for fragment in base.fragments}
-        new = [fragment for fragment in content.fragments if fragment.files not in known]
-        store = with_bases(self.store, content.base_paths)
-        content = with_dictionaries_of_files(store, content, new)
-        if self.transaction.operation.writes_rows:
-            content = with_assigned_rows(Snapshot(self.store, base), content)
-        if self.job:
-            recorded = self.job.recorded(content.config, base.version + 1)
-            content = replace(content, config=recorded)
-        highest = content.highest_fragment_id
-        return replace(
-            content,
-            version=base.version + 1,
-            timestamp_ns=time.time_ns(),
-            max_fragment_id=None if highest < 0 else highest,
-            transaction_file=self.transaction.file_name,
-        ).with_flags()
+        return next_version(self.store, base, self.transaction, self.job)
 
     def _base(self, names: list[ManifestName]) -> Manifest:
         if not names:
@@ -379,22 +366,13 @@ class _Committer:
             raise no_table(self.store)
         newest = names[-1].version
         try:
-            return self._continuable(sound(load_named(self.store, names[-1])))
+            return continuable(self.store, sound(load_named(self.store, names[-1])))
         except CorruptFileError:
             whole = newest_sound(self.store, newest) if self.transaction.operation.mends else None
             if whole is None:
                 raise
             # Only the number of the damaged version is kept.
-            return replace(self._continuable(whole), version=newest)
-
-    def _continuable(self, base: Manifest) -> Manifest:
-        where = f"{self.store.uri}, version {base.version}"
-        base.require_continuable(where)
-        store = with_bases(self.store, base.base_paths)
-        counted = with_counted_rows(store, base, default_session())
-        # With a new writer name on them, the bitmaps of old writers would no longer be repaired.
-        writer = counted.writer_version if has_doubtful_coverage(counted) else THIS_WRITER
-        return replace(counted, writer_version=writer)
+            return replace(continuable(self.store, whole), version=newest)
 
     def _publish(self, manifest: Manifest, name: ManifestName) -> bool:
         """Publish the manifest; return whether it is now the one of its version."""
@@ -462,3 +440,29 @@ class _Committer:
             return  # the first name of a listing shows the latest version
         with suppress(OSError):  # a hint for other writers; the version exists without it
             self.store.put(HINT_PATH, f'{{"version":{version}}}'.encode())
+
+
+class Backoff:
+    """The pauses of one commit; made when its first attempt begins.
+
+    Args:
+        budget_seconds: No pause ends later than this after the first attempt began.
+    """
+
+    def __init__(self, budget_seconds: float = _BUDGET_SECONDS) -> None:
+        self._budget = min(budget_seconds, _BUDGET_SECONDS)
+        self._start = time.monotonic()
+        self._unit: float | None = None
+        self._slots = _FIRST_SLOTS
+
+    def take(self) -> bool:
+        """Sleep; return False without sleeping if the time budget is used up."""
+        elapsed = time.monotonic() - self._start
+        if self._unit is None:
+            self._unit = elapsed  # the first attempt measures how long a commit takes
+        seconds = random.randrange(self._slots) * self._unit
+        self._slots = min(2 * self._slots, _MAX_SLOTS)
+        if elapsed + seconds > self._budget:
+            return False
+        time.sleep(seconds)
+        return True

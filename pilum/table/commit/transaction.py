@@ -3,27 +3,29 @@
     _transactions/{read_version}-{uuid}.txn     the bare message
     the manifest of the version                 the same bytes, inline
 
-The uuid identifies a commit when the answer to its write was lost. Source: docs/format/table.md,
-"Transactions".
+The uuid identifies a commit when the answer to its write was lost. Operations that only other
+writers commit are reduced to what may conflict with own commits. They are read from the
+transactions of versions that came in between, never applied or written. Source:
+docs/format/table.md, "Transactions".
 """
 
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
+from pilum.table.commit.footprint import Footprint, Kind, Resource
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.clone import Clone
 from pilum.table.commit.operations.create_index import CreateIndex
 from pilum.table.commit.operations.data_replacement import DataReplacement
 from pilum.table.commit.operations.delete import Delete
-from pilum.table.commit.operations.foreign import FOREIGN_OPERATIONS, ForeignOperation
 from pilum.table.commit.operations.merge import Merge
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.operations.project import Project
@@ -36,9 +38,20 @@ from pilum.table.commit.operations.update_config import UpdateConfig
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import decode_message, load_manifest_and_transaction
 from pilum.table.model.names import transaction_file_name, transaction_path
+from pilum.table.versions.history import list_manifests
 
-__all__ = ["OPERATIONS", "Committed", "Transaction", "load_transaction"]
+__all__ = [
+    "FOREIGN_OPERATIONS",
+    "OPERATIONS",
+    "Committed",
+    "ForeignOperation",
+    "Transaction",
+    "find_commit",
+    "load_transaction",
+    "uuid_at",
+]
 
+_NEW_VALUES = frozenset({Resource(Kind.ROWS), Resource(Kind.WRITTEN_VALUES)})
 OPERATIONS: Mapping[str, type[Operation]] = {
     operation.arm: operation
     for operation in (
@@ -59,6 +72,37 @@ OPERATIONS: Mapping[str, type[Operation]] = {
     )
 }
 """The operations of this library, by field name in the `Transaction` message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignOperation:
+    """An operation of another writer, reduced to its footprint."""
+
+    arm: str
+    changes: Footprint
+
+    def footprint(self) -> Footprint:
+        """Return what the operation changes; its writer checks what it relies on."""
+        return self.changes
+
+
+def _nothing_of_ours(_: Any) -> Footprint:
+    return Footprint()
+
+
+def _data_overlay(_: transaction_pb2.Transaction.DataOverlay) -> Footprint:
+    return Footprint(changes=_NEW_VALUES)
+
+
+def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
+    return Footprint.of(changes=(Kind.MEMTABLES,))
+
+
+FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
+    "update_mem_wal_state": _mem_wal,
+    "data_overlay": _data_overlay,
+}
+"""Field name in the `Transaction` message -> the changes of its message that matter to us."""
 
 
 def _new_uuid() -> str:
@@ -162,3 +206,32 @@ def load_transaction(store: Store, version: int, manifest_path: str) -> Committe
         return Committed.from_proto(version, message)
     except UnicodeDecodeError as error:
         raise CorruptFileError(f"metadata is not UTF-8: {error}", manifest_path) from error
+
+
+def find_commit(store: Store, uuid: str, after_version: int) -> int | None:
+    """Look for a transaction among the versions after `after_version`.
+
+    Returns:
+        The version that it became, None if there is none.
+
+    Raises:
+        CorruptFileError: If a manifest contradicts the format.
+    """
+    for name in list_manifests(store, after_version + 1):
+        if name.version > after_version and uuid_at(store, name.path) == uuid:
+            return name.version
+    return None
+
+
+def uuid_at(store: Store, path: str) -> str:
+    """Return the uuid of the transaction that a manifest belongs to.
+
+    Raises:
+        NotFoundError: If there is no such manifest.
+        CorruptFileError: If the manifest contradicts the format.
+    """
+    manifest, transaction = load_manifest_and_transaction(store, path)
+    if transaction is not None:
+        return transaction.uuid
+    _, _, uuid = manifest.transaction_file.removesuffix(".txn").partition("-")
+    return uuid

@@ -27,9 +27,8 @@ from pilum.errors import (
 from pilum.format.pb import table_pb2
 from pilum.parallel import submit
 from pilum.storage.base import Ranges, Store, entries_below, finish_new, write_object
-from pilum.table.commit.commit_lookup import uuid_at
 from pilum.table.commit.operations.clone import Clone
-from pilum.table.commit.transaction import Transaction
+from pilum.table.commit.transaction import Transaction, uuid_at
 from pilum.table.model.base_paths import (
     BasePath,
     data_file_place,

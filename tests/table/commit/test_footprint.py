@@ -23,7 +23,6 @@ from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.create_index import CreateIndex
 from pilum.table.commit.operations.data_replacement import DataReplacement, Replacement
 from pilum.table.commit.operations.delete import Delete
-from pilum.table.commit.operations.foreign import FOREIGN_OPERATIONS
 from pilum.table.commit.operations.merge import Merge
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.operations.project import Project
@@ -32,7 +31,7 @@ from pilum.table.commit.operations.restore import Restore
 from pilum.table.commit.operations.rewrite import Rewrite
 from pilum.table.commit.operations.update import Update, UpdateMode
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
-from pilum.table.commit.transaction import OPERATIONS, Committed
+from pilum.table.commit.transaction import FOREIGN_OPERATIONS, OPERATIONS, Committed
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.index_segments import IndexSegment
 from pilum.table.model.reuse_index import Move

@@ -29,11 +29,10 @@ from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
 from pilum.storage import local, local_sink
 from pilum.storage.local import LocalStore
-from pilum.table.commit.commit_lookup import find_commit
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.publish import commit
-from pilum.table.commit.transaction import Transaction, load_transaction
+from pilum.table.commit.transaction import Transaction, find_commit, load_transaction
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest

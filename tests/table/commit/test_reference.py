@@ -15,11 +15,10 @@ from pilum.errors import UnsupportedFeatureError, UnsupportedVersionError
 from pilum.format.schema import Schema
 from pilum.storage.local import LocalStore
 from pilum.storage.open import open_store
-from pilum.table.commit.commit_lookup import find_commit
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.overwrite import Overwrite
 from pilum.table.commit.publish import commit
-from pilum.table.commit.transaction import Transaction, load_transaction
+from pilum.table.commit.transaction import Transaction, find_commit, load_transaction
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.history import list_manifests, list_versions

@@ -10,8 +10,8 @@ from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, fragments_of
 from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.operations.fragments import Marked, MarkedRows
 from pilum.table.commit.operations.indices import retained_indices
-from pilum.table.commit.operations.marked_rows import Marked, MarkedRows
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest

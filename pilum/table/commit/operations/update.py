@@ -29,14 +29,20 @@ from pilum.format.schema import FieldId
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind, cells_of, fragments_of
 from pilum.table.commit.operations.base import Operation
-from pilum.table.commit.operations.fragments import data_paths, numbered, require_fits
+from pilum.table.commit.operations.fragments import (
+    Marked,
+    MarkedRows,
+    data_paths,
+    numbered,
+    require_fits,
+    require_known,
+)
 from pilum.table.commit.operations.indices import (
     related_fields,
     retained_indices,
     with_moved_rows,
     without_fragments,
 )
-from pilum.table.commit.operations.marked_rows import Marked, MarkedRows, require_known
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest

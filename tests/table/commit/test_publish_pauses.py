@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from pilum.table.commit import backoff
-from pilum.table.commit.backoff import Backoff
+from pilum.table.commit import publish
+from pilum.table.commit.publish import Backoff
 
 
 class Clock:
@@ -28,8 +28,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(backoff, "time", clock)
-    monkeypatch.setattr(backoff, "random", random.Random(1))
+    monkeypatch.setattr(publish, "time", clock)
+    monkeypatch.setattr(publish, "random", random.Random(1))
     return clock
 
 

@@ -1,4 +1,6 @@
-"""Assign row ids and versions to new rows at the commit, when both are known.
+"""Build the manifest of the next version: the result of an operation, and what all versions share.
+
+Row ids and versions are assigned to new rows here, when both are known:
 
     new fragment          at the commit, next row id 40, version 7
     5 rows, no ids        ids 40 to 45, created at 7, changed at 7
@@ -9,23 +11,77 @@ A commit that lost against another one repeats this. Source: docs/format/table.m
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
 
 from pilum.errors import CorruptFileError, InvalidInputError
+from pilum.storage.base import Store
+from pilum.table.commit.jobs import Job
+from pilum.table.commit.transaction import Transaction
+from pilum.table.model.base_paths import with_bases
+from pilum.table.model.dictionaries import with_dictionaries_of_files
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
-from pilum.table.model.manifest import Manifest
+from pilum.table.model.index_segments import has_doubtful_coverage
+from pilum.table.model.manifest import THIS_WRITER, Manifest
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.stored_sequence import StoredSequence
 from pilum.table.model.version_sequence import VersionSequence
+from pilum.table.read.legacy_row_counts import with_counted_rows
+from pilum.table.read.session import default_session
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["with_assigned_rows"]
+__all__ = ["continuable", "next_version", "with_assigned_rows"]
 
 _MAX_ROW_ID = 2**64 - 1
+
+
+def continuable(store: Store, base: Manifest) -> Manifest:
+    """Return a version as the base of the next one, with row counts that old writers left out.
+
+    Raises:
+        UnsupportedFeatureError: If it uses a feature that would be lost.
+    """
+    base.require_continuable(f"{store.uri}, version {base.version}")
+    counted = with_counted_rows(with_bases(store, base.base_paths), base, default_session())
+    # With a new writer name on them, the bitmaps of old writers would no longer be repaired.
+    writer = counted.writer_version if has_doubtful_coverage(counted) else THIS_WRITER
+    return replace(counted, writer_version=writer)
+
+
+def next_version(
+    store: Store, base: Manifest, transaction: Transaction, job: Job | None
+) -> Manifest:
+    """Return the manifest of the version after `base`.
+
+    Args:
+        store: Where the table is.
+        base: The version to build on, as returned by `continuable`.
+        transaction: The change, with its operation prepared for `base`.
+        job: The job of the transaction, which the config records; None if it has none.
+
+    Raises:
+        InvalidInputError: If the operation does not fit the table.
+    """
+    content = transaction.operation.apply(base)
+    known = {fragment.files for fragment in base.fragments}
+    new = [fragment for fragment in content.fragments if fragment.files not in known]
+    content = with_dictionaries_of_files(with_bases(store, content.base_paths), content, new)
+    if transaction.operation.writes_rows:
+        content = with_assigned_rows(Snapshot(store, base), content)
+    if job:
+        content = replace(content, config=job.recorded(content.config, base.version + 1))
+    highest = content.highest_fragment_id
+    return replace(
+        content,
+        version=base.version + 1,
+        timestamp_ns=time.time_ns(),
+        max_fragment_id=None if highest < 0 else highest,
+        transaction_file=transaction.file_name,
+    ).with_flags()
 
 
 def with_assigned_rows(before: Snapshot, content: Manifest) -> Manifest:
