@@ -24,7 +24,7 @@ from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.row_address import by_fragment, fragment_ids_of, rows_of
 from pilum.format.schema import FieldId, Schema
 from pilum.table.commit.operations.delete import Delete
-from pilum.table.commit.operations.fragments import Marked, MarkedRows, data_paths
+from pilum.table.commit.operations.fragments import Marked, data_paths
 from pilum.table.commit.operations.update import Update
 from pilum.table.model.deletion_vector import DeletionVector, store_deletions
 from pilum.table.model.fragment import Fragment, FragmentId
@@ -44,7 +44,6 @@ __all__ = [
     "delete_rows",
     "discarded_on_failure",
     "finish_update",
-    "mark_rows",
     "matching_rows",
     "moved",
     "require_rewritable",
@@ -107,15 +106,6 @@ def delete_rows(
     Raises:
         OSError: If the store fails. After any exception, no file is left.
     """
-    found = mark_rows(snapshot, rows)
-    return Delete(found.updated, found.removed, predicate, found.marked)
-
-
-def mark_rows(snapshot: Snapshot, rows: dict[FragmentId, DeletionVector]) -> MarkedRows:
-    """Write the deletion files alone, for any operation that removes the rows.
-
-    The arguments and errors are those of `delete_rows`.
-    """
     fragments = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
     marked = {number: _marked(fragments[number], vector) for number, vector in rows.items()}
     parts = [
@@ -123,11 +113,9 @@ def mark_rows(snapshot: Snapshot, rows: dict[FragmentId, DeletionVector]) -> Mar
         for mark in marked.values()
         if mark.rows is not None
     ]
-    return MarkedRows(
-        store_deletions(snapshot.store, parts, snapshot.manifest.version),
-        tuple(number for number, mark in marked.items() if mark.rows is None),
-        marked,
-    )
+    updated = store_deletions(snapshot.store, parts, snapshot.manifest.version)
+    removed = tuple(number for number, mark in marked.items() if mark.rows is None)
+    return Delete(updated, removed, predicate, marked=marked)
 
 
 def _marked(fragment: Fragment, rows: DeletionVector) -> Marked:
@@ -255,7 +243,7 @@ def moved(
     parts = tuple(parts)
     with discarded_on_failure(snapshot, (one for part in parts for one in part.fragments)):
         fragments = [one for part in parts for one in _with_lineage(snapshot, part)]
-        found = mark_rows(snapshot, rows)
+        found = delete_rows(snapshot, rows)
     return Update(
         found.updated,
         found.removed,

@@ -57,7 +57,7 @@ __all__ = [
     "Verdict",
     "cells_of",
     "fragment_ids_of",
-    "fragments_of",
+    "resources",
     "verdict",
 ]
 
@@ -165,14 +165,20 @@ class Footprint:
     changes: frozenset[Resource] = frozenset()
 
     @classmethod
-    def of(cls, *, relies_on: tuple[Kind, ...] = (), changes: tuple[Kind, ...] = ()) -> Footprint:
-        """Return a footprint of resources without keys."""
-        return cls(frozenset(map(Resource, relies_on)), frozenset(map(Resource, changes)))
+    def of(
+        cls, *, relies_on: Iterable[Kind | Resource] = (), changes: Iterable[Kind | Resource] = ()
+    ) -> Footprint:
+        """Return a footprint; a kind alone is its resource without a key."""
+        return cls(frozenset(map(_resource, relies_on)), frozenset(map(_resource, changes)))
 
 
-def fragments_of(kind: Kind, ids: Iterable[int]) -> frozenset[Resource]:
-    """Return one resource per fragment."""
-    return frozenset(Resource(kind, str(number)) for number in ids)
+def _resource(given: Kind | Resource) -> Resource:
+    return given if isinstance(given, Resource) else Resource(given)
+
+
+def resources(kind: Kind, keys: Iterable[object]) -> frozenset[Resource]:
+    """Return one resource for each key, such as the number of a fragment or field."""
+    return frozenset(Resource(kind, str(key)) for key in keys)
 
 
 def fragment_ids_of(things: Iterable[Resource]) -> tuple[int, ...]:
@@ -183,11 +189,8 @@ def fragment_ids_of(things: Iterable[Resource]) -> tuple[int, ...]:
 
 def cells_of(fragments: Iterable[tuple[int, Iterable[int]]]) -> frozenset[Resource]:
     """Return one resource for each field of each fragment."""
-    return frozenset(
-        Resource(Kind.CELLS, f"{number}, {field}")
-        for number, fields in fragments
-        for field in fields
-    )
+    cells = (f"{number}, {field}" for number, fields in fragments for field in fields)
+    return resources(Kind.CELLS, cells)
 
 
 def verdict(first: Footprint, second: Footprint) -> tuple[Verdict, list[Resource]]:

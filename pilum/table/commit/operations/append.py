@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from pilum.errors import CommitConflictError, InvalidInputError
+from pilum.errors import CommitConflictError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.fragments import (
+    all_by_id,
     data_paths,
     numbered,
     require_fits,
     require_version,
 )
 from pilum.table.model.fragment import Fragment
-from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 
 __all__ = ["Append"]
@@ -106,11 +106,7 @@ class Append(Operation):
         require_fits(self.fragments, manifest.schema, may_have_more=may_have_more)
         require_version(self.fragments, manifest)
         new = numbered(self.fragments, manifest.highest_fragment_id)
-        fragments = sorted((*manifest.fragments, *new), key=lambda fragment: fragment.id)
-        if len({fragment.id for fragment in fragments}) != len(fragments):
-            ids = sorted(fragment.id for fragment in self.fragments if fragment.id)
-            raise InvalidInputError(f"new fragments have ids that are taken: among {ids}")
-        return replace(manifest, fragments=Fragments(fragments))
+        return replace(manifest, fragments=all_by_id(manifest.fragments, new))
 
 
 def _columns(schema: Schema) -> list[tuple[object, ...]]:

@@ -11,7 +11,7 @@ Source: docs/format/table.md, "Indices".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -21,7 +21,7 @@ from pilum.errors import InvalidInputError
 from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.storage.base import Store
-from pilum.table.commit.footprint import Footprint, Kind, Resource
+from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.indices import related_fields
 from pilum.table.model.fragment import Fragment
@@ -71,16 +71,20 @@ class CreateIndex(Operation):
         fields = {number for segment in self.new for number in segment.field_ids}
         covered = {key for segment in self.new for key in _coverage(segment)}
         memtables = (Kind.MEMTABLES,) if _MEMTABLES in new | removed else ()
-        return Footprint(
-            Footprint.of(relies_on=(Kind.HISTORY, *memtables)).relies_on
-            | _resources(Kind.NEW_INDEX, new | removed)
-            | _resources(Kind.REMOVED_INDEX, new)
-            | _resources(Kind.ROW_ADDRESSES, covered)
-            | _resources(Kind.REPLACED_FIELD, fields),
-            _resources(Kind.NEW_INDEX, new)
-            | _resources(Kind.REMOVED_INDEX, removed)
-            | _resources(Kind.INDEXED_FRAGMENT, covered)
-            | _resources(Kind.INDEXED_FIELD, fields),
+        return Footprint.of(
+            relies_on=(
+                *(Kind.HISTORY, *memtables),
+                *resources(Kind.NEW_INDEX, new | removed),
+                *resources(Kind.REMOVED_INDEX, new),
+                *resources(Kind.ROW_ADDRESSES, covered),
+                *resources(Kind.REPLACED_FIELD, fields),
+            ),
+            changes=(
+                *resources(Kind.NEW_INDEX, new),
+                *resources(Kind.REMOVED_INDEX, removed),
+                *resources(Kind.INDEXED_FRAGMENT, covered),
+                *resources(Kind.INDEXED_FIELD, fields),
+            ),
         )
 
     def loaded(self, store: Store) -> Self:
@@ -152,7 +156,3 @@ def _coverage(segment: IndexSegment) -> list[str]:
     if covered is None or len(covered) > _MAX_FRAGMENTS:  # a few bytes can claim very many
         return [""]
     return [str(number) for number in covered]
-
-
-def _resources(kind: Kind, keys: Iterable[str | int]) -> frozenset[Resource]:
-    return frozenset(Resource(kind, str(key)) for key in keys)

@@ -16,16 +16,15 @@ from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVers
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import FieldId
 from pilum.storage.base import Store
-from pilum.table.commit.footprint import Footprint, Kind, Resource, cells_of, fragments_of
+from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.fragments import require_version
 from pilum.table.commit.operations.indices import (
     related_fields,
-    retained_indices,
+    with_fragments,
     without_fragments,
 )
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
-from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.read.fragment_files import open_data_file
 from pilum.table.read.lineage import with_changed_rows
@@ -82,21 +81,21 @@ class DataReplacement(Operation):
         """
         ids = [one.fragment_id for one in self.replacements]
         cells = cells_of((one.fragment_id, one.file.fields) for one in self.replacements)
-        fields = {str(number) for one in self.replacements for number in one.file.fields}
-        plain = Footprint.of(
-            relies_on=(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST, Kind.REQUIRED_COLUMNS),
-            changes=(Kind.ROWS, Kind.WRITTEN_VALUES),
-        )
-        return Footprint(
-            plain.relies_on
-            | fragments_of(Kind.WHOLE_FRAGMENT, ids)
-            | fragments_of(Kind.PLACES, ids)
-            | {Resource(Kind.INDEXED_FIELD, number) for number in fields}
-            | cells,
-            plain.changes
-            | fragments_of(Kind.FRAGMENT, ids)
-            | {Resource(Kind.REPLACED_FIELD, number) for number in fields}
-            | cells,
+        fields = {number for one in self.replacements for number in one.file.fields}
+        return Footprint.of(
+            relies_on=(
+                *(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST, Kind.REQUIRED_COLUMNS),
+                *resources(Kind.WHOLE_FRAGMENT, ids),
+                *resources(Kind.PLACES, ids),
+                *resources(Kind.INDEXED_FIELD, fields),
+                *cells,
+            ),
+            changes=(
+                *(Kind.ROWS, Kind.WRITTEN_VALUES),
+                *resources(Kind.FRAGMENT, ids),
+                *resources(Kind.REPLACED_FIELD, fields),
+                *cells,
+            ),
         )
 
     def prepared(self, store: Store, manifest: Manifest) -> Self:
@@ -140,11 +139,7 @@ class DataReplacement(Operation):
         )
         related = related_fields(manifest.schema, fields)
         section = without_fragments(manifest.index_section, [*files], related)
-        return replace(
-            manifest,
-            fragments=Fragments(fragments),
-            index_section=retained_indices(section, manifest.schema, fragments),
-        )
+        return with_fragments(manifest, fragments, section=section)
 
     def _fields(self, manifest: Manifest) -> set[FieldId]:
         """Return the fields that all files have."""

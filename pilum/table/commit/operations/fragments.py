@@ -13,28 +13,33 @@ Source: docs/format/table.md, "Conflicts".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedVersionError
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store
-from pilum.table.commit.footprint import Kind, Resource, fragments_of
+from pilum.table.commit.footprint import Kind, Resource, resources
+from pilum.table.commit.operations.base import Operation
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions, store_deletions
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment, FragmentId
+from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import data_path
 from pilum.table.model.stored_sequence import HIDDEN_IDS
 
 __all__ = [
     "Marked",
-    "MarkedRows",
+    "RemovesRows",
+    "all_by_id",
     "data_format_of",
     "data_paths",
     "numbered",
     "require_fits",
     "require_known",
+    "require_same_rows",
     "require_version",
     "with_needed_files",
 ]
@@ -49,6 +54,20 @@ def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, 
             fragment = replace(fragment, id=FragmentId(highest_id))
         result.append(fragment)
     return tuple(result)
+
+
+def all_by_id(kept: Iterable[Fragment], new: Iterable[Fragment]) -> Fragments:
+    """Return the fragments of a table and new ones, by ascending id.
+
+    Raises:
+        InvalidInputError: If a new fragment has an id that is taken.
+    """
+    added = tuple(new)
+    fragments = sorted((*kept, *added), key=lambda fragment: fragment.id)
+    if len({fragment.id for fragment in fragments}) < len(fragments):
+        ids = [fragment.id for fragment in added]
+        raise InvalidInputError(f"new fragments have ids that are taken: among {ids}")
+    return Fragments(fragments)
 
 
 def data_paths(fragments: Iterable[Fragment]) -> tuple[str, ...]:
@@ -119,13 +138,13 @@ def require_fits(
 
 
 def _missing(fields: Iterable[Field], found: set[FieldId], prefix: str = "") -> Iterator[str]:
-    for field in fields:
-        path = prefix + field.name
-        if found.isdisjoint(inner.id for inner in field.walk()):
-            if not field.nullable:
+    for one in fields:
+        path = prefix + one.name
+        if found.isdisjoint(inner.id for inner in one.walk()):
+            if not one.nullable:
                 yield path
-        elif field.id not in found:  # otherwise a packed struct, whose members have no columns
-            yield from _missing(field.children, found, f"{path}.")
+        elif one.id not in found:  # otherwise a packed struct, whose members have no columns
+            yield from _missing(one.children, found, f"{path}.")
 
 
 def require_version(fragments: Iterable[Fragment], manifest: Manifest) -> None:
@@ -157,33 +176,32 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedRows:
-    """The changes of the fragments that rows are removed from.
+class RemovesRows(Operation):
+    """An operation that removes rows from fragments.
 
     Attributes:
-        updated: Fragments with their new deletion files.
+        updated: Changed fragments, with their new deletion files.
         removed: Fragments without live rows.
         marked: The selected rows of each of these fragments; None where they are unknown, as in an
-            operation of another writer.
+            operation of another writer. Not part of the transaction.
     """
 
     updated: tuple[Fragment, ...] = ()
     removed: tuple[FragmentId, ...] = ()
-    marked: Mapping[FragmentId, Marked] | None = None
+    marked: Mapping[FragmentId, Marked] | None = field(default=None, compare=False, kw_only=True)
 
     @property
     def touched(self) -> frozenset[Resource]:
         """Return the resources of the fragments that must not change."""
         ids = (*(fragment.id for fragment in self.updated), *self.removed)
-        return fragments_of(Kind.DELETED_ROWS, ids) | fragments_of(Kind.FRAGMENT, ids)
+        return resources(Kind.DELETED_ROWS, ids) | resources(Kind.FRAGMENT, ids)
 
     @property
     def changed(self) -> frozenset[Resource]:
         """Return the resources of the fragments that change for others."""
-        updated = fragments_of(Kind.DELETED_ROWS, (fragment.id for fragment in self.updated))
-        return updated | fragments_of(Kind.FRAGMENT, self.removed)
+        updated = resources(Kind.DELETED_ROWS, (fragment.id for fragment in self.updated))
+        return updated | resources(Kind.FRAGMENT, self.removed)
 
-    @property
     def new_files(self) -> tuple[str, ...]:
         """Return the deletion files, unless another writer wrote them."""
         return tuple(
@@ -192,7 +210,7 @@ class MarkedRows:
             if fragment.deletion_file and self.marked and fragment.id in self.marked
         )
 
-    def applied(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+    def remaining(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
         """Return a table's fragments with the new deletion files, without the removed fragments.
 
         Raises:
@@ -208,15 +226,11 @@ class MarkedRows:
             if fragment.id not in removed
         )
 
-    def rebased(self, store: Store, manifest: Manifest) -> MarkedRows | None:
+    def rebase(self, store: Store, manifest: Manifest) -> Self | None:
         """Add the rows that others deleted concurrently to the deletion files.
 
-        Args:
-            store: The store for new files.
-            manifest: The version with the changes of others.
-
         Returns:
-            The rows; None if they are unknown, were deleted by others too, or have moved.
+            The operation; None if the rows are unknown, were changed by others too, or have moved.
         """
         if self.marked is None:
             return None
@@ -233,7 +247,8 @@ class MarkedRows:
         parts = [(current[number], merged[number]) for number in merged if number not in full]
         written = store_deletions(store, parts, manifest.version, as_bitmap=True)
         again = {fragment.id: fragment for fragment in written}
-        return MarkedRows(
+        return replace(
+            self,
             updated=tuple(again.get(own.id, own) for own in self.updated if own.id not in full),
             removed=(*self.removed, *full),
             marked={
@@ -268,8 +283,17 @@ def _updated(fragment: Fragment, image: Fragment) -> Fragment:
 
     Others may have dropped some of its files concurrently.
     """
+    require_same_rows(fragment, image)
+    return replace(fragment, deletion_file=image.deletion_file)
+
+
+def require_same_rows(fragment: Fragment, image: Fragment) -> None:
+    """Check that a changed fragment has as many rows as the one that it replaces.
+
+    Raises:
+        InvalidInputError: If the numbers differ; 0 is an unknown number.
+    """
     if image.physical_rows not in {0, fragment.physical_rows}:
         raise InvalidInputError(
             f"fragment {fragment.id} has {fragment.physical_rows} rows, not {image.physical_rows}"
         )
-    return replace(fragment, deletion_file=image.deletion_file)

@@ -25,9 +25,8 @@ from pilum.table.commit.operations.fragments import (
     require_version,
     with_needed_files,
 )
-from pilum.table.commit.operations.indices import retained_indices
+from pilum.table.commit.operations.indices import with_fragments
 from pilum.table.model.fragment import Fragment, FragmentId
-from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import data_path
 from pilum.table.read.lineage import with_changed_rows
@@ -120,12 +119,7 @@ class Merge(Operation):
             with_needed_files(_grown(ours[number], theirs[number], version), ids) for number in ours
         )
         fragments = (*kept, *self._numbered(new, manifest))
-        return replace(
-            manifest,
-            schema=self.schema,
-            fragments=Fragments(fragments),
-            index_section=retained_indices(manifest.index_section, self.schema, fragments),
-        )
+        return with_fragments(manifest, fragments, schema=self.schema)
 
     @property
     def can_follow_more(self) -> bool:

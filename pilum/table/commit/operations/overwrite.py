@@ -10,7 +10,7 @@ from pilum.errors import CommitConflictError, DatasetAlreadyExistsError, Invalid
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
-from pilum.table.commit.footprint import Footprint, Kind, Resource
+from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.fragments import (
@@ -92,17 +92,15 @@ class Overwrite(Operation):
 
         An overwrite that creates the table replaces nothing, so its settings do not conflict.
         """
-        if self.if_created is not IfCreated.REPLACE:
-            return Footprint.of(
-                relies_on=(Kind.REPLACEMENT, Kind.MEMTABLES),
-                changes=(Kind.REPLACEMENT, Kind.HISTORY),
-            )
-        keys = frozenset(Resource(Kind.CONFIG_KEY, key) for key in self.config)
-        removed = frozenset(Resource(Kind.REMOVED_CONFIG_KEY, key) for key in self.config)
-        plain = Footprint.of(
-            relies_on=(Kind.REPLACEMENT, Kind.MEMTABLES), changes=(Kind.REPLACEMENT, Kind.HISTORY)
+        keys = self.config if self.if_created is IfCreated.REPLACE else ()
+        return Footprint.of(
+            relies_on=(
+                *(Kind.REPLACEMENT, Kind.MEMTABLES),
+                *resources(Kind.CONFIG_KEY, keys),
+                *resources(Kind.REMOVED_CONFIG_KEY, keys),
+            ),
+            changes=(Kind.REPLACEMENT, Kind.HISTORY, *resources(Kind.CONFIG_KEY, keys)),
         )
-        return Footprint(plain.relies_on | keys | removed, plain.changes | keys)
 
     def new_files(self) -> tuple[str, ...]:
         """Return the paths of the data files."""

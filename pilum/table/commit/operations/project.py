@@ -17,11 +17,10 @@ from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Field, Schema
 from pilum.storage.base import Store
-from pilum.table.commit.footprint import Footprint, Kind, Resource
+from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.fragments import with_needed_files
-from pilum.table.commit.operations.indices import retained_indices
-from pilum.table.model.fragments import Fragments
+from pilum.table.commit.operations.indices import with_fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.write.align import require_sound_keys
 
@@ -62,13 +61,11 @@ class Project(Operation):
         """
         values = () if self.preserves_nullability else (Kind.WRITTEN_VALUES,)
         required = () if self.preserves_nullability else (Kind.REQUIRED_COLUMNS,)
-        plain = Footprint.of(
-            relies_on=(Kind.HISTORY, Kind.MEMTABLES, Kind.SCHEMA, *values),
+        described = resources(Kind.FIELD_DESCRIPTION, (found.id for found in self.schema.walk()))
+        return Footprint.of(
+            relies_on=(Kind.HISTORY, Kind.MEMTABLES, Kind.SCHEMA, *values, *described),
             changes=(Kind.SCHEMA, Kind.PROJECTION, *required),
         )
-        ids = (str(found.id) for found in self.schema.walk())
-        described = frozenset(Resource(Kind.FIELD_DESCRIPTION, number) for number in ids)
-        return Footprint(plain.relies_on | described, plain.changes)
 
     def apply(self, manifest: Manifest) -> Manifest:
         """Return the manifest with the new schema, without unused files and indices.
@@ -86,12 +83,7 @@ class Project(Operation):
         schema = Schema(fields, manifest.schema.metadata)
         ids = {field.id for field in schema.walk()}
         fragments = tuple(with_needed_files(one, ids) for one in manifest.fragments)
-        return replace(
-            manifest,
-            schema=schema,
-            fragments=Fragments(fragments),
-            index_section=retained_indices(manifest.index_section, schema, fragments),
-        )
+        return with_fragments(manifest, fragments, schema=schema)
 
     def rebase(self, store: Store, manifest: Manifest) -> Self | None:
         """Return the operation with the current metadata of fields.

@@ -18,9 +18,10 @@ from typing import Self
 from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
-from pilum.table.commit.footprint import Footprint, Kind, Resource, fragments_of
+from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.operations.fragments import (
+    all_by_id,
     data_format_of,
     data_paths,
     numbered,
@@ -29,7 +30,6 @@ from pilum.table.commit.operations.fragments import (
 from pilum.table.commit.operations.indices import with_rewritten_fragments
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
-from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.reuse_index import Coverage, Move, with_moves
 from pilum.table.model.row_id_sequence import RowIdSequence
@@ -95,12 +95,16 @@ class Rewrite(Operation):
     def footprint(self) -> Footprint:
         """Return a footprint that relies on the old fragments, with the same deleted rows."""
         ids = [fragment.id for fragment in self._old()]
-        files = fragments_of(Kind.FRAGMENT, ids)
-        plain = Footprint.of(relies_on=(Kind.HISTORY, Kind.FRAGMENT_LIST), changes=(Kind.ROWS,))
-        addresses = fragments_of(Kind.ROW_ADDRESSES, ids) | {Resource(Kind.ROW_ADDRESSES)}
-        return Footprint(
-            plain.relies_on | files | fragments_of(Kind.DELETED_ROWS, ids),
-            plain.changes | files | addresses | fragments_of(Kind.PLACES, ids),
+        files = resources(Kind.FRAGMENT, ids)
+        deleted = resources(Kind.DELETED_ROWS, ids)
+        return Footprint.of(
+            relies_on=(Kind.HISTORY, Kind.FRAGMENT_LIST, *files, *deleted),
+            changes=(
+                *(Kind.ROWS, Kind.ROW_ADDRESSES),
+                *files,
+                *resources(Kind.ROW_ADDRESSES, ids),
+                *resources(Kind.PLACES, ids),
+            ),
         )
 
     def new_files(self) -> tuple[str, ...]:
@@ -145,10 +149,8 @@ class Rewrite(Operation):
         require_fits(new, manifest.schema, may_have_more=True)
         kept = [fragment for fragment in manifest.fragments if fragment.id not in old]
         new = numbered(new, manifest.highest_fragment_id)
-        fragments = sorted((*kept, *new), key=lambda fragment: fragment.id)
-        if len({fragment.id for fragment in fragments}) < len(fragments):
-            raise InvalidInputError("new fragments have ids that are taken")
-        changed = replace(manifest, fragments=Fragments(fragments), index_section=self.indices)
+        fragments = all_by_id(kept, new)
+        changed = replace(manifest, fragments=fragments, index_section=self.indices)
         return _with_formats(changed, new)
 
     def _untouched_indices(self, store: Store, manifest: Manifest) -> bytes:

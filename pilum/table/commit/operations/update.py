@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,25 +25,23 @@ from pyroaring import BitMap
 from pilum.errors import InvalidInputError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import FieldId
-from pilum.storage.base import Store
-from pilum.table.commit.footprint import Footprint, Kind, cells_of, fragments_of
-from pilum.table.commit.operations.base import Operation
+from pilum.table.commit.footprint import Footprint, Kind, cells_of, resources
 from pilum.table.commit.operations.fragments import (
-    Marked,
-    MarkedRows,
+    RemovesRows,
+    all_by_id,
     data_paths,
     numbered,
     require_fits,
     require_known,
+    require_same_rows,
 )
 from pilum.table.commit.operations.indices import (
     related_fields,
-    retained_indices,
+    with_fragments,
     with_moved_rows,
     without_fragments,
 )
 from pilum.table.model.fragment import Fragment, FragmentId
-from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.read.lineage import with_changed_rows
@@ -68,12 +65,11 @@ _MODES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Update(Operation):
+class Update(RemovesRows):
     """Changes rows, and may add and remove some.
 
     Attributes:
         updated: Changed fragments, with new deletion files or new data files.
-        removed: Fragments without live rows.
         new: Fragments with the rows that were written.
         mode: How the rows were stored.
         fields_modified: Fields with new values in `updated`: indices of them no longer cover these
@@ -86,13 +82,9 @@ class Update(Operation):
             recorded.
         inserts_keys: Whether it inserted rows because their keys did not exist, so that no other
             operation may have added rows. Not part of the transaction.
-        marked: The rows that were removed from fragments, where they are known; not part of the
-            transaction.
     """
 
     arm = "update"
-    updated: tuple[Fragment, ...] = ()
-    removed: tuple[FragmentId, ...] = ()
     new: tuple[Fragment, ...] = ()
     mode: UpdateMode = UpdateMode.ROWS
     fields_modified: tuple[FieldId, ...] = ()
@@ -100,7 +92,6 @@ class Update(Operation):
     offsets: Mapping[int, bytes] = field(default_factory=dict)
     key_filter: bytes | None = None
     inserts_keys: bool = field(default=False, compare=False)
-    marked: Mapping[FragmentId, Marked] | None = field(default=None, compare=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Update) -> Update:
@@ -138,23 +129,24 @@ class Update(Operation):
 
         The files and the deleted rows are those of its fragments.
         """
-        plain = Footprint.of(
-            relies_on=(
-                Kind.HISTORY,
-                Kind.MEMTABLES,
-                Kind.FRAGMENT_LIST,
-                Kind.REQUIRED_COLUMNS,
-                *((Kind.NEW_ROWS,) if self.inserts_keys or self.key_filter is not None else ()),
-            ),
-            changes=(Kind.ROWS, Kind.WRITTEN_VALUES, Kind.NEW_ROWS),
-        )
+        keys = (Kind.NEW_ROWS,) if self.inserts_keys or self.key_filter is not None else ()
         updated = [fragment.id for fragment in self.updated]
-        changed = self._rows.changed | fragments_of(Kind.PLACES, updated)
+        changed = self.changed | resources(Kind.PLACES, updated)
         if self.mode is UpdateMode.COLUMNS:
             cells = cells_of((number, self.fields_modified) for number in updated)
-            changed = fragments_of(Kind.FRAGMENT, (*updated, *self.removed)) | cells
-        changed |= fragments_of(Kind.WHOLE_FRAGMENT, self.removed)
-        return Footprint(plain.relies_on | self._rows.touched, plain.changes | changed)
+            changed = resources(Kind.FRAGMENT, (*updated, *self.removed)) | cells
+        return Footprint.of(
+            relies_on=(
+                *(Kind.HISTORY, Kind.MEMTABLES, Kind.FRAGMENT_LIST, Kind.REQUIRED_COLUMNS),
+                *keys,
+                *self.touched,
+            ),
+            changes=(
+                *(Kind.ROWS, Kind.WRITTEN_VALUES, Kind.NEW_ROWS),
+                *changed,
+                *resources(Kind.WHOLE_FRAGMENT, self.removed),
+            ),
+        )
 
     def apply(self, manifest: Manifest) -> Manifest:
         """Return the manifest with the changed fragments, followed by the new ones.
@@ -167,32 +159,14 @@ class Update(Operation):
         # Rows that were written for an earlier version may contain columns dropped since.
         require_fits(self.new, manifest.schema, may_have_more=self.marked is not None)
         new = numbered(self.new, manifest.highest_fragment_id)
-        fragments = tuple(sorted((*self._changed(manifest), *new), key=lambda one: one.id))
-        if len({fragment.id for fragment in fragments}) < len(fragments):
-            raise InvalidInputError(
-                f"new fragments have ids that are taken: {[fragment.id for fragment in self.new]}"
-            )
-        indices = retained_indices(self._indices(manifest, new), manifest.schema, fragments)
-        return replace(manifest, fragments=Fragments(fragments), index_section=indices)
+        fragments = all_by_id(self._changed(manifest), new)
+        return with_fragments(manifest, fragments, section=self._indices(manifest, new))
 
     def new_files(self) -> tuple[str, ...]:
         """Return data and deletion files, unless another writer wrote them."""
-        return (*data_paths(self.new), *self._rows.new_files) if self.marked is not None else ()
-
-    def rebase(self, store: Store, manifest: Manifest) -> Self | None:
-        """Add the rows that others deleted concurrently to the deletion files.
-
-        Returns:
-            The operation; None if the rows are unknown, were changed by others too, or have moved.
-        """
-        rows = self._rows.rebased(store, manifest)
-        if rows is None:
-            return None
-        return replace(self, updated=rows.updated, removed=rows.removed, marked=rows.marked)
-
-    @property
-    def _rows(self) -> MarkedRows:
-        return MarkedRows(self.updated, self.removed, self.marked)
+        if self.marked is None:
+            return ()
+        return (*data_paths(self.new), *RemovesRows.new_files(self))
 
     def _indices(self, manifest: Manifest, new: Iterable[Fragment]) -> bytes:
         """Return the index section with its coverage of the changed and the new fragments."""
@@ -205,7 +179,7 @@ class Update(Operation):
 
     def _changed(self, manifest: Manifest) -> Iterable[Fragment]:
         if self.marked is not None:
-            return self._rows.applied(manifest.fragments)
+            return self.remaining(manifest.fragments)
         # In transactions made by hand, fragments may have new data files in any mode, as with the
         # reference.
         images = {fragment.id: fragment for fragment in self.updated}
@@ -256,10 +230,7 @@ def _has_moved(fragment: Fragment) -> bool:
 
 def _with_files(fragment: Fragment, image: Fragment) -> Fragment:
     """Return a fragment with other files, without those that supply no column any more."""
-    if image.physical_rows not in {0, fragment.physical_rows}:
-        raise InvalidInputError(
-            f"fragment {fragment.id} has {fragment.physical_rows} rows, not {image.physical_rows}"
-        )
+    require_same_rows(fragment, image)
     # Hidden columns, such as spilled row ids, have negative ids too: only -2 marks a dropped
     # column.
     files = tuple(file for file in image.files if set(file.fields) != {_TOMBSTONE})

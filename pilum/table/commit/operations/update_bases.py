@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pilum.format.pb import transaction_pb2
-from pilum.table.commit.footprint import Footprint, Kind, Resource
+from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import Operation
 from pilum.table.model.base_paths import BasePath, with_new_bases
 from pilum.table.model.manifest import Manifest
@@ -38,7 +38,7 @@ class UpdateBases(Operation):
 
     def footprint(self) -> Footprint:
         """Return a footprint that relies on ids, names and paths that no one else has taken."""
-        own = frozenset(Resource(Kind.BASE_PATH, key) for base in self.new for key in _keys(base))
+        own = resources(Kind.BASE_PATH, (key for base in self.new for key in _keys(base)))
         return Footprint(own, own)
 
     def apply(self, manifest: Manifest) -> Manifest:

@@ -11,13 +11,13 @@ for the same purpose. Source: docs/format/table.md, "Config and metadata".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.pb import transaction_pb2
 from pilum.format.schema import Field, FieldId, Schema
-from pilum.table.commit.footprint import Footprint, Kind, Resource
+from pilum.table.commit.footprint import Footprint, Kind, resources
 from pilum.table.commit.operations.base import Operation
 from pilum.table.model.manifest import Manifest
 
@@ -129,25 +129,26 @@ class UpdateConfig(Operation):
         config = self.config.values if self.config else {}
         notes = self.table_metadata.values if self.table_metadata else {}
         set_keys = {key for key, value in config.items() if value is not None}
-        own = _resources(Kind.TABLE_METADATA_KEY, notes)
-        own |= _resources(Kind.FIELD_METADATA, map(str, self.fields))
-        if self.schema_metadata is not None:
-            own |= {Resource(Kind.SCHEMA_METADATA)}
-        columns = Footprint()
-        if self.schema_metadata is not None or self.fields:
-            columns = Footprint.of(
-                relies_on=(Kind.HISTORY, Kind.COLUMNS), changes=(Kind.METADATA, Kind.DESCRIPTIONS)
-            )
-        return Footprint(
-            columns.relies_on
-            | own
-            | _resources(Kind.CONFIG_KEY, config)
-            | _resources(Kind.REMOVED_CONFIG_KEY, set_keys),
-            columns.changes
-            | own
-            | _resources(Kind.FIELD_DESCRIPTION, map(str, self.fields))
-            | _resources(Kind.CONFIG_KEY, set_keys)
-            | _resources(Kind.REMOVED_CONFIG_KEY, config.keys() - set_keys),
+        own = [
+            *resources(Kind.TABLE_METADATA_KEY, notes),
+            *resources(Kind.FIELD_METADATA, self.fields),
+            *((Kind.SCHEMA_METADATA,) if self.schema_metadata is not None else ()),
+        ]
+        has_columns = self.schema_metadata is not None or self.fields
+        return Footprint.of(
+            relies_on=(
+                *((Kind.HISTORY, Kind.COLUMNS) if has_columns else ()),
+                *own,
+                *resources(Kind.CONFIG_KEY, config),
+                *resources(Kind.REMOVED_CONFIG_KEY, set_keys),
+            ),
+            changes=(
+                *((Kind.METADATA, Kind.DESCRIPTIONS) if has_columns else ()),
+                *own,
+                *resources(Kind.FIELD_DESCRIPTION, self.fields),
+                *resources(Kind.CONFIG_KEY, set_keys),
+                *resources(Kind.REMOVED_CONFIG_KEY, config.keys() - set_keys),
+            ),
         )
 
     def fits(self, read: Manifest, manifest: Manifest) -> bool:
@@ -202,10 +203,6 @@ def _is_old(message: _Message) -> bool:
 def _is_new(message: _Message) -> bool:
     names = ("config_updates", "table_metadata_updates", "schema_metadata_updates")
     return any(map(message.HasField, names)) or bool(message.field_metadata_updates)
-
-
-def _resources(kind: Kind, keys: Iterable[str]) -> frozenset[Resource]:
-    return frozenset(Resource(kind, key) for key in keys)
 
 
 def _is_same(update: MapUpdate | None, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
