@@ -76,74 +76,48 @@ class Verdict(IntEnum):
 
 
 class Kind(Enum):
-    """The kinds of resources that operations rely on or change."""
+    """The kinds of resources that operations rely on or change.
 
-    HISTORY = "the rows that the commit continues"
-    REPLACEMENT = "the right to replace all rows"
-    REQUIRED_COLUMNS = "the columns that must not be null"
-    MEMTABLES = "the state of the write-ahead log"
-    CONFIG_KEY = "a key of the config"
-    REMOVED_CONFIG_KEY = "a removed key of the config"
-    TABLE_METADATA_KEY = "a key of the table's metadata"
-    SCHEMA_METADATA = "the metadata of the schema"
-    FIELD_METADATA = "the metadata of field"
-    COLUMNS = "the list of columns"
-    METADATA = "the metadata of the schema and of fields"
-    FRAGMENT_LIST = "the list of fragments"
-    FRAGMENT = "the data files of fragment"
-    DELETED_ROWS = "the deleted rows of fragment"
-    ROWS = "the rows"
-    WRITTEN_VALUES = "the values that were written"
-    NEW_ROWS = "the keys of new rows"
-    SCHEMA = "the columns"
-    PROJECTION = "the columns that are left"
-    DESCRIPTIONS = "what the columns are said to be"
-    FIELD_DESCRIPTION = "what is said of field"
-    BASE_PATH = "a base path"
-    NEW_INDEX = "the index"
-    REMOVED_INDEX = "the removed index"
-    INDEXED_FIELD = "the index on field"
-    INDEXED_FRAGMENT = "the index of fragment"
-    ROW_ADDRESSES = "where the rows are of fragment"
-    REPLACED_FIELD = "the values of field"
-    WHOLE_FRAGMENT = "fragment"
-    PLACES = "the places of the rows of fragment"
-    CELLS = "the values of fragment and field"
+    Attributes:
+        text: What it is, for messages.
+        verdict: Severity of a conflict over it.
+    """
 
+    HISTORY = "the rows that the commit continues", Verdict.INCOMPATIBLE
+    REPLACEMENT = "the right to replace all rows", Verdict.RETRYABLE
+    REQUIRED_COLUMNS = "the columns that must not be null", Verdict.RETRYABLE
+    MEMTABLES = "the state of the write-ahead log", Verdict.INCOMPATIBLE
+    CONFIG_KEY = "a key of the config", Verdict.INCOMPATIBLE
+    REMOVED_CONFIG_KEY = "a removed key of the config", Verdict.INCOMPATIBLE
+    TABLE_METADATA_KEY = "a key of the table's metadata", Verdict.INCOMPATIBLE
+    SCHEMA_METADATA = "the metadata of the schema", Verdict.INCOMPATIBLE
+    FIELD_METADATA = "the metadata of field", Verdict.INCOMPATIBLE
+    COLUMNS = "the list of columns", Verdict.RETRYABLE
+    METADATA = "the metadata of the schema and of fields", Verdict.INCOMPATIBLE
+    FRAGMENT_LIST = "the list of fragments", Verdict.RETRYABLE
+    FRAGMENT = "the data files of fragment", Verdict.RETRYABLE
+    DELETED_ROWS = "the deleted rows of fragment", Verdict.MERGEABLE
+    ROWS = "the rows", Verdict.RETRYABLE
+    WRITTEN_VALUES = "the values that were written", Verdict.RETRYABLE
+    NEW_ROWS = "the keys of new rows", Verdict.RETRYABLE
+    SCHEMA = "the columns", Verdict.RETRYABLE
+    PROJECTION = "the columns that are left", Verdict.INCOMPATIBLE
+    DESCRIPTIONS = "what the columns are said to be", Verdict.RETRYABLE
+    FIELD_DESCRIPTION = "what is said of field", Verdict.MERGEABLE
+    BASE_PATH = "a base path", Verdict.INCOMPATIBLE
+    NEW_INDEX = "the index", Verdict.RETRYABLE
+    REMOVED_INDEX = "the removed index", Verdict.RETRYABLE
+    INDEXED_FIELD = "the index on field", Verdict.RETRYABLE
+    INDEXED_FRAGMENT = "the index of fragment", Verdict.RETRYABLE
+    ROW_ADDRESSES = "where the rows are of fragment", Verdict.RETRYABLE
+    REPLACED_FIELD = "the values of field", Verdict.RETRYABLE
+    WHOLE_FRAGMENT = "fragment", Verdict.INCOMPATIBLE
+    PLACES = "the places of the rows of fragment", Verdict.RETRYABLE
+    CELLS = "the values of fragment and field", Verdict.RETRYABLE
 
-_VERDICTS = {
-    Kind.HISTORY: Verdict.INCOMPATIBLE,
-    Kind.REPLACEMENT: Verdict.RETRYABLE,
-    Kind.REQUIRED_COLUMNS: Verdict.RETRYABLE,
-    Kind.MEMTABLES: Verdict.INCOMPATIBLE,
-    Kind.CONFIG_KEY: Verdict.INCOMPATIBLE,
-    Kind.REMOVED_CONFIG_KEY: Verdict.INCOMPATIBLE,
-    Kind.TABLE_METADATA_KEY: Verdict.INCOMPATIBLE,
-    Kind.SCHEMA_METADATA: Verdict.INCOMPATIBLE,
-    Kind.FIELD_METADATA: Verdict.INCOMPATIBLE,
-    Kind.COLUMNS: Verdict.RETRYABLE,
-    Kind.METADATA: Verdict.INCOMPATIBLE,
-    Kind.FRAGMENT_LIST: Verdict.RETRYABLE,
-    Kind.FRAGMENT: Verdict.RETRYABLE,
-    Kind.DELETED_ROWS: Verdict.MERGEABLE,
-    Kind.ROWS: Verdict.RETRYABLE,
-    Kind.WRITTEN_VALUES: Verdict.RETRYABLE,
-    Kind.NEW_ROWS: Verdict.RETRYABLE,
-    Kind.SCHEMA: Verdict.RETRYABLE,
-    Kind.PROJECTION: Verdict.INCOMPATIBLE,
-    Kind.DESCRIPTIONS: Verdict.RETRYABLE,
-    Kind.FIELD_DESCRIPTION: Verdict.MERGEABLE,
-    Kind.BASE_PATH: Verdict.INCOMPATIBLE,
-    Kind.NEW_INDEX: Verdict.RETRYABLE,
-    Kind.REMOVED_INDEX: Verdict.RETRYABLE,
-    Kind.INDEXED_FIELD: Verdict.RETRYABLE,
-    Kind.INDEXED_FRAGMENT: Verdict.RETRYABLE,
-    Kind.ROW_ADDRESSES: Verdict.RETRYABLE,
-    Kind.REPLACED_FIELD: Verdict.RETRYABLE,
-    Kind.WHOLE_FRAGMENT: Verdict.INCOMPATIBLE,
-    Kind.PLACES: Verdict.RETRYABLE,
-    Kind.CELLS: Verdict.RETRYABLE,
-}
+    def __init__(self, text: str, verdict: Verdict) -> None:
+        self.text = text
+        self.verdict = verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +128,7 @@ class Resource:
     key: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind.value} ({self.key!r})" if self.key else self.kind.value
+        return f"{self.kind.text} ({self.key!r})" if self.key else self.kind.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,5 +170,5 @@ def cells_of(fragments: Iterable[tuple[int, Iterable[int]]]) -> frozenset[Resour
 def verdict(first: Footprint, second: Footprint) -> tuple[Verdict, list[Resource]]:
     """Return whether `first` may be committed after `second`, and the resources that conflict."""
     clash = sorted(first.relies_on & second.changes, key=str)
-    worst = max((_VERDICTS[thing.kind] for thing in clash), default=Verdict.COMPATIBLE)
+    worst = max((thing.kind.verdict for thing in clash), default=Verdict.COMPATIBLE)
     return worst, clash

@@ -12,7 +12,7 @@ docs/format/table.md, "Transactions".
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,23 +86,11 @@ class ForeignOperation:
         return self.changes
 
 
-def _nothing_of_ours(_: Any) -> Footprint:
-    return Footprint()
-
-
-def _data_overlay(_: transaction_pb2.Transaction.DataOverlay) -> Footprint:
-    return Footprint(changes=_NEW_VALUES)
-
-
-def _mem_wal(_: transaction_pb2.Transaction.UpdateMemWalState) -> Footprint:
-    return Footprint.of(changes=(Kind.MEMTABLES,))
-
-
-FOREIGN_OPERATIONS: Mapping[str, Callable[[Any], Footprint]] = {
-    "update_mem_wal_state": _mem_wal,
-    "data_overlay": _data_overlay,
+FOREIGN_OPERATIONS: Mapping[str, Footprint] = {
+    "update_mem_wal_state": Footprint.of(changes=(Kind.MEMTABLES,)),
+    "data_overlay": Footprint.of(changes=(Kind.ROWS, Kind.WRITTEN_VALUES)),
 }
-"""Field name in the `Transaction` message -> the changes of its message that matter to us."""
+"""The operations of other writers, by field name in the `Transaction` message: what they change."""
 
 
 def _new_uuid() -> str:
@@ -183,7 +171,7 @@ class Committed:
 def _operation(arm: str, body: Any) -> Operation | ForeignOperation:
     if known := OPERATIONS.get(arm):
         return known.from_proto(body)
-    return ForeignOperation(arm, FOREIGN_OPERATIONS[arm](body))
+    return ForeignOperation(arm, FOREIGN_OPERATIONS[arm])
 
 
 def load_transaction(store: Store, version: int, manifest_path: str) -> Committed:
