@@ -327,8 +327,8 @@ class _Committer:
         mine = self.transaction
         if mine.follows_directly and mine.read_version != base.version:
             raise CommitConflictError(
-                f"{self.store.uri}: version {base.version} came after version {mine.read_version}, "
-                f"for which alone the {mine.operation.arm} is",
+                f"{self.store.uri}: version {base.version} came after version {mine.read_version}; "
+                f"the {mine.operation.arm} is for version {mine.read_version} alone",
                 retryable=True,
                 operation=mine.operation.arm,
                 read_version=mine.read_version,
