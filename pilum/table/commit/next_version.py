@@ -30,9 +30,8 @@ from pilum.table.model.manifest import THIS_WRITER, Manifest
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.stored_sequence import StoredSequence
 from pilum.table.model.version_sequence import VersionSequence
-from pilum.table.read.legacy_row_counts import with_counted_rows
 from pilum.table.read.session import default_session
-from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.snapshot import Snapshot, with_counted_rows
 
 __all__ = ["continuable", "next_version", "with_assigned_rows"]
 

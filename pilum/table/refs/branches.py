@@ -26,7 +26,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote, unquote
 
 from pilum.errors import (
     BranchAlreadyExistsError,
@@ -36,24 +35,22 @@ from pilum.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from pilum.storage.base import Store, entries_below, write_object
+from pilum.storage.base import Store, entries_below
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import BRANCHES_FOLDER, TABLE_FOLDERS, branch_folder
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.clone import begin_referring, reserved, withdraw
 from pilum.table.refs.ref_files import (
-    SUFFIX,
+    RefFiles,
     encode_ref,
     number_in,
     object_in,
     read_ref,
-    ref_files,
-    require_no_folders,
     texts_in,
 )
 from pilum.table.refs.tags import list_tags
 from pilum.table.versions.branch_root import MAIN, Line
-from pilum.table.versions.history import latest_manifest, manifest_size, no_table
+from pilum.table.versions.history import manifest_size
 
 __all__ = [
     "Branch",
@@ -141,21 +138,10 @@ def branch_records(
     Raises:
         CorruptFileError: If a record is damaged.
     """
-    for entry in ref_files(root, BRANCHES_FOLDER):
-        name = unquote(entry.name.removesuffix(SUFFIX))
+    for name, path in _FILES.names(root):
         if counts(name):
             with suppress(NotFoundError):  # deleted since the folder was listed
-                yield name, read_record(root, f"{BRANCHES_FOLDER}/{entry.name}")
-
-
-def read_record(root: Store, path: str) -> Branch:
-    """Read one record.
-
-    Raises:
-        NotFoundError: If there is no such record.
-        CorruptFileError: If the record is damaged.
-    """
-    return Branch.from_json(read_ref(root, path), path)
+                yield name, Branch.from_json(read_ref(root, path), path)
 
 
 def _lineage(values: Any, where: str) -> Lineage:
@@ -194,10 +180,7 @@ def load_branch(root: Store, name: str) -> Branch:
         DatasetNotFoundError: If there is no table.
         CorruptFileError: If its record is damaged.
     """
-    try:
-        return read_record(root, _path(_checked(name)))
-    except NotFoundError:
-        raise _not_found(root, name) from None
+    return _FILES.load(root, name)
 
 
 def create_branch(source: Snapshot, name: str) -> tuple[Line, Manifest]:
@@ -225,7 +208,7 @@ def create_branch(source: Snapshot, name: str) -> tuple[Line, Manifest]:
         with reserved(line.store):
             _require_absent(line.root, name)
             manifest = begin_referring(source, line.store, name)
-            won = line.root.put_if_absent(_path(name), encode_ref(record.to_json()))
+            won = line.root.put_if_absent(_FILES.path(name), encode_ref(record.to_json()))
             # The answer to a put may have been lost: the random id identifies the writer of the
             # record.
             if not won and load_branch(line.root, name).lineage != record.lineage:
@@ -246,10 +229,7 @@ def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str])
         BranchNotFoundError: If there is no such branch.
         CorruptFileError: If its record is damaged.
     """
-    load_branch(root, name)
-    path = _path(name)
-    values = {**read_ref(root, path), "metadata": dict(metadata)}
-    write_object(root, path, encode_ref(values))
+    _FILES.replace(root, name, {"metadata": dict(metadata)})
 
 
 def delete_branch(line: Line, name: str) -> None:
@@ -268,12 +248,12 @@ def delete_branch(line: Line, name: str) -> None:
     """
     if name == MAIN:
         raise InvalidInputError("the main line cannot be deleted")
-    branch = line.other(_checked(name))
+    branch = line.other(_FILES.checked(name))
     others = list_branches(line.root)
     if others.pop(name, None) is None and not _has_files(branch.store):
-        raise _not_found(line.root, name)
+        raise _FILES.not_found(line.root, name)
     _require_unused(line.root, name, others)
-    line.root.delete(_path(name))
+    line.root.delete(_FILES.path(name))
     nested = {
         branch_folder(other).removeprefix(f"{branch_folder(name)}/")
         for other in others
@@ -316,7 +296,7 @@ def _record(source: Snapshot) -> Branch:
 
 def _require_absent(root: Store, name: str) -> None:
     with suppress(NotFoundError):
-        root.source(_path(name)).close()
+        root.source(_FILES.path(name)).close()
         raise _exists(root, name)
 
 
@@ -324,23 +304,8 @@ def _exists(root: Store, name: str) -> BranchAlreadyExistsError:
     return BranchAlreadyExistsError(f"{root.uri} has a branch {name!r} already")
 
 
-def _not_found(root: Store, name: str) -> NotFoundError:
-    require_no_folders(root, BRANCHES_FOLDER)
-    if not latest_manifest(root):
-        return no_table(root)
-    return BranchNotFoundError(
-        f"{root.uri} has no branch {name!r}; `branches.list()` shows those it has"
-    )
-
-
-def _checked(name: str) -> str:
-    if fault := _fault(name):
-        raise InvalidInputError(f"branch {name!r}: {fault}")
-    return name
-
-
 def _new_name(name: str) -> str:
-    inner = _checked(name).split("/")[1:]
+    inner = _FILES.checked(name).split("/")[1:]
     if taken := [segment for segment in inner if segment in TABLE_FOLDERS]:
         raise InvalidInputError(f"branch {name!r}: {taken[0]} is a folder of the branch above it")
     return name
@@ -359,5 +324,4 @@ def _fault(name: Any) -> str:
     return "names must not end with .lock" if name.endswith(".lock") else ""
 
 
-def _path(name: str) -> str:
-    return f"{BRANCHES_FOLDER}/{quote(name, safe='')}{SUFFIX}"
+_FILES = RefFiles(BRANCHES_FOLDER, "branch", _fault, BranchNotFoundError, Branch.from_json)

@@ -24,7 +24,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote, unquote
 
 from pilum.errors import (
     CorruptFileError,
@@ -33,20 +32,11 @@ from pilum.errors import (
     TagAlreadyExistsError,
     TagNotFoundError,
 )
-from pilum.storage.base import Store, write_object
+from pilum.storage.base import Store
 from pilum.table.model.names import TAGS_FOLDER
-from pilum.table.refs.ref_files import (
-    SUFFIX,
-    encode_ref,
-    number_in,
-    object_in,
-    read_ref,
-    ref_files,
-    require_no_folders,
-    texts_in,
-)
+from pilum.table.refs.ref_files import RefFiles, encode_ref, number_in, object_in, texts_in
 from pilum.table.versions.branch_root import Line
-from pilum.table.versions.history import latest_manifest, manifest_size, no_table
+from pilum.table.versions.history import manifest_size
 
 __all__ = [
     "Tag",
@@ -109,8 +99,7 @@ def list_tags(store: Store) -> dict[str, Tag]:
         CorruptFileError: If the file of a tag is damaged.
     """
     found = {}
-    for entry in ref_files(store, TAGS_FOLDER):
-        name = unquote(entry.name.removesuffix(SUFFIX))
+    for name, _ in _FILES.names(store):
         if not _fault(name):
             with suppress(TagNotFoundError):  # deleted since the folder was listed
                 found[name] = load_tag(store, name)
@@ -126,7 +115,7 @@ def load_tag(store: Store, name: str) -> Tag:
         DatasetNotFoundError: If there is no table.
         CorruptFileError: If its file is damaged.
     """
-    return Tag.from_json(_load(store, name), _path(name))
+    return _FILES.load(store, name)
 
 
 def create_tag(line: Line, name: str, version: int) -> None:
@@ -142,7 +131,7 @@ def create_tag(line: Line, name: str, version: int) -> None:
         TagAlreadyExistsError: If the tag exists.
         VersionNotFoundError: If there is no such version.
     """
-    if not _checked(name).isascii():
+    if not _FILES.checked(name).isascii():
         raise InvalidInputError(f"tag {name!r}: use letters and digits of ASCII")
     now = _now()
     values: dict[str, Any] = {
@@ -153,7 +142,7 @@ def create_tag(line: Line, name: str, version: int) -> None:
         "manifestSize": manifest_size(line.store, version),
         "metadata": {},
     }
-    if not line.root.put_if_absent(_path(name), encode_ref(values)):
+    if not line.root.put_if_absent(_FILES.path(name), encode_ref(values)):
         raise TagAlreadyExistsError(f"{line.root.uri} has a tag {name!r} already; update moves it")
 
 
@@ -165,10 +154,10 @@ def move_tag(line: Line, name: str, version: int) -> None:
         VersionNotFoundError: If there is no such version.
         CorruptFileError: If its file is damaged.
     """
-    values = _load(line.root, name)
+    load_tag(line.root, name)
     size = manifest_size(line.store, version)
     moved = {"branch": line.branch, "version": version, "updatedAt": _now(), "manifestSize": size}
-    write_object(line.root, _path(name), encode_ref({**values, **moved}))
+    _FILES.replace(line.root, name, moved)
 
 
 def replace_tag_metadata(store: Store, name: str, metadata: Mapping[str, str]) -> None:
@@ -178,8 +167,7 @@ def replace_tag_metadata(store: Store, name: str, metadata: Mapping[str, str]) -
         TagNotFoundError: If there is no such tag.
         CorruptFileError: If its file is damaged.
     """
-    values = {**_load(store, name), "metadata": dict(metadata)}
-    write_object(store, _path(name), encode_ref(values))
+    _FILES.replace(store, name, {"metadata": dict(metadata)})
 
 
 def delete_tag(store: Store, name: str) -> None:
@@ -189,33 +177,10 @@ def delete_tag(store: Store, name: str) -> None:
         TagNotFoundError: If there is no such tag.
     """
     try:
-        store.source(_path(_checked(name))).close()
+        store.source(_FILES.path(_FILES.checked(name))).close()
     except NotFoundError:
-        raise _not_found(store, name) from None
-    store.delete(_path(name))
-
-
-def _load(store: Store, name: str) -> dict[str, Any]:
-    path = _path(_checked(name))
-    try:
-        values = object_in(read_ref(store, path), "a tag", path)
-    except NotFoundError:
-        raise _not_found(store, name) from None
-    Tag.from_json(values, path)
-    return values
-
-
-def _not_found(store: Store, name: str) -> NotFoundError:
-    require_no_folders(store, TAGS_FOLDER)  # in an object store it has no object of its own
-    if latest_manifest(store) is None:
-        return no_table(store)
-    return TagNotFoundError(f"{store.uri} has no tag {name!r}; `tags.list()` shows those it has")
-
-
-def _checked(name: str) -> str:
-    if fault := _fault(name):
-        raise InvalidInputError(f"tag {name!r}: {fault}")
-    return name
+        raise _FILES.not_found(store, name) from None
+    store.delete(_FILES.path(name))
 
 
 def _fault(name: Any) -> str:
@@ -227,8 +192,7 @@ def _fault(name: Any) -> str:
     return "names must not end with .lock" if name.endswith(".lock") else ""
 
 
-def _path(name: str) -> str:
-    return f"{TAGS_FOLDER}/{quote(name)}{SUFFIX}"
+_FILES = RefFiles(TAGS_FOLDER, "tag", _fault, TagNotFoundError, Tag.from_json)
 
 
 def _now() -> str:
