@@ -13,7 +13,7 @@ from pilum.blob import (
     blob_field,
 )
 from pilum.dataset.base_paths import DatasetBasePath
-from pilum.dataset.cleaning import (
+from pilum.dataset.cleanup import (
     CleanupCandidateFile,
     CleanupExplanation,
     CleanupReferencedBranch,

@@ -1,13 +1,13 @@
 """Compaction in separate steps: a plan, tasks that run anywhere, and one commit."""
 
-from pilum.dataset.compacting import Compaction
-from pilum.dataset.compaction_options import CompactionOptions
-from pilum.dataset.compaction_tasks import (
+from pilum.dataset.compaction import (
+    Compaction,
     CompactionMetrics,
     CompactionPlan,
     CompactionTask,
     RewriteResult,
 )
+from pilum.dataset.upkeep import CompactionOptions
 
 __all__ = [
     "Compaction",

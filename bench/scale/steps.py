@@ -28,7 +28,7 @@ import pilum.spark
 from bench.scale.memory import Watch
 from bench.scale.rows import ROW_BYTES, Changes, expected, found, source
 from bench.spark.session import session
-from pilum.dataset.cleaning import CleanupStats
+from pilum.dataset.cleanup import CleanupStats
 
 __all__ = ["Settings", "Step", "measure"]
 

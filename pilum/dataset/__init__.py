@@ -9,13 +9,13 @@ from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
 from pilum.dataset.merging import MergeResult
 from pilum.dataset.metadata import DataFile
 from pilum.dataset.operations import LanceOperation
-from pilum.dataset.optimizing import AutoCleanupConfig, DatasetOptimizer
 from pilum.dataset.refs import Branch, Branches, Tag, Tags
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.scanner_builder import ScannerBuilder
 from pilum.dataset.statistics import DataStatistics, FieldStatistics, LanceStats
 from pilum.dataset.updating import UpdateResult
+from pilum.dataset.upkeep import AutoCleanupConfig, DatasetOptimizer
 from pilum.dataset.versions import Version, VersionRef
 from pilum.dataset.writing import BulkCommitResult
 

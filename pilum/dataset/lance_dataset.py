@@ -13,19 +13,18 @@ from pilum.arguments import require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
 from pilum.dataset.base_paths import BasePaths
 from pilum.dataset.blobs import Blobs
-from pilum.dataset.cleaning import Cleaning
+from pilum.dataset.cleanup import Cleanup
 from pilum.dataset.deleting import Deleting
 from pilum.dataset.delta import Deltas
 from pilum.dataset.evolving import Evolving
 from pilum.dataset.files import Files
 from pilum.dataset.indices import Indices
 from pilum.dataset.merging import Merging
-from pilum.dataset.optimizing import AutoCleanupConfig, Optimizing, auto_cleanup_settings
 from pilum.dataset.reading import Reading
 from pilum.dataset.refs import References
 from pilum.dataset.settings import Settings
 from pilum.dataset.updating import Updating
-from pilum.dataset.verifying import Verifying
+from pilum.dataset.upkeep import AutoCleanupConfig, Upkeep, auto_cleanup_settings
 from pilum.dataset.versions import Versions, moment
 from pilum.dataset.write import (
     WRITE_DEFAULTS,
@@ -61,9 +60,8 @@ class LanceDataset(
     References,
     BasePaths,
     Settings,
-    Optimizing,
-    Cleaning,
-    Verifying,
+    Upkeep,
+    Cleanup,
     Files,
 ):
     """One version of a table.

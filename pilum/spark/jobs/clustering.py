@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from pilum.container.options import FileOptions
-from pilum.dataset.compaction_tasks import CompactionMetrics
+from pilum.dataset.compaction import CompactionMetrics
 from pilum.distributed import WriteJob, abort_parts
 from pilum.errors import CommitStatusUnknownError, InvalidInputError
 from pilum.spark.clustering import Order

@@ -17,15 +17,16 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from pilum.dataset.cleaning import CleanupExplanation, CleanupStats
-from pilum.dataset.compacting import Compaction, commit_what_fits
-from pilum.dataset.compaction_tasks import (
+from pilum.dataset.cleanup import CleanupExplanation, CleanupStats
+from pilum.dataset.compaction import (
+    Compaction,
     CompactionMetrics,
     CompactionTask,
     RewriteResult,
+    commit_what_fits,
 )
 from pilum.dataset.lance_dataset import LanceDataset
-from pilum.dataset.verifying import VerifyReport, report_of
+from pilum.dataset.upkeep import VerifyReport, report_of
 from pilum.distributed.sweeping import sweep
 from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.spark.jobs.tasks import attempt_name, run_tasks

@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType, StructField
 from sqlglot import TokenType, exp
 
 from pilum.dataset import LanceDataset, dataset
-from pilum.dataset.compaction_tasks import CompactionMetrics
+from pilum.dataset.compaction import CompactionMetrics
 from pilum.distributed import Mode
 from pilum.errors import (
     ColumnNotFoundError,

@@ -6,24 +6,25 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
-from pilum.arguments import require_count
+from pilum.arguments import require_count, require_known, with_keywords
 from pilum.dataset.base import DatasetBase
 from pilum.errors import InvalidInputError
 
 # The implementation is imported with the first cleanup: most processes never need it.
 if TYPE_CHECKING:
-    from pilum.table.upkeep.cleanup import CleanupPlan, CleanupPolicy, CleanupResult
+    from pilum.table.upkeep.cleanup import CleanupPlan, CleanupResult
 
 __all__ = [
-    "Cleaning",
+    "Cleanup",
     "CleanupCandidateFile",
     "CleanupExplanation",
     "CleanupReferencedBranch",
     "CleanupStats",
 ]
 
+_DEFAULTS = {"delete_unverified": False, "error_if_tagged_old_versions": True}
 _DEFAULT_AGE = timedelta(days=14)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -136,7 +137,16 @@ class CleanupExplanation:
         return "\n".join([*lines, total, *self.warnings])
 
 
-class Cleaning(DatasetBase):
+class CleanupKeywords(TypedDict, total=False):
+    """Keywords of a cleanup and its preview; see `LanceDataset.cleanup_old_versions`."""
+
+    delete_unverified: bool
+    error_if_tagged_old_versions: bool
+    delete_rate_limit: int | None
+    versions: Iterable[int] | None
+
+
+class Cleanup(DatasetBase):
     """Methods of `LanceDataset` for removing old versions."""
 
     @overload
@@ -145,12 +155,9 @@ class Cleaning(DatasetBase):
         older_than: timedelta | None = None,
         retain_versions: int | None = None,
         *,
-        delete_unverified: bool = False,
-        error_if_tagged_old_versions: bool = True,
-        delete_rate_limit: int | None = None,
-        versions: Iterable[int] | None = None,
         delete_concurrency: int | None = None,
         dry_run: Literal[False] = False,
+        **more: Unpack[CleanupKeywords],
     ) -> CleanupStats: ...
 
     @overload
@@ -159,25 +166,20 @@ class Cleaning(DatasetBase):
         older_than: timedelta | None = None,
         retain_versions: int | None = None,
         *,
-        delete_unverified: bool = False,
-        error_if_tagged_old_versions: bool = True,
-        delete_rate_limit: int | None = None,
-        versions: Iterable[int] | None = None,
         delete_concurrency: int | None = None,
         dry_run: Literal[True],
+        **more: Unpack[CleanupKeywords],
     ) -> CleanupExplanation: ...
 
+    @with_keywords(CleanupKeywords, _DEFAULTS)
     def cleanup_old_versions(
         self,
         older_than: timedelta | None = None,
         retain_versions: int | None = None,
         *,
-        delete_unverified: bool = False,
-        error_if_tagged_old_versions: bool = True,
-        delete_rate_limit: int | None = None,
-        versions: Iterable[int] | None = None,
         delete_concurrency: int | None = None,
         dry_run: bool = False,
+        **more: Unpack[CleanupKeywords],
     ) -> CleanupStats | CleanupExplanation:
         """Remove old versions, and the files that no other version needs.
 
@@ -213,83 +215,68 @@ class Cleaning(DatasetBase):
             InvalidInputError: If a version to be removed is tagged, or an argument is invalid.
         """
         from pilum.progress import progress
-        from pilum.table.upkeep.cleanup import plan_cleanup, run_cleanup
+        from pilum.table.upkeep.cleanup import run_cleanup
 
-        policy = _policy(
-            older_than, retain_versions, versions, delete_unverified, error_if_tagged_old_versions
-        )
-        per_second = _positive("delete_rate_limit", delete_rate_limit)
+        plan = self._plan_cleanup(older_than, retain_versions, more)
+        per_second = more.get("delete_rate_limit")
         concurrency = _positive("delete_concurrency", delete_concurrency)
-        store = self._snapshot.store
-        plan = plan_cleanup(store, self._snapshot.manifest, policy)
+        num_files = sum(1 for _ in plan.files())
         if dry_run:
-            return _explained(plan, sum(1 for _ in plan.files()))
-        with progress("Removing files", sum(1 for _ in plan.files())) as on_file:
+            return _explained(plan, num_files)
+        with progress("Removing files", num_files) as on_file:
+            store = self._snapshot.store
             result = run_cleanup(
                 store, plan, per_second=per_second, concurrency=concurrency, on_file=on_file
             )
         return CleanupStats.of(result)
 
+    @with_keywords(CleanupKeywords, _DEFAULTS)
     def explain_cleanup_old_versions(
         self,
         older_than: timedelta | None = None,
         retain_versions: int | None = None,
         *,
-        delete_unverified: bool = False,
-        error_if_tagged_old_versions: bool = True,
-        delete_rate_limit: int | None = None,
-        versions: Iterable[int] | None = None,
         include_files: bool = False,
         max_files: int = 1000,
+        **more: Unpack[CleanupKeywords],
     ) -> CleanupExplanation:
         """Report what `cleanup_old_versions` would do.
 
         Args:
-            older_than: As in `cleanup_old_versions`.
+            older_than: As in `cleanup_old_versions`, like the other arguments.
             retain_versions: As in `cleanup_old_versions`.
-            delete_unverified: As in `cleanup_old_versions`.
-            error_if_tagged_old_versions: As in `cleanup_old_versions`.
-            delete_rate_limit: Has no effect.
-            versions: As in `cleanup_old_versions`.
             include_files: Whether to list files.
             max_files: Maximum number of files to list.
 
         Raises:
             As `cleanup_old_versions`.
         """
-        from pilum.table.upkeep.cleanup import plan_cleanup
-
-        _positive("delete_rate_limit", delete_rate_limit)
-        policy = _policy(
-            older_than, retain_versions, versions, delete_unverified, error_if_tagged_old_versions
-        )
-        plan = plan_cleanup(self._snapshot.store, self._snapshot.manifest, policy)
+        plan = self._plan_cleanup(older_than, retain_versions, more)
         return _explained(plan, require_count("max_files", max_files) if include_files else 0)
 
+    def _plan_cleanup(
+        self, older_than: Any, retain_versions: Any, more: CleanupKeywords
+    ) -> CleanupPlan:
+        from pilum.table.upkeep.cleanup import CleanupPolicy, plan_cleanup
 
-def _policy(
-    older_than: Any,
-    retain_versions: Any,
-    versions: Any,
-    delete_unverified: bool,
-    error_if_tagged: bool,
-) -> CleanupPolicy:
-    from pilum.table.upkeep.cleanup import CleanupPolicy
-
-    if older_than is None and retain_versions is None and versions is None:
-        older_than = _DEFAULT_AGE
-    if not isinstance(older_than, timedelta | None):
-        raise InvalidInputError(f"older_than: expected a timedelta, found {older_than!r}")
-    if isinstance(versions, str) or not isinstance(versions, Iterable | None):
-        raise InvalidInputError(f"versions: expected a list of numbers, found {versions!r}")
-    chosen = (require_count("versions", number, 1) for number in versions or ())
-    return CleanupPolicy(
-        None if older_than is None else time.time() - older_than.total_seconds(),
-        _positive("retain_versions", retain_versions),
-        None if versions is None else frozenset(chosen),
-        bool(delete_unverified),
-        bool(error_if_tagged),
-    )
+        require_known("cleanups have", more, CleanupKeywords.__annotations__)
+        _positive("delete_rate_limit", more.get("delete_rate_limit"))
+        versions: Any = more.get("versions")
+        if older_than is None and retain_versions is None and versions is None:
+            older_than = _DEFAULT_AGE
+        if not isinstance(older_than, timedelta | None):
+            raise InvalidInputError(f"older_than: expected a timedelta, found {older_than!r}")
+        if isinstance(versions, str) or not isinstance(versions, Iterable | None):
+            raise InvalidInputError(f"versions: expected a list of numbers, found {versions!r}")
+        chosen = (require_count("versions", number, 1) for number in versions or ())
+        policy = CleanupPolicy(
+            None if older_than is None else time.time() - older_than.total_seconds(),
+            _positive("retain_versions", retain_versions),
+            None if versions is None else frozenset(chosen),
+            bool(more.get("delete_unverified", False)),
+            bool(more.get("error_if_tagged_old_versions", True)),
+        )
+        return plan_cleanup(self._snapshot.store, self._snapshot.manifest, policy)
 
 
 def _positive(what: str, value: Any) -> int | None:

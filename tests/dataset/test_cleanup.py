@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import pilum
-from pilum.dataset.cleaning import CleanupStats
+from pilum.dataset.cleanup import CleanupStats
 from pilum.errors import CorruptFileError, InvalidInputError, VersionNotFoundError
 from pilum.storage.local import LocalStore
 from pilum.table.upkeep import cleanup
