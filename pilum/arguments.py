@@ -18,8 +18,8 @@ __all__ = [
     "positions",
     "require_count",
     "require_known",
+    "require_row_ids",
     "require_texts",
-    "row_ids",
     "with_keywords",
 ]
 
@@ -143,7 +143,7 @@ def positions(indices: Any, num_rows: int) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def row_ids(what: str, values: Any) -> NDArray[np.uint64]:
+def require_row_ids(what: str, values: Any) -> NDArray[np.uint64]:
     """Check row ids or row addresses, which are unsigned 64-bit integers.
 
     Raises:

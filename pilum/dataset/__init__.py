@@ -1,8 +1,7 @@
 """Datasets: `LanceDataset`, split by topic, and the functions that open and write datasets."""
 
-from pilum.dataset.deleting import DeleteResult
+from pilum.dataset.columns import AlterColumn
 from pilum.dataset.delta import DatasetDelta
-from pilum.dataset.evolving import AlterColumn
 from pilum.dataset.forms import Transaction
 from pilum.dataset.indices import IndexInformation
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
@@ -10,11 +9,11 @@ from pilum.dataset.merging import MergeResult
 from pilum.dataset.metadata import DataFile
 from pilum.dataset.operations import LanceOperation
 from pilum.dataset.refs import Branch, Branches, Tag, Tags
+from pilum.dataset.rows import DeleteResult, UpdateResult
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.scanner_builder import ScannerBuilder
 from pilum.dataset.statistics import DataStatistics, FieldStatistics, LanceStats
-from pilum.dataset.updating import UpdateResult
 from pilum.dataset.upkeep import AutoCleanupConfig, DatasetOptimizer
 from pilum.dataset.versions import Version, VersionRef
 from pilum.dataset.writing import BulkCommitResult

@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pilum.arrays.joining import chosen
-from pilum.dataset.projection import computed
+from pilum.dataset.projection import bind_values, computed
 from pilum.dataset.udf import BatchUDF, Function
-from pilum.dataset.updating import bind_values
 from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError
 from pilum.expressions import bind_projection
 from pilum.format.meta_columns import ROW_ID

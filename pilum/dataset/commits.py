@@ -26,7 +26,7 @@ from pilum.errors import (
     PilumError,
 )
 from pilum.storage.base import Store
-from pilum.storage.local import without_pending
+from pilum.storage.local import durable_at_commit, without_pending
 from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey, find_job
 from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
@@ -43,6 +43,7 @@ from pilum.table.write.sidecars import delete_with_sidecars, discard_file
 
 __all__ = [
     "Retries",
+    "commit_change",
     "commit_once",
     "commit_operation",
     "properties_of",
@@ -127,6 +128,28 @@ def commit_operation(
     read = snapshot.manifest
     transaction = Transaction(read.version, operation, properties=properties or {}, read=read)
     dataset._move_to(publish(store or snapshot.store, transaction))
+
+
+def commit_change(
+    snapshot: Snapshot,
+    change: Callable[[Snapshot], tuple[Operation, T]],
+    properties: Mapping[str, str],
+) -> tuple[Snapshot, T]:
+    """Write the files of a change, commit it, and return the new version and the result.
+
+    Args:
+        snapshot: The version to change.
+        change: Function that writes the files, and returns the operation and the result.
+        properties: Properties of the transaction.
+
+    Raises:
+        CommitConflictError: If a concurrent commit conflicts with this one.
+        CommitContentionError: If every attempt lost to a concurrent commit.
+    """
+    with durable_at_commit(snapshot.store) as store:
+        operation, result = change(replace(snapshot, store=store))
+        transaction = Transaction(snapshot.manifest.version, operation, properties=properties)
+        return publish(store, transaction), result
 
 
 def publish(

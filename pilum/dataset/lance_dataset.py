@@ -12,18 +12,15 @@ import pyarrow as pa
 from pilum.arguments import require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
 from pilum.dataset.base_paths import BasePaths
-from pilum.dataset.blobs import Blobs
 from pilum.dataset.cleanup import Cleanup
-from pilum.dataset.deleting import Deleting
+from pilum.dataset.columns import ColumnChanges
 from pilum.dataset.delta import Deltas
-from pilum.dataset.evolving import Evolving
 from pilum.dataset.files import Files
 from pilum.dataset.indices import Indices
-from pilum.dataset.merging import Merging
 from pilum.dataset.reading import Reading
 from pilum.dataset.refs import References
+from pilum.dataset.rows import RowChanges
 from pilum.dataset.settings import Settings
-from pilum.dataset.updating import Updating
 from pilum.dataset.upkeep import AutoCleanupConfig, Upkeep, auto_cleanup_settings
 from pilum.dataset.versions import Versions, moment
 from pilum.dataset.write import (
@@ -48,12 +45,9 @@ __all__ = ["LanceDataset", "dataset", "write_dataset"]
 
 class LanceDataset(
     Reading,
-    Blobs,
     Writing,
-    Deleting,
-    Updating,
-    Merging,
-    Evolving,
+    RowChanges,
+    ColumnChanges,
     Indices,
     Deltas,
     Versions,

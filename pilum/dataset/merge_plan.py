@@ -1,4 +1,11 @@
-"""The clauses of a merge as text, which are bound to a version of the table before execution."""
+"""The clauses of a merge, bound to a version of the table before execution, and its steps as text.
+
+MergeInsert: on=[a], when_matched=UpdateAll, when_not_matched=InsertAll, …
+  Write: rows in the form of the table, and marks on those that moved or go
+    Join: a of the source with a of the table, 64 MiB of keys at a time
+      Scan: memory://t, version 2, columns a, 1 of 1 fragments, 3 rows
+      Source: a, b
+"""
 
 from __future__ import annotations
 
@@ -11,8 +18,8 @@ import pyarrow as pa
 
 from pilum.arrays.retype import storage_type
 from pilum.dataset.commits import Retries
+from pilum.dataset.projection import bind_values
 from pilum.dataset.scan import Filter
-from pilum.dataset.updating import bind_values
 from pilum.errors import (
     ColumnNotFoundError,
     FilterError,
@@ -23,13 +30,21 @@ from pilum.expressions import bind
 from pilum.format.blobs import has_blobs
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.schema import Schema
+from pilum.table.changes.join import BLOCK_BYTES
 from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched
 from pilum.table.commit.jobs import JobKey
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["MergeClauses", "MergePlan"]
+__all__ = ["MergeClauses", "MergePlan", "explained_merge"]
 
 _META = [pa.field(ROW_ID, pa.uint64()), pa.field(ROW_ADDRESS, pa.uint64())]
+
+_MATCHED = {
+    Matched.LEFT: "DoNothing",
+    Matched.UPDATED: "UpdateAll",
+    Matched.DELETED: "Delete",
+    Matched.REFUSED: "Fail",
+}
 
 
 @dataclass(frozen=True)
@@ -250,3 +265,60 @@ def _require_qualified(name: str) -> None:
     side, _, column = name.partition(".")
     if side not in {SOURCE, TARGET} or not column:
         raise FilterError(f"{name!r}: name columns as source.x or target.x")
+
+
+def explained_merge(snapshot: Snapshot, plan: MergePlan, source: pa.Schema, verbose: bool) -> str:
+    """Return the steps of a merge as text.
+
+    Args:
+        snapshot: The version of the table.
+        plan: The merge.
+        source: Schema of the source.
+        verbose: Whether to list the data files of the table.
+    """
+    keys = ", ".join(plan.on)
+    manifest = snapshot.manifest
+    num_fragments = len(manifest.fragments)
+    lines = [
+        (
+            f"MergeInsert: on=[{keys}], when_matched={_matched(plan)}, "
+            f"when_not_matched={_not_matched(plan)}, when_not_matched_by_source={_others(plan)}"
+        ),
+        "  Write: new rows in files of their own, and marks on rows that moved or go",
+        f"    Join: {keys} of source and table, {BLOCK_BYTES >> 20} MiB of keys at a time",
+        (
+            f"      Scan: {snapshot.store.uri}, version {manifest.version}, columns {keys}, "
+            f"{num_fragments} of {num_fragments} fragments, {snapshot.num_rows} rows"
+        ),
+        f"      Source: {', '.join(source.names)}",
+    ]
+    if verbose:
+        files = (file.path for fragment in manifest.fragments for file in fragment.files)
+        lines[4:4] = [f"        File: {path}" for path in files]
+    return "\n".join(lines)
+
+
+def _matched(plan: MergePlan) -> str:
+    name = _MATCHED[plan.matched]
+    if plan.matched is Matched.UPDATED:
+        name = "Update" if plan.values is not None else "UpdateAll"
+        if plan.values is not None:
+            name += f"({', '.join(plan.values)})"
+        if plan.condition is not None:
+            name = f"UpdateIf({plan.condition})"
+    if plan.deletes is None:
+        return name
+    return f"DeleteIf({plan.deletes}), {name}"
+
+
+def _not_matched(plan: MergePlan) -> str:
+    if not plan.inserts:
+        return "DoNothing"
+    where = plan.inserts_where
+    return "InsertAll" if where is None else f"InsertIf({where})"
+
+
+def _others(plan: MergePlan) -> str:
+    if not plan.deletes_others:
+        return "Keep"
+    return "Delete" if plan.others is None else f"DeleteIf({plan.others})"

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NoReturn, TypedDict
 
 import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.commits import commit_once, publish
+from pilum.dataset.commits import commit_change, commit_once
 from pilum.dataset.forms import Transaction
 from pilum.dataset.inputs import to_reader
-from pilum.dataset.merge_explain import explained_merge
-from pilum.dataset.merge_plan import MergeClauses
+from pilum.dataset.merge_plan import MergeClauses, explained_merge
 from pilum.dataset.write import require_version
 from pilum.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from pilum.storage.local import durable_at_commit
 from pilum.table.changes.merge_rows import MergeCounts, merge_rows
 from pilum.table.commit import transaction
+from pilum.table.commit.operations.base import Operation
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.blob_inputs import with_all_members, with_blobs_v2
 from pilum.table.write.sidecars import discard_file
 from pilum.table.write.spool import Spool
 
-__all__ = ["MergeInsertBuilder", "MergeResult", "Merging", "merge_result"]
+__all__ = ["MergeInsertBuilder", "MergeResult", "merge_result"]
 
 _NOTHING = MergeCounts(0, 0, 0)
 
@@ -104,12 +103,9 @@ class MergeInsertBuilder(MergeClauses):
         """
 
         def change(properties: Mapping[str, str]) -> tuple[Snapshot, MergeCounts]:
-            def merge(snapshot: Snapshot) -> tuple[Snapshot, MergeCounts]:
-                with durable_at_commit(snapshot.store) as store:
-                    found, counts = self._merge(replace(snapshot, store=store), spool)
-                    return publish(store, replace(found, properties=properties)), counts
-
             with self._opened(data_obj, schema) as spool:
+                change = partial(self._merge, spool=spool)
+                merge = partial(commit_change, change=change, properties=properties)
                 return self._retries.run(self._dataset.snapshot, merge)
 
         return merge_result(commit_once(self._dataset, self._idempotency_key, change, _NOTHING))
@@ -125,8 +121,10 @@ class MergeInsertBuilder(MergeClauses):
         Returns:
             The transaction to commit, and the result of the merge.
         """
+        snapshot = self._dataset.snapshot
         with self._opened(data_obj, schema) as spool:
-            found, counts = self._merge(self._dataset.snapshot, spool)
+            operation, counts = self._merge(snapshot, spool)
+        found = transaction.Transaction(snapshot.manifest.version, operation)
         return Transaction.from_table(found), merge_result(counts)
 
     execute_batches = execute
@@ -161,9 +159,9 @@ class MergeInsertBuilder(MergeClauses):
         snapshot = self._dataset.snapshot
         start = time.perf_counter()
         with self._opened(data_obj, schema) as spool:
-            found, counts = self._merge(snapshot, spool)
+            operation, counts = self._merge(snapshot, spool)
         elapsed_ms = (time.perf_counter() - start) * 1000
-        files = found.operation.new_files()
+        files = operation.new_files()
         for path in files:
             discard_file(snapshot.store, path)
         steps = explained_merge(snapshot, self._plan, spool.schema, verbose=False).splitlines()
@@ -215,30 +213,8 @@ class MergeInsertBuilder(MergeClauses):
         self._plan.bound(self._dataset.snapshot, reader.schema)  # before it is read
         return Spool(reader)
 
-    def _merge(
-        self, snapshot: Snapshot, spool: Spool
-    ) -> tuple[transaction.Transaction, MergeCounts]:
-        operation, counts = merge_rows(snapshot, spool, self._plan.bound(snapshot, spool.schema))
-        return transaction.Transaction(snapshot.manifest.version, operation), counts
-
-
-class Merging(DatasetBase):
-    """Methods of `LanceDataset` for merging rows by keys."""
-
-    def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
-        """Start a merge, which joins source rows with rows of the table by key.
-
-        Args:
-            on: The key column or columns; None for the primary key of the table.
-
-        Returns:
-            A builder. Configure what happens to the rows, then call `execute`.
-
-        Raises:
-            ColumnNotFoundError: If a column does not exist.
-            InvalidInputError: If no key is given and the table has no primary key.
-        """
-        return MergeInsertBuilder(self, on)
+    def _merge(self, snapshot: Snapshot, spool: Spool) -> tuple[Operation, MergeCounts]:
+        return merge_rows(snapshot, spool, self._plan.bound(snapshot, spool.schema))
 
 
 def merge_result(counts: MergeCounts) -> MergeResult:

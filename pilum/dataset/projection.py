@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from pilum.errors import InvalidInputError
-from pilum.expressions import bind_projection
+from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from pilum.expressions import bind_assignment, bind_projection
+from pilum.format.blobs import has_blobs
 from pilum.format.meta_columns import ROW_ID
+from pilum.format.schema import Field, Schema
+from pilum.table.read.json_columns import is_json_field
 from pilum.table.read.scan import ScanOptions, scan, scan_schema
 from pilum.table.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundProjection
 
-__all__ = ["Columns", "Projection", "computed", "null_columns", "project"]
+__all__ = ["Columns", "Projection", "bind_values", "computed", "null_columns", "project"]
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, str]
 """Column names and dotted paths, or a dict of new names and SQL expressions."""
@@ -133,6 +136,40 @@ def null_columns(snapshot: Snapshot, expressions: Mapping[str, str]) -> pa.Schem
     return pa.schema([pa.field(name, item.field.type) for name, item in items])
 
 
+def bind_values(
+    updates: Mapping[str, str], schema: Schema, scope: pa.Schema, *, with_blobs: bool = False
+) -> dict[str, BoundProjection]:
+    """Bind the expressions that columns are set to.
+
+    Args:
+        updates: SQL expressions by column.
+        schema: Schema of the table.
+        scope: Schema of the columns that the SQL can name.
+        with_blobs: Whether the caller stores new payloads of blobs of version 1.
+
+    Raises:
+        ColumnNotFoundError: If a column does not exist.
+        FilterError: If SQL cannot be parsed or bound, or its type does not fit.
+        UnsupportedFeatureError: If a column is a struct member or a blob of version 2.
+        InvalidInputError: If an update is not a string.
+    """
+    values = {}
+    for name, text in updates.items():
+        if not (isinstance(name, str) and isinstance(text, str)):
+            raise InvalidInputError(f"expected a column and SQL, found {name!r}: {text!r}")
+        if name not in schema.by_name:
+            if "." in name:
+                raise UnsupportedFeatureError(f"{name!r}: members of structs cannot be set alone")
+            raise ColumnNotFoundError(f"no column {name!r}; the columns are {schema.names}")
+        field = schema.by_name[name]
+        if has_blobs(field) and not (with_blobs and field.blob_version == 1):
+            raise UnsupportedFeatureError(
+                f"{name!r}: these blobs cannot be set by SQL; merge rows with the new ones"
+            )
+        values[name] = _bound(text, field, scope)
+    return values
+
+
 def _names(columns: Any) -> tuple[str, ...]:
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise InvalidInputError(f"columns: expected names or a dict, found {columns!r}")
@@ -148,3 +185,11 @@ def _names(columns: Any) -> tuple[str, ...]:
 def _covered(path: str, wanted: Mapping[str, Any]) -> bool:
     parts = path.split(".")
     return any(".".join(parts[:depth]) in wanted for depth in range(1, len(parts)))
+
+
+def _bound(text: str, field: Field, scope: pa.Schema) -> BoundProjection:
+    if not field.is_json:
+        return bind_assignment(text, scope, field.arrow_type)
+    found = bind_projection(text, scope)
+    is_binary = is_json_field(found.field)  # otherwise text, parsed when it is written
+    return found if is_binary else bind_assignment(text, scope, pa.string())

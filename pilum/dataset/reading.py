@@ -1,15 +1,17 @@
-"""Reading a dataset: scans, takes by position or id, samples and counts."""
+"""Reading a dataset: scans, takes by position or id, samples, blobs and counts."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from typing import Any, Unpack, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Unpack, cast
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from pilum.arguments import positions, require_count, with_keywords
-from pilum.arguments import row_ids as checked_row_ids
+from pilum.arguments import positions, require_count, require_row_ids, with_keywords
+from pilum.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.projection import Columns, project
@@ -17,11 +19,14 @@ from pilum.dataset.scan import Filter, MoreScanKeywords, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
+from pilum.table.read.blobs import BlobPlace, blob_places, read_places
 from pilum.table.read.json_columns import given_table
 from pilum.table.read.scan import count_rows
-from pilum.table.read.take import take, take_row_ids
+from pilum.table.read.take import addresses_of, addresses_of_ids, take, take_row_ids
 
 __all__ = ["Reading"]
+
+_SELECTORS = ("ids", "addresses", "indices")
 
 
 class Reading(DatasetBase):
@@ -199,7 +204,7 @@ class Reading(DatasetBase):
                 all fragments.
             CorruptFileError: If row ids are damaged.
         """
-        ids = checked_row_ids("row_ids", row_ids)
+        ids = require_row_ids("row_ids", row_ids)
         names, projection = project(columns, self._snapshot.described.arrow)
         table = take_row_ids(self._snapshot, ids, names)
         return given_table(projection.table(table) if projection else table)
@@ -233,6 +238,127 @@ class Reading(DatasetBase):
         rows = random.sample(range(total), int(num_rows))
         return self.take(rows if randomize_order else sorted(rows), columns)
 
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Any = None,
+        addresses: Any = None,
+        indices: Any = None,
+        *,
+        buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
+    ) -> list[BlobFile | None]:
+        """Open blobs as files; bytes are read on demand.
+
+        Args:
+            blob_column: Name of the column, or dotted path to a struct member.
+            ids: Row ids. Exactly one of `ids`, `addresses` and `indices` must be given.
+            addresses: Row addresses.
+            indices: Row positions.
+            buffer_size: Number of bytes that sequential reads prefetch; 0 to read only the
+                requested bytes.
+
+        Returns:
+            One file per row, in the requested order; None for null.
+
+        Raises:
+            ColumnNotFoundError: If the column does not exist.
+            InvalidInputError: If the column does not hold blobs, or a row does not exist.
+            CorruptFileError: If a descriptor is invalid.
+        """
+        rows = self._addresses(ids=ids, addresses=addresses, indices=indices)
+        if buffer_size < 0:
+            raise InvalidInputError(f"buffer_size: expected at least 0, found {buffer_size}")
+        places = blob_places(self._snapshot, blob_column, rows)
+        return [None if place is None else BlobFile(place, buffer_size) for place in places]
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Any = None,
+        addresses: Any = None,
+        indices: Any = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """Read whole blobs, with one request per file that contains them.
+
+        Args:
+            blob_column: Name of the column, or dotted path to a struct member.
+            ids: Row ids. Exactly one of `ids`, `addresses` and `indices` must be given.
+            addresses: Row addresses.
+            indices: Row positions.
+            io_buffer_size: Accepted for compatibility; has no effect.
+            preserve_order: Accepted for compatibility; the order is always preserved.
+
+        Returns:
+            Address and bytes of each row, in the requested order; None for null.
+
+        Raises:
+            As `take_blobs`.
+        """
+        del io_buffer_size, preserve_order
+        rows = self._addresses(ids=ids, addresses=addresses, indices=indices)
+        found = read_places(blob_places(self._snapshot, blob_column, rows))
+        return list(zip(rows.tolist(), found, strict=True))
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: Literal["ids", "addresses", "indices"],
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Read ranges of blobs, with one request per file that contains them.
+
+        Args:
+            blob_column: Name of the column, or dotted path to a struct member.
+            requests: For each range: the row, the offset in its blob and the number of bytes.
+            selector: Whether rows are given as ids, addresses or indices.
+            io_buffer_size: Accepted for compatibility; has no effect.
+            preserve_order: Accepted for compatibility; the order is always preserved.
+
+        Returns:
+            For each range: number of the request, address of the row, and bytes; None if the blob
+            is null.
+
+        Raises:
+            As `take_blobs`; also InvalidInputError if a range exceeds its blob.
+        """
+        del io_buffer_size, preserve_order
+        if selector not in _SELECTORS:
+            raise InvalidInputError(
+                f"selector: expected one of {', '.join(_SELECTORS)}, found {selector!r}"
+            )
+        wanted = list(requests)
+        rows = self._addresses(**{selector: [row for row, _, _ in wanted]})
+        places = blob_places(self._snapshot, blob_column, rows)
+        parts = [
+            _part(place, offset, length)
+            for place, (_, offset, length) in zip(places, wanted, strict=True)
+        ]
+        found = read_places(parts)
+        return list(zip(range(len(wanted)), rows.tolist(), found, strict=True))
+
+    def _addresses(
+        self, *, ids: Any = None, addresses: Any = None, indices: Any = None
+    ) -> NDArray[np.uint64]:
+        given = [item for item in (ids, addresses, indices) if item is not None]
+        if len(given) != 1:
+            raise InvalidInputError("pass exactly one of ids, addresses and indices")
+        if indices is not None:
+            rows = positions(indices, self._snapshot.num_rows)
+            return addresses_of(self._snapshot, rows) if len(rows) else rows.astype(np.uint64)
+        if addresses is not None:
+            return require_row_ids("addresses", addresses)
+        wanted = require_row_ids("ids", ids)
+        found, is_there = addresses_of_ids(self._snapshot, wanted)
+        if not is_there.all():
+            raise InvalidInputError(f"ids: there is no row {wanted[is_there.argmin()]}")
+        return found
+
     def count_rows(self, filter: Filter | None = None) -> int:
         """Count rows; without a filter no data is read."""
         return count_rows(
@@ -262,3 +388,13 @@ class Reading(DatasetBase):
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.scanner().__arrow_c_stream__(requested_schema)
+
+
+def _part(place: BlobPlace | None, offset: int, length: int) -> BlobPlace | None:
+    if offset < 0 or length < 0:
+        raise InvalidInputError(f"a part of a blob: {length} bytes from {offset}")
+    if place is None:
+        return None
+    if offset + length > place.size:
+        raise InvalidInputError(f"{length} bytes from {offset} of a blob of {place.size}")
+    return BlobPlace(place.store, place.path, place.position + offset, length)

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from pilum.arguments import require_count
 from pilum.dataset.commits import Retries
-from pilum.dataset.deleting import DeleteResult
-from pilum.dataset.updating import UpdateResult, bind_values
+from pilum.dataset.projection import bind_values
+from pilum.dataset.rows import DeleteResult, UpdateResult
 from pilum.distributed import WriteJob
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter, BoundProjection, bind

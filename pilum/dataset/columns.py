@@ -27,7 +27,7 @@ from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.spool import Spool
 
-__all__ = ["AlterColumn", "Evolving"]
+__all__ = ["AlterColumn", "ColumnChanges"]
 
 AlterColumn: TypeAlias = Mapping[str, Any]
 """The alteration of a column: `path`, and one or more of `name`, `nullable` and `data_type`."""
@@ -35,7 +35,7 @@ AlterColumn: TypeAlias = Mapping[str, Any]
 _KEYS = {"path", "name", "nullable", "data_type"}
 
 
-class Evolving(DatasetBase):
+class ColumnChanges(DatasetBase):
     """Methods of `LanceDataset` for schema evolution."""
 
     def drop_columns(self, columns: list[str]) -> None:
