@@ -26,7 +26,6 @@ from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.table.model.fragment import DataFile, Fragment
-from pilum.table.model.names import data_path
 
 if TYPE_CHECKING:
     import sqlite3
@@ -115,7 +114,7 @@ class Checkpoint:
             return None
         file = DataFile.from_json(json.loads(found[0]))
         try:
-            with closing(self.store.source(data_path(file.path))) as source:
+            with closing(self.store.source(file.path_in_table)) as source:
                 return file if source.size == file.size_bytes else None
         except NotFoundError:
             return None

@@ -17,7 +17,7 @@ from pilum.storage.open import Location
 from pilum.table.model.base_paths import index_place, own_store, with_bases
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import load_manifest
-from pilum.table.model.names import data_path, transaction_path
+from pilum.table.model.names import transaction_path
 from pilum.table.upkeep.drop import drop_table
 from pilum.table.versions.history import list_manifests
 from pilum.table.versions.open import open_table
@@ -151,7 +151,7 @@ def _places(store: Store, manifest: Manifest, uri: str) -> Iterator[_Place]:
         for file in fragment.files:
             base = None if file.base_id is None else bases.get(file.base_id)
             within = base is None or base.is_dataset_root
-            path = data_path(file.path) if within else file.path
+            path = file.path_in_table if within else file.path
             yield base.path if base else uri, path, "data file"
         deleted = fragment.deletion_file
         if deleted is not None:

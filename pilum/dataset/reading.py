@@ -183,7 +183,8 @@ class Reading(DatasetBase):
         rows = positions(indices, self._snapshot.num_rows)
         names, projection = project(columns, self._snapshot.described.arrow)
         table = take(self._snapshot, rows, names)
-        return given_table(projection.table(table) if projection else table)
+        table = projection.table(table) if projection else table
+        return given_table(table) if self._snapshot.schema.has_marks else table
 
     def take_rows(self, row_ids: Any, columns: Columns | None = None) -> pa.Table:
         """Read rows by their `_rowid`.
@@ -207,7 +208,8 @@ class Reading(DatasetBase):
         ids = require_row_ids("row_ids", row_ids)
         names, projection = project(columns, self._snapshot.described.arrow)
         table = take_row_ids(self._snapshot, ids, names)
-        return given_table(projection.table(table) if projection else table)
+        table = projection.table(table) if projection else table
+        return given_table(table) if self._snapshot.schema.has_marks else table
 
     def _take_rows(
         self, row_ids: Any, columns: Columns | None = None, *, ignore_deletions: bool = False

@@ -45,7 +45,7 @@ class LanceScanner:
         self._source = undeleted(snapshot) if wanted.with_deleted else snapshot
         stored = wanted.schema(snapshot)
         self._stored = with_nullable_ids(stored) if wanted.with_deleted else stored
-        self._schema = given_schema(self._stored)
+        self._schema = given_schema(self._stored) if snapshot.schema.has_marks else self._stored
         self._options = self._read_options()
         if wanted.order_by:
             scan_schema(snapshot, self._options)  # fails for keys that do not exist
@@ -145,7 +145,8 @@ class LanceScanner:
     def to_table(self) -> pa.Table:
         """Read all rows."""
         if self._scan.is_plain:
-            return given_table(scan_table(self._snapshot, self._scan.options))
+            table = scan_table(self._snapshot, self._scan.options)
+            return given_table(table) if self._snapshot.schema.has_marks else table
         return pa.Table.from_batches(self.to_batches(), self._schema)
 
     def to_pandas(self, **kwargs: Any) -> Any:

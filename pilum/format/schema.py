@@ -299,6 +299,11 @@ class Schema:
             for field in self.fields
         )
 
+    @cached_property
+    def has_marks(self) -> bool:
+        """Whether a field has metadata, at any depth: they mark blobs, JSON and extension types."""
+        return any(field.metadata for field in self.walk())
+
     def takes(self, batch: pa.RecordBatch) -> bool:
         """Return whether a batch can be stored as it is; False if unsure."""
         return self.is_plain and batch.schema.equals(self.arrow)

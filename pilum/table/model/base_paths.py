@@ -27,7 +27,7 @@ from pilum.storage.base import Store
 from pilum.storage.open import open_beside
 from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.fragment import DataFile, Fragment
-from pilum.table.model.names import data_path, index_folder
+from pilum.table.model.names import index_folder
 
 __all__ = [
     "BasePath",
@@ -139,9 +139,9 @@ def data_file_place(store: Store, file: DataFile) -> Place:
         UnsupportedFormatError: If no store supports the location of the base.
     """
     if file.base_id is None:
-        return own_store(store), data_path(file.path)
+        return own_store(store), file.path_in_table
     base, base_store = _base(store, file.base_id, file.path)
-    return base_store, data_path(file.path) if base.is_dataset_root else file.path
+    return base_store, file.path_in_table if base.is_dataset_root else file.path
 
 
 def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:

@@ -26,7 +26,7 @@ from pilum.errors import CorruptFileError, InvalidInputError, UnsupportedFeature
 from pilum.format.pb import table_pb2
 from pilum.format.row_address import MAX_FRAGMENT_ID
 from pilum.format.schema import FieldId
-from pilum.table.model.names import deletion_path
+from pilum.table.model.names import DATA_FOLDER, deletion_path
 from pilum.table.model.stored_sequence import (
     CREATED_AT,
     IN_HIDDEN_COLUMN,
@@ -94,6 +94,11 @@ class DataFile:
             message.file_size_bytes or None,
             message.base_id if message.HasField("base_id") else None,
         )
+
+    @property
+    def path_in_table(self) -> str:
+        """The path below the root of the table, or of a base path that is laid out like one."""
+        return f"{DATA_FOLDER}/{self.path}"
 
     def without(self, fields: Collection[FieldId]) -> DataFile:
         """Return the file with the columns of some fields marked as no longer valid."""
@@ -326,7 +331,10 @@ class Fragment:
             files,
             message.physical_rows,
             deletions,
-            *(kind.from_proto(message) for kind in (ROW_IDS, CREATED_AT, UPDATED_AT)),
+            *(
+                kind.from_proto(message) if message.WhichOneof(kind.arm) else None
+                for kind in (ROW_IDS, CREATED_AT, UPDATED_AT)
+            ),
         )
 
     def to_proto(self) -> table_pb2.DataFragment:

@@ -82,9 +82,6 @@ class SequenceKind:
 
     def from_proto(self, message: table_pb2.DataFragment) -> StoredSequence | None:
         """Read the sequence of a fragment of a manifest, None if it has none."""
-        inline: bytes = getattr(message, f"inline_{self.suffix}")
-        if inline:  # in most tables, and the fastest check
-            return inline
         name = message.WhichOneof(self.arm)
         if name is None:
             return None

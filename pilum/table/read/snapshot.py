@@ -132,9 +132,9 @@ class Snapshot:
 
         Blobs of legacy files are not changed.
         """
-        if self.manifest.data_version is FileVersion.LEGACY:
-            return self.manifest.schema
-        return described(self.manifest.schema)
+        if self.manifest.data_version is FileVersion.LEGACY or not self.schema.has_marks:
+            return self.schema
+        return described(self.schema)
 
     @property
     def has_stable_row_ids(self) -> bool:

@@ -45,7 +45,6 @@ from pilum.table.model.names import (
     HINT_PATH,
     VERSIONS_FOLDER,
     NamingScheme,
-    data_path,
     index_folder,
     is_detached,
     new_data_file_name,
@@ -255,7 +254,7 @@ def _copies(source: Snapshot, content: Manifest) -> Iterator[Copy]:
     for fragment, new in zip(source.manifest.fragments, content.fragments, strict=True):
         for file, copy in zip(fragment.files, new.files, strict=True):
             place, path = data_file_place(store, file)
-            yield Copy(place, path, data_path(copy.path))
+            yield Copy(place, path, copy.path_in_table)
             yield from _below(place, path.removesuffix(".lance"), sidecar_folder(copy.path))
         if (found := deletion_file_place(store, fragment)) and new.deletion_file:
             yield Copy(*found, new.deletion_file.path(new.id))

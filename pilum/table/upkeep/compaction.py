@@ -44,7 +44,6 @@ from pilum.table.commit.operations.rewrite import Rewrite
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.names import data_path
 from pilum.table.model.reuse_index import Coverage, Move
 from pilum.table.read.lineage import lineage_of_fragments, with_lineage
 from pilum.table.read.live_rows import live_rows, written_schema
@@ -386,7 +385,7 @@ def discard_moves(store: Store, moves: Iterable[Move]) -> None:
     for move in moves:
         for fragment in move.new:
             for file in fragment.files:
-                discard_file(store, data_path(file.path))
+                discard_file(store, file.path_in_table)
 
 
 class _Portions:

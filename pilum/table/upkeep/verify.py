@@ -39,7 +39,6 @@ from pilum.table.model.names import (
     VERSIONS_FOLDER,
     ManifestName,
     branch_folder,
-    data_path,
     is_detached_name,
     manifest_names,
     transaction_path,
@@ -121,12 +120,12 @@ def check_fragment(snapshot: Snapshot, fragment: Fragment) -> list[Fault]:
 
 
 def _path_of(fragment: Fragment) -> str:
-    return data_path(fragment.files[0].path) if fragment.files else DATA_FOLDER
+    return fragment.files[0].path_in_table if fragment.files else DATA_FOLDER
 
 
 def _place_of(file: DataFile) -> str:
     if file.base_id is None:
-        return data_path(file.path)
+        return file.path_in_table
     return f"{file.path} of base path {file.base_id}"
 
 
@@ -282,7 +281,7 @@ class _Check:
     def _check_data_file(
         self, store: Store, fragment: Fragment, file: DataFile, version: int
     ) -> None:
-        path = data_path(file.path)
+        path = file.path_in_table
         # Releases around 0.30 of the reference recorded 0.1 files as smaller than they are.
         is_legacy = (file.major, file.minor) < _FIRST_SIZED
         size = None if is_legacy else file.size_bytes

@@ -27,7 +27,6 @@ from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
-from pilum.table.model.names import data_path
 from pilum.table.model.stored_sequence import HIDDEN_IDS
 
 __all__ = [
@@ -73,7 +72,7 @@ def all_by_id(kept: Iterable[Fragment], new: Iterable[Fragment]) -> Fragments:
 def data_paths(fragments: Iterable[Fragment]) -> tuple[str, ...]:
     """Return paths of data files below the root of the table, without files of base paths."""
     return tuple(
-        data_path(file.path)
+        file.path_in_table
         for fragment in fragments
         for file in fragment.files
         if file.base_id is None
