@@ -27,7 +27,6 @@ from pilum.errors import InvalidInputError
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.open import Location, open_store
-from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.open import open_table
 from pilum.table.write.align import align, new_schema
@@ -108,7 +107,7 @@ def explain(
 def _of_table(snapshot: Snapshot, columns: Sequence[str] | None) -> Iterator[PageExplanation]:
     schema = _chosen(snapshot.schema, columns)
     for fragment in snapshot.manifest.fragments:
-        reader = FragmentReader.of(snapshot.session, snapshot.store, fragment)
+        reader = snapshot.reader(fragment)
         for field in schema.fields:
             yield from reader.field(field).explain()
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.format.rows import BATCH_ROWS
 from pilum.table.write.forms import converted, table_form, without_views
 
 __all__ = ["batch_of", "in_form_of", "to_reader"]
@@ -22,7 +23,6 @@ _KINDS = (
     "dict of columns, an iterable of record batches, of data frames or of dicts, or anything with "
     "__arrow_c_stream__"
 )
-_ROWS_OF_DICTS = 8192
 """Number of rows of an iterable of dicts per batch."""
 
 _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
@@ -215,7 +215,7 @@ def _from_batches(items: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBa
 def _batches_of(items: Iterator[Any], schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
     for is_row, group in itertools.groupby(items, lambda item: isinstance(item, Mapping)):
         if is_row:
-            while rows := list(itertools.islice(group, _ROWS_OF_DICTS)):
+            while rows := list(itertools.islice(group, BATCH_ROWS)):
                 table = _from_rows(rows, schema)
                 schema = table.schema if schema is None else schema
                 yield from table.to_batches()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from pilum.errors import UnsupportedFeatureError
-from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 
 __all__ = ["DataStatistics", "FieldStatistics", "LanceStats"]
@@ -75,7 +74,7 @@ class LanceStats:
         ids = {schema.path(field.id): field.id for field in schema.walk()}
         sizes = dict.fromkeys(ids, 0)
         for fragment in snapshot.manifest.fragments:
-            reader = FragmentReader.of(snapshot.session, snapshot.store, fragment)
+            reader = snapshot.reader(fragment)
             for field in schema.fields:
                 for page in reader.field(field).explain():
                     sizes[page.column] += page.stored_bytes

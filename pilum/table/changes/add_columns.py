@@ -57,7 +57,6 @@ from pilum.table.commit.operations.merge import Merge
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.index_segments import index_segments
-from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.align import align
@@ -209,7 +208,7 @@ def with_values(
         OSError: If the store fails. After any exception, every file of this call that is left is in
             `written`.
     """
-    reader = FragmentReader.of(snapshot.session, snapshot.store, fragment)
+    reader = snapshot.reader(fragment)
     deletions, version = reader.deletions, snapshot.manifest.data_version
     if deletions is not None:
         if not fragment.num_rows:

@@ -47,7 +47,6 @@ from pilum.table.changes.row_changes import (
 from pilum.table.commit.operations.update import Update
 from pilum.table.model.deletion_vector import bit_mask
 from pilum.table.model.fragment import Fragment
-from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.live_rows import written_schema
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import take_addresses
@@ -280,7 +279,7 @@ class _Merge:
     def _part_rows(self) -> int:
         """Return the number of pairs in a part."""
         fragment = self.snapshot.manifest.fragments[0]
-        reader = FragmentReader.of(self.snapshot.session, self.snapshot.store, fragment)
+        reader = self.snapshot.reader(fragment)
         fields = reader.fields(self.snapshot.described.fields)
         return min(rows_of_window(fields, BATCH_ROWS), _MAX_PART_ROWS)
 

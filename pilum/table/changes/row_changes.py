@@ -197,7 +197,8 @@ def with_blobs(
         yield batch
         return
     number = int(fragment_ids_of(addresses[:1])[0])
-    (fragment,) = (one for one in snapshot.manifest.fragments if one.id == number)
+    fragment = snapshot.manifest.fragments.find(number)
+    assert fragment is not None  # its rows were read
     yield from with_payloads(snapshot.reader(fragment), snapshot.schema, batch, written)
 
 

@@ -29,12 +29,12 @@ from pilum.errors import (
     UnsupportedFormatError,
 )
 from pilum.format.blobs import BlobKind
+from pilum.format.row_address import by_fragment
 from pilum.format.schema import Field, FieldId
 from pilum.storage.base import Ranges, Source, Store
 from pilum.storage.open import open_object
 from pilum.table.model.names import sidecar_beside
 from pilum.table.read.columns import ScanColumn
-from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import take_addresses
 
@@ -49,7 +49,6 @@ __all__ = [
     "read_places",
 ]
 
-_SHIFT = np.uint64(32)
 _SIDECAR = re.compile(r".+/[01]{32}\.blob")
 
 
@@ -159,12 +158,10 @@ def blob_places(
         column = pc.struct_field(column, name.split(".")[1:])
     descriptors = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0)
     places: list[BlobPlace | None] = [None] * len(addresses)
-    fragments = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
-    numbers = (addresses >> _SHIFT).astype(np.int64)
-    for number in np.unique(numbers).tolist():
-        rows = np.flatnonzero(numbers == number)
-        reader = FragmentReader.of(snapshot.session, snapshot.store, fragments[number])
-        found = _locate(reader, field, descriptors.take(pa.array(rows)))
+    for number, rows in by_fragment(addresses):
+        fragment = snapshot.manifest.fragments.find(number)
+        assert fragment is not None  # its rows were read
+        found = _locate(snapshot.reader(fragment), field, descriptors.take(pa.array(rows)))
         for row, place in zip(rows.tolist(), found, strict=True):
             places[row] = place
     return places

@@ -200,7 +200,7 @@ def without_ids(snapshot: Snapshot, batches: Iterator[pa.RecordBatch]) -> Iterat
         batches: Batches with the column `_rowaddr`.
     """
     readers = {
-        int(fragment.id): FragmentReader.of(snapshot.session, snapshot.store, fragment)
+        int(fragment.id): snapshot.reader(fragment)
         for fragment in snapshot.manifest.fragments
         if fragment.deletion_file is not None
     }

@@ -82,13 +82,13 @@ def lineage_of_rows(snapshot: Snapshot, addresses: NDArray[np.uint64]) -> Lineag
     """
     if not snapshot.has_stable_row_ids:
         return None
-    by_id = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
     offsets = rows_of(addresses)
     row_ids, created_at, updated_at = np.zeros((3, len(addresses)), dtype=np.uint64)
     for number, here in by_fragment(addresses):
-        if number not in by_id:
+        fragment = snapshot.manifest.fragments.find(number)
+        if fragment is None:
             raise InvalidInputError(f"no fragment {number} in version {snapshot.manifest.version}")
-        reader = snapshot.reader(by_id[number])
+        reader = snapshot.reader(fragment)
         rows = offsets[here]
         row_ids[here] = reader.row_ids.at(rows)
         created_at[here] = reader.created_at.at(rows)

@@ -21,6 +21,7 @@ from pilum.blocks import validity_mask
 from pilum.container.blobs import map_blobs
 from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.format.blobs import GIVEN_V2, BlobKind, given
+from pilum.format.rows import BATCH_ROWS
 from pilum.format.schema import Field, Schema
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
@@ -34,7 +35,6 @@ from pilum.table.read.windows import batches, joined_batch
 __all__ = ["gathered", "live_rows", "with_payloads", "written_schema"]
 
 _PAYLOAD_BYTES = 32 * 1024 * 1024
-_GATHERED_ROWS = 8192
 _GATHERED_BYTES = 1024 * 1024
 _SESSION_BYTES = 4 * 1024 * 1024
 """Cache size of the session; it is small because the old files are not read again."""
@@ -72,7 +72,7 @@ def live_rows(
         return
     for fragment in fragments:
         options = ScanOptions(batch_size=batch_size, fragment_ids=(int(fragment.id),))
-        home = FragmentReader.of(part.session, snapshot.store, fragment)
+        home = part.reader(fragment)
         for batch in scan(part, options):
             yield from with_payloads(home, snapshot.schema, batch)
 
@@ -85,7 +85,7 @@ def gathered(tables: Iterable[pa.Table], batch_size: int | None) -> Iterator[pa.
         batch_size: Rows per batch; None for the default. Only batches of small tables can have
             more.
     """
-    size = batch_size or _GATHERED_ROWS
+    size = batch_size or BATCH_ROWS
     waiting: list[pa.Table] = []
     num_rows = num_bytes = 0
     for table in tables:
@@ -94,7 +94,7 @@ def gathered(tables: Iterable[pa.Table], batch_size: int | None) -> Iterator[pa.
             waiting.append(table)
             num_rows += table.num_rows
             num_bytes += table.nbytes
-        if not is_small or num_rows >= _GATHERED_ROWS or num_bytes >= _GATHERED_BYTES:
+        if not is_small or num_rows >= BATCH_ROWS or num_bytes >= _GATHERED_BYTES:
             yield from _joined(waiting)
             waiting, num_rows, num_bytes = [], 0, 0
         if not is_small:

@@ -32,7 +32,7 @@ from pilum.expressions.filter import BoundFilter
 from pilum.expressions.prune import Zones
 from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ADDRESS, ROW_ID, UPDATED_AT_VERSION
 from pilum.format.row_address import first_address
-from pilum.format.rows import RowRanges
+from pilum.format.rows import BATCH_ROWS, RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import submit
 from pilum.table.model.row_id_sequence import Piece
@@ -44,7 +44,6 @@ from pilum.table.read.windows import Window, joined_batch, read_ahead
 __all__ = ["matching_windows", "rows_to_test", "rows_where"]
 
 _MASK_ROWS = 256 * 1024
-_ROWS_TOGETHER = 8192
 _BYTES_TOGETHER = 1024 * 1024
 _WINDOWS_TOGETHER = 256
 _ZONE_ROWS = 1 << 16
@@ -83,7 +82,7 @@ def _together(windows: Iterable[Tested]) -> Iterator[list[Tested]]:
     num_rows = num_bytes = 0
     most = 1
     for window, table in windows:
-        if num_rows + table.num_rows > _ROWS_TOGETHER or num_bytes + table.nbytes > _BYTES_TOGETHER:
+        if num_rows + table.num_rows > BATCH_ROWS or num_bytes + table.nbytes > _BYTES_TOGETHER:
             yield waiting
             waiting, num_rows, num_bytes = [], 0, 0
         waiting.append((window, table))

@@ -315,19 +315,19 @@ def _row_ranges(
 
 
 def _fragments(snapshot: Snapshot, options: ScanOptions) -> Iterator[FragmentReader]:
+    fragments = snapshot.manifest.fragments
     if options.fragment_ids is None:
         # Not by id: in some old tables, two fragments have the same id.
-        for fragment in snapshot.manifest.fragments:
-            yield FragmentReader.of(snapshot.session, snapshot.store, fragment)
+        yield from map(snapshot.reader, fragments)
         return
-    by_id = {int(fragment.id): fragment for fragment in snapshot.manifest.fragments}
     for number in options.fragment_ids:
-        if number not in by_id:
+        fragment = fragments.find(number)
+        if fragment is None:
             raise InvalidInputError(
                 f"no fragment {number} in version {snapshot.manifest.version}; "
-                f"there are {len(by_id)}"
+                f"there are {len(fragments)}"
             )
-        yield FragmentReader.of(snapshot.session, snapshot.store, by_id[number])
+        yield snapshot.reader(fragment)
 
 
 def _opened_ahead(

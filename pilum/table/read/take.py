@@ -270,7 +270,7 @@ def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find)
                 f"no row {int(part[-1])} in fragment {int(part_ids[0])} of version "
                 f"{snapshot.manifest.version}"
             )
-        groups.append((FragmentReader.of(snapshot.session, snapshot.store, fragment), part))
+        groups.append((snapshot.reader(fragment), part))
     return groups
 
 

@@ -1,4 +1,4 @@
-"""Fragments and their open files: shared between versions only where they say the same."""
+"""Fragments: open files are shared between versions that agree; sequences in another file."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 import pilum
+from pilum.errors import CorruptFileError, NotFoundError
+from pilum.storage.local import LocalStore
+from pilum.table.model.fragments import Fragments
+from pilum.table.model.row_id_sequence import RowIdSequence
+from pilum.table.model.stored_sequence import IN_HIDDEN_COLUMN, ExternalSequence, StoredSequence
 from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.snapshot import Snapshot
 
 
 def test_versions_with_the_same_files_share_a_reader_only_if_they_agree(tmp_path: Path) -> None:
@@ -29,3 +36,47 @@ def test_versions_with_the_same_files_share_a_reader_only_if_they_agree(tmp_path
     assert path_of(fragment) == [(0,), (1,)]
     assert path_of(swapped) == [(1,), (0,)]
     assert path_of(fragment) == [(0,), (1,)]
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Snapshot:
+    """Five rows; a file `ids` has the ids 7 to 11 behind three other bytes."""
+    pilum.write_dataset(pa.table({"a": range(5)}), tmp_path / "t", enable_stable_row_ids=True)
+    store = LocalStore(str(tmp_path / "t"))
+    store.put("ids", b"abc" + RowIdSequence.of(range(7, 12)).to_bytes())
+    return Snapshot.latest(store)
+
+
+def with_ids(snapshot: Snapshot, stored: StoredSequence) -> Snapshot:
+    (fragment,) = snapshot.manifest.fragments
+    changed = Fragments([replace(fragment, row_ids=stored)])
+    return replace(snapshot, manifest=replace(snapshot.manifest, fragments=changed))
+
+
+@pytest.mark.checklist("S2.12")
+def test_row_ids_in_another_file(snapshot: Snapshot) -> None:
+    size = len(snapshot.store.read("ids"))
+    moved = with_ids(snapshot, ExternalSequence("ids", 3, size - 3))
+    (fragment,) = moved.manifest.fragments
+    assert moved.reader(fragment).row_ids.pieces == (range(7, 12),)
+
+
+@pytest.mark.checklist("S2.12")
+@pytest.mark.parametrize(
+    ("stored", "error", "message"),
+    [
+        (ExternalSequence("ids", 3, 99), CorruptFileError, "up to byte 102"),
+        (ExternalSequence("ids", 0, 3), CorruptFileError, "fragment 0"),
+        (ExternalSequence("../ids", 3, 1), CorruptFileError, "outside of the table"),
+        (ExternalSequence("/ids", 3, 1), CorruptFileError, "outside of the table"),
+        (ExternalSequence("none", 3, 1), NotFoundError, "none"),
+        (IN_HIDDEN_COLUMN, CorruptFileError, "no data file has the hidden column _rowid"),
+    ],
+)
+def test_what_is_not_there(
+    snapshot: Snapshot, stored: StoredSequence, error: type[Exception], message: str
+) -> None:
+    broken = with_ids(snapshot, stored)
+    (fragment,) = broken.manifest.fragments
+    with pytest.raises(error, match=message):
+        _ = broken.reader(fragment).row_ids
