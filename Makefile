@@ -50,10 +50,12 @@ explore: $(DONE)/dev $(DONE)/extension java ## Run the tests that draw examples 
 fuzz: $(DONE)/dev $(DONE)/extension ## Damage files and read them, SECONDS=300 long
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)
 
-lint: $(DONE)/dev ## Check style: ruff, imports between floors, clippy, rustfmt
+lint: $(DONE)/dev ## Check style: ruff, imports between floors, prose, spelling, clippy, rustfmt
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/prose.py
+	$(BIN)/codespell
 	PATH="$$(scripts/find-rust.sh lint):$$PATH" && export PATH && cd rust && \
 	    cargo fmt --all --check && \
 	    cargo clippy --quiet --locked --workspace --all-targets -- -D warnings

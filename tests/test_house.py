@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -108,6 +110,53 @@ def test_what_sources_cite_is_there() -> None:
         if not text or (heading and heading not in titles):
             missing.append(f'{file} cites {page}, "{heading}"')
     assert missing == []
+
+
+@pytest.fixture(scope="module")
+def prose() -> ModuleType:
+    spec: Any = importlib.util.spec_from_file_location("prose", ROOT / "scripts/prose.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_texts_and_docstrings_are_plain(prose: ModuleType) -> None:
+    assert list(prose.findings(prose.all_files())) == [], "see CONTRIBUTING.md, Words to avoid"
+
+
+@pytest.mark.parametrize(
+    ("source", "finding"),
+    [
+        ('"""Of the table."""', "begins with 'Of'"),
+        ('"""No."""', "a sentence is needed"),
+        ('"""Read a page"""', "no period"),
+        ('def f():\n    """The rows of a page."""', "begins with 'The', not with a verb"),
+        ("# whoever comes next", "'whoever'"),
+        ('raise ValueError(f"{name}: the file holds {count} rows")', "'file holds'"),
+        ('raise ValueError("the next one stands "\n    "behind it")', "'behind'"),
+    ],
+)
+def test_riddles_are_found(prose: ModuleType, source: str, finding: str) -> None:
+    assert any(finding in what for _, what in prose.check_python(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Pages of one column."""',
+        'def f():\n    """Return rows.\n\n    >>> blob.tell()\n    """',
+        'class C:\n    @property\n    def rows(self):\n        """The rows of a page."""',
+        "behind = 3",
+        "# see `behind`",
+    ],
+)
+def test_code_and_plain_sentences_are_no_riddles(prose: ModuleType, source: str) -> None:
+    assert list(prose.check_python(source)) == []
+
+
+def test_code_in_pages_is_left_out(prose: ModuleType) -> None:
+    page = "a\n```python\ntold = 1\n```\nnobody\n## Words to avoid\n| behind |\n"
+    assert [line for line, _ in prose.check_page(page)] == [5]
 
 
 def test_no_test_depends_on_the_machine() -> None:

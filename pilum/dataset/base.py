@@ -163,7 +163,7 @@ class DatasetBase:
         return LanceStats(self._snapshot)
 
     def session(self) -> Session:
-        """The session of this dataset, which can be shared with other datasets."""
+        """Return the session of this dataset, which can be shared with other datasets."""
         return self._snapshot.session
 
     def io_stats_snapshot(self) -> IOStats:
@@ -179,7 +179,7 @@ class DatasetBase:
         return self._snapshot.store.io.take()
 
     def config(self) -> dict[str, str]:
-        """The config of the table."""
+        """Return the config of the table."""
         return dict(self._snapshot.manifest.config)
 
     def __repr__(self) -> str:

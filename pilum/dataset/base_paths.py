@@ -43,7 +43,7 @@ class BasePaths(DatasetBase):
     """Methods of `LanceDataset` for base paths."""
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
-        """The base paths that may contain data files of the pinned version, by id."""
+        """Return the base paths that may contain data files of the pinned version, by id."""
         found = self._snapshot.manifest.base_paths
         return {base.id: DatasetBasePath.from_table(base) for base in found}
 

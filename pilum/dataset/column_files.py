@@ -1,6 +1,6 @@
 """Column files: new columns, or new values of existing columns, for one fragment each.
 
-    describe ──▶ the fields that the files hold          once, when the work is planned
+    describe ──▶ the fields of the files                 once, when the work is planned
     write_column_file ──▶ ColumnFile                     for each fragment, on any machine
     committed as Merge or DataReplacement                once for all, or for some at a time
 
@@ -53,7 +53,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ColumnValues:
-    """How column values are computed: by expressions, or by a function of batches.
+    """The computation of column values: by expressions, or by a function of batches.
 
     Attributes:
         texts: Column names and SQL expressions; None if there is a function.
@@ -185,7 +185,7 @@ def replaced_columns(snapshot: Snapshot, values: ColumnValues) -> Schema:
         ColumnNotFoundError: If the table lacks a column.
         FilterError: If an expression or the condition cannot be parsed or bound.
         SchemaMismatchError: If the results of a function do not fit the columns.
-        UnsupportedTypeError: If a column holds blobs.
+        UnsupportedTypeError: If a column contains blobs.
         InvalidInputError: If another argument is invalid.
     """
     names = list(values.texts or values.schema.names if values.schema else values.texts or ())

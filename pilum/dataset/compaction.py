@@ -373,8 +373,8 @@ def _require_index_remap(
     moves = [Move(task.sources, ()) for task in tasks]
     if Coverage(snapshot.store, snapshot.manifest).needs(moves):
         raise UnsupportedFeatureError(
-            "defer_index_remap=False: files of indices cannot be written anew; leave it out to "
-            "record for them where rows went"
+            "defer_index_remap=False: files of indices cannot be rewritten; leave it out to "
+            "record where their rows were moved"
         )
 
 
@@ -479,7 +479,7 @@ def _mode(name: str, value: Any) -> None:
     if value not in _MODES:
         raise InvalidInputError(f"{name}: expected one of {', '.join(_MODES)}, found {value!r}")
     if value == "force_binary_copy":
-        raise UnsupportedFeatureError(f"{name}='force_binary_copy': rows are encoded anew")
+        raise UnsupportedFeatureError(f"{name}='force_binary_copy': rows are always rewritten")
 
 
 def _parse_truth(text: str) -> bool:

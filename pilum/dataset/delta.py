@@ -159,7 +159,7 @@ def _require_ids(snapshot: Snapshot) -> None:
     if not snapshot.has_stable_row_ids:
         raise InvalidInputError(
             f"{snapshot.store.uri}, version {snapshot.manifest.version} has no stable row ids, so "
-            "nobody can tell which rows changed; tables have them if they are made with "
+            "it is unknown which rows changed; tables have them if they are created with "
             "enable_stable_row_ids=True"
         )
 

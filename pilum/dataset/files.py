@@ -53,7 +53,7 @@ class Files(DatasetBase):
     """Methods of `LanceDataset` for the files of the table."""
 
     def fragment_ids(self) -> set[int]:
-        """The ids of all fragments of the pinned version."""
+        """Return the ids of all fragments of the pinned version."""
         return {int(fragment.id) for fragment in self._snapshot.manifest.fragments}
 
     def all_files(self) -> pa.RecordBatchReader:

@@ -91,12 +91,12 @@ class LanceFragment(FragmentColumns):
         return self._fragment.num_deleted_rows
 
     def deletion_file(self) -> str | None:
-        """The path of the deletion file, below the root of the table; None if no row is deleted."""
+        """Return the path of the deletion file below the root of the table, or None."""
         file = self._fragment.deletion_file
         return file.path(self._fragment.id) if file else None
 
     def data_files(self) -> list[DataFile]:
-        """The data files of the fragment."""
+        """Return the data files of the fragment."""
         return self.metadata.files
 
     @with_keywords(ScanKeywords, _SCAN_DEFAULTS, without=("fragments",))

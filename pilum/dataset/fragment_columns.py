@@ -161,7 +161,7 @@ class FragmentColumns:
         Raises:
             ColumnNotFoundError: If the table does not have a column of the data.
             SchemaMismatchError: If the data does not fit.
-            UnsupportedTypeError: If a column holds blobs.
+            UnsupportedTypeError: If a column contains blobs.
             UnsupportedVersionError: If the table has version 0.1.
             InvalidInputError: If the keys cannot be compared.
         """

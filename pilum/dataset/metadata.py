@@ -65,7 +65,7 @@ class DataFile:
     base_id: int | None = None
 
     def field_ids(self) -> list[int]:
-        """The ids of the fields, as in `fields`."""
+        """Return the ids of the fields, as in `fields`."""
         return self.fields
 
     @classmethod
@@ -192,7 +192,7 @@ class FragmentMetadata:
         return self.deletion_file.num_deleted_rows if self.deletion_file else 0
 
     def data_files(self) -> list[DataFile]:
-        """The data files, as in `files`."""
+        """Return the data files, as in `files`."""
         return self.files
 
     def to_json(self) -> dict[str, Any]:

@@ -224,7 +224,7 @@ def _require_valid(given: Mapping[str, Any]) -> None:
         raise InvalidInputError("strict_batch_size and batch_size_bytes contradict each other")
     if given.get("include_deleted_rows") and not given.get("with_row_id"):
         raise InvalidInputError(
-            "include_deleted_rows needs with_row_id, which tells deleted rows from others"
+            "include_deleted_rows needs with_row_id, which distinguishes deleted rows"
         )
     blobs = given.get("blob_handling", _BLOB_HANDLING[0])
     if blobs not in _BLOB_HANDLING:

@@ -87,6 +87,6 @@ class LanceStats:
             UnsupportedFeatureError: Always.
         """
         raise UnsupportedFeatureError(
-            f"index {index_name!r}: contents of indices are not read yet; describe_indices() tells "
-            "what the table knows of it"
+            f"index {index_name!r}: contents of indices are not read yet; use "
+            "describe_indices() for what the table records"
         )

@@ -147,7 +147,7 @@ class SparkMerge(MergeClauses):
             ColumnNotFoundError: If a condition or expression names a column that neither side has.
             FilterError: If a condition or expression does not parse or bind, or fails on a value.
             CommitConflictError: If a concurrent commit invalidated the merge.
-            CommitContentionError: If concurrent commits interfered in every attempt.
+            CommitContentionError: If concurrent commits won in every attempt.
             UnsupportedFeatureError: If the source has blob columns that would be merged.
             InvalidInputError: If several source rows match one table row that they would change, a
                 match is refused, or no clause is configured.

@@ -89,7 +89,7 @@ class RowChange:
 
         Raises:
             CommitConflictError: If a concurrent commit invalidated the change.
-            CommitContentionError: If concurrent commits interfered in every attempt.
+            CommitContentionError: If concurrent commits won in every attempt.
         """
 
         def run(properties: Mapping[str, str]) -> tuple[Snapshot, T]:

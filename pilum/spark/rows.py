@@ -85,7 +85,7 @@ def delete(
         BranchNotFoundError: If there is no such branch.
         FilterError: If the condition does not parse or bind, or fails on a value.
         CommitConflictError: If a concurrent commit invalidated the delete.
-        CommitContentionError: If concurrent commits interfered in every attempt.
+        CommitContentionError: If concurrent commits won in every attempt.
         InvalidInputError: If another argument is invalid.
     """
     change = row_change(
@@ -153,7 +153,7 @@ def update(
         FilterError: If an expression does not parse or bind, or fails on a value.
         SchemaMismatchError: If a column that is not nullable gets a null.
         CommitConflictError: If a concurrent commit invalidated the update.
-        CommitContentionError: If concurrent commits interfered in every attempt.
+        CommitContentionError: If concurrent commits won in every attempt.
         InvalidInputError: If another argument is invalid.
     """
     if not isinstance(set, Mapping) or not set:

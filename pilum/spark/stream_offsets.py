@@ -261,7 +261,7 @@ def _less(count: int | None, taken: int) -> int | None:
 
 
 def _gone(uri: str, version: int, left: list[int]) -> VersionNotFoundError:
-    rest = f"the next one is {left[0]}" if left else "there is none behind it"
+    rest = f"the next one is {left[0]}" if left else "there is none after it"
     return VersionNotFoundError(
         f"{uri}: the stream has come to version {version}, and it, or the one that it is compared "
         f"with, was cleaned up before it was read; {rest}. Begin again with a new checkpoint, or "

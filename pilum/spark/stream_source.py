@@ -143,8 +143,8 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_schema(StructType(fields), latest, options)
         if options.read_change_feed and not latest.has_stable_row_ids:
             raise InvalidInputError(
-                f"{latest.store.uri} has no stable row ids, so nobody can tell which rows change; "
-                "tables have them if they are made with enable_stable_row_ids=True"
+                f"{latest.store.uri} has no stable row ids, so it is unknown which rows change; "
+                "tables have them if they are created with enable_stable_row_ids=True"
             )
         return Follower(options, QueryColumns.of(latest, self._schema, options))
 

@@ -191,7 +191,7 @@ def _query_id(frame: DataFrame) -> str:
         query_id = None
     if not query_id:
         raise InvalidInputError(
-            "upsert: Spark does not tell the id of the query here; name the stream with app_id, "
+            "upsert: Spark does not report the id of the query here; name the stream with app_id, "
             "differently from others that write to the table"
         )
     return query_id

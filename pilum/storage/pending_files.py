@@ -11,8 +11,8 @@ twenty times as long.
         wait_for_commit()                                   ▼  ◀────── all durable ┘
         the manifest takes its name
 
-A store that is not from `durable_at_commit` has no pending files: whoever writes to it waits. With
-pending files, a store waits for them before an object takes a name by which others look for it, so
+A store that is not from `durable_at_commit` has no pending files: each write waits. With pending
+files, a store waits for them before an object takes a name by which others look for it, so
 a published object never refers to one that is not durable.
 """
 

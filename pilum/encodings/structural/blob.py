@@ -5,7 +5,7 @@ mini-block page within this one, whose values are 16 bytes (`PackedStruct[64, 64
 
     u64 position    absolute, in this file        u64 size
 
-Its own layers are all valid; this page holds the layers of the column. An entry without a payload
+Its own layers are all valid; this page has the layers of the column. An entry without a payload
 has size 0, and its position holds its levels:
 
     null blob                   position = def << 16 | rep

@@ -4,7 +4,7 @@ Chunk words (buffer 0; u16, or u32 with large chunks), one per chunk:
 
     bits 4..    bytes of the chunk / 8 - 1      bits 0..3    log2 of its number of values
 
-The last chunk holds the remaining values of the page; its logarithm is not read. With lists, the
+The last chunk has the remaining values of the page; its logarithm is not read. With lists, the
 repetition index (last buffer) has two u64 per chunk: rows that end in it, and entries of the row
 that continues. From them, for each chunk:
 
@@ -117,7 +117,7 @@ class ChunkTable:
         return self.table.nbytes + self.row_ends.nbytes + last
 
     def covering(self, rows: RowRanges) -> NDArray[np.int64] | slice:
-        """Return the numbers of the chunks that hold the rows, ascending.
+        """Return the numbers of the chunks that contain the rows, ascending.
 
         Where the rows are dense, chunks in between that hold none are included: leaving them out
         would cost more than reading them.

@@ -5,7 +5,7 @@
     buffer 2    the dictionary, if there is one
     last        the repetition index, if there are lists
 
-A chunk holds, each part padded to 8 bytes from its start:
+A chunk consists of these parts, each padded to 8 bytes from its start:
 
     u16  num_levels                 entries of its levels, 0 if it has none
     u16  rep_size, u16 def_size     only those that the page has
@@ -156,7 +156,7 @@ class MiniBlockPage(Page):
         )
 
     def known_lookup(self) -> Lookup | None:
-        """The cached metadata for random access, if there are any."""
+        """Return the cached metadata for random access, or None."""
         slot = self.stored.lookup
         return None if slot is None else slot.get()
 

@@ -69,7 +69,7 @@ def encode_mini_block(
         words, chunks, index = writer.encode(block.page_values(), levels.rep, levels.def_)
     except ValueError as error:
         raise UnsupportedTypeError(
-            f"no mini-block chunk holds two of the values: {error}; full-zip pages would"
+            f"two of the values do not fit into a mini-block chunk: {error}; use full-zip"
         ) from error
     layout = _layout(
         _Description(

@@ -116,7 +116,7 @@ def cluster(
         commit_every=commit_every,
     )
     if job is None and journal is not None:
-        raise InvalidInputError("job: needed with journal; nothing else could tell what is done")
+        raise InvalidInputError("job: required with journal, which records its progress")
     access, location = dict(storage_options or {}), table_uri(uri)
     notes = None if job is None else Journal(location, job, journal and table_uri(journal), access)
     require_clusterable(Snapshot.latest(open_table(location, access)))

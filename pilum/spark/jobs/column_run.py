@@ -129,8 +129,7 @@ class ColumnRun:
             raise InvalidInputError(f"commit_every: expected a positive number, not {commit_every}")
         if job is None and (commit_every is not None or location is not None):
             raise InvalidInputError(
-                "job: needed with commit_every and journal; nothing else could tell after a "
-                "failure what is done"
+                "job: required with commit_every and journal, which record its progress"
             )
         access = dict(storage_options or {})
         uri = table_uri(uri)
@@ -199,7 +198,7 @@ class ColumnRun:
             if moved := self._moved(snapshot, plan):
                 if not self.replaces or self._has_committed(snapshot):
                     raise self._rows_moved(snapshot, moved)
-                plan = self._begin(snapshot, _plan(snapshot), anew=True)
+                plan = self._begin(snapshot, _plan(snapshot), restart=True)
             todo = [one for one in snapshot.manifest.fragments if self._wants(one, new, plan)]
             if not todo:
                 return self._end(snapshot.manifest.version)
@@ -255,8 +254,8 @@ class ColumnRun:
         assert self.journal is not None
         return CommitConflictError(
             f"{snapshot.store.uri}: rows of the fragments {moved[:10]} were moved or deleted "
-            f"before job {self.journal.job!r} had committed their values, so it cannot tell where "
-            "they are now; update what is left with a job of another name, chosen by where="
+            f"before job {self.journal.job!r} had committed their values, so it is unknown where "
+            "they are now; update the remaining rows with a job of another name, chosen by where="
         )
 
     def _compute(
@@ -315,14 +314,14 @@ class ColumnRun:
     def _latest(self) -> Snapshot:
         return Snapshot.latest(open_table(self.uri, self.storage_options))
 
-    def _begin(self, snapshot: Snapshot, plan: Plan, *, anew: bool = False) -> Plan:
+    def _begin(self, snapshot: Snapshot, plan: Plan, *, restart: bool = False) -> Plan:
         """Open the journal, if there is one, and load the first plan and the finished files."""
         if self.journal is None:
             return plan
         facts = {**self.values.facts(), "replaces": self.replaces}
         if self.swaps:
             facts["swaps"] = True
-        plan = self.journal.begin(facts, plan, anew=anew)
+        plan = self.journal.begin(facts, plan, restart=restart)
         self.finished.update(self.journal.finished())
         self.committed.update(self.journal.committed())
         return plan

@@ -58,7 +58,7 @@ def add_columns(
     Raises:
         SchemaMismatchError: If the table already has a column of that name.
         FilterError: If an expression does not parse or bind.
-        CommitConflictError: If concurrent commits interfered in every attempt.
+        CommitConflictError: If concurrent commits won in every attempt.
         InvalidInputError: If another argument is invalid, or the job name belongs to a different
             job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
@@ -116,7 +116,7 @@ def update_columns(
         ColumnNotFoundError: If the table lacks a column.
         FilterError: If an expression does not parse or bind.
         SchemaMismatchError: If values do not fit.
-        CommitConflictError: If other writers rewrote the fragments, or interfered in every attempt.
+        CommitConflictError: If other writers rewrote the fragments, or won in every attempt.
         InvalidInputError: If another argument is invalid, or the job name belongs to a different
             job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
@@ -170,7 +170,7 @@ def replace_columns(
     Raises:
         ColumnNotFoundError: If the table lacks a column.
         FilterError: If an expression does not parse or bind.
-        CommitConflictError: If concurrent commits interfered in every attempt.
+        CommitConflictError: If concurrent commits won in every attempt.
         InvalidInputError: If a column has an index or is part of the primary key, another argument
             is invalid, or the job name belongs to a different job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.

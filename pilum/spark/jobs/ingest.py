@@ -323,7 +323,7 @@ class _Portions:
             if is_done:
                 raise CorruptFileError(
                     f"job {self.journal.job!r}: the note of portion {number}, which is in the "
-                    "table, is gone: nobody can tell which files are in"
+                    "table, is missing, so it is unknown which files are in; begin another job"
                 )
             _require_unchanged(files, known)
             new = [file for file in files if file.path not in known][:size]

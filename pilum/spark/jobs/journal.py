@@ -55,14 +55,14 @@ class Journal:
             )
 
     def begin(
-        self, facts: Mapping[str, Any], plan: Mapping[str, Any], *, anew: bool = False
+        self, facts: Mapping[str, Any], plan: Mapping[str, Any], *, restart: bool = False
     ) -> dict[str, Any]:
         """Record what the job does and return the plan in effect, which is that of the first run.
 
         Args:
             facts: What the job does.
             plan: The fragments that it changes.
-            anew: Whether this plan replaces the plan of the first run.
+            restart: Whether this plan replaces the plan of the first run.
 
         Returns:
             The plan in effect.
@@ -73,7 +73,7 @@ class Journal:
         """
         mine = json.loads(json.dumps({"facts": facts, "plan": plan}))
         store, path = self._store(), self._path(_PLAN)
-        if anew:
+        if restart:
             store.put(path, json.dumps(mine).encode())
         elif not store.put_if_absent(path, json.dumps(mine).encode()):
             mine = self._begun(store, path, mine["facts"])

@@ -241,5 +241,5 @@ def _either(texts: list[str]) -> str:
 
 def _twice(when: Any, word: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"{at(when)}: {word} comes twice; say in the query behind USING what differs, with CASE"
+        f"{at(when)}: {word} comes twice; express the difference by CASE in the query after USING"
     )

@@ -190,7 +190,7 @@ class _Merge:
 
     def matches(self) -> Matches:
         """Look up the keys of the source."""
-        self.aligned  # noqa: B018 - what does not fit is told before any file is read
+        self.aligned  # noqa: B018 - raises before any file is read
         return join_keys(self.snapshot, self.keys, map(self._keys, self.spool.batches))
 
     def write(self, matches: Matches) -> MergedPart:

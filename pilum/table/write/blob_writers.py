@@ -8,7 +8,7 @@
 
 Payload files are written before their data file. Their descriptors must be written to the data
 file: without them, the payloads cannot be found. A column of descriptors has the form that the
-format calls prepared: what pages hold, but with inline payloads still in it. Source:
+format calls prepared: descriptors as in pages, but with inline payloads. Source:
 docs/format/blobs.md, "Prepared columns".
 """
 
