@@ -11,8 +11,7 @@ from pilum.dataset.operations import LanceOperation
 from pilum.dataset.refs import Branch, Branches, Tag, Tags
 from pilum.dataset.rows import DeleteResult, UpdateResult
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
-from pilum.dataset.scanner import LanceScanner
-from pilum.dataset.scanner_builder import ScannerBuilder
+from pilum.dataset.scanner import LanceScanner, ScannerBuilder
 from pilum.dataset.statistics import DataStatistics, FieldStatistics, LanceStats
 from pilum.dataset.upkeep import AutoCleanupConfig, DatasetOptimizer
 from pilum.dataset.versions import Version, VersionRef

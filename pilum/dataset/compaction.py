@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from pilum.arguments import require_count, require_known
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.metadata import FragmentMetadata
-from pilum.dataset.upkeep import CompactionOptions
 from pilum.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
 from pilum.format.version import FileVersion
 from pilum.progress import progress
@@ -51,6 +50,8 @@ __all__ = [
 ]
 
 _PREFIX = "lance.compaction."
+_HINT = "binary_copy_read_batch_bytes"
+"""An option without effect, because rows are always re-encoded."""
 _MODES = ("reencode", "try_binary_copy", "force_binary_copy")
 
 
@@ -400,7 +401,7 @@ def resolve_options(manifest: Manifest, options: Mapping[str, Any]) -> Options:
         InvalidInputError: If an option is invalid.
         UnsupportedFeatureError: If a binary copy is requested.
     """
-    require_known("compactions have", options, CompactionOptions.__annotations__)
+    require_known("compactions have", options, {*_OPTIONS, _HINT})
     given = {name: value for name, value in options.items() if value is not None}
     configured = {
         name: _parsed(name, option.parse, manifest.config[_PREFIX + name])

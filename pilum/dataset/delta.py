@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
-from pilum.arguments import require_count
 from pilum.dataset.forms import Transaction
 from pilum.dataset.scan import Scan
 from pilum.dataset.scanner import LanceScanner
-from pilum.dataset.versions import Versions
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind_ranges
 from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ID, UPDATED_AT_VERSION
@@ -18,7 +16,7 @@ from pilum.table.change_feed.delta import deleted_row_ids
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["DatasetDelta", "Deltas"]
+__all__ = ["DatasetDelta"]
 
 _NO_VERSION = 1 << 63
 """Upper bound (exclusive) of version numbers in the history."""
@@ -32,9 +30,15 @@ class DatasetDelta:
     later is reported for the later version only.
     """
 
-    def __init__(self, history: Versions, begin: int, end: int) -> None:
-        self._history = history
-        self._snapshot = history.snapshot
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        transaction_of: Callable[[int], Transaction | None],
+        begin: int,
+        end: int,
+    ) -> None:
+        self._snapshot = snapshot
+        self._transaction_of = transaction_of
         self._begin = begin
         self._end = end
 
@@ -50,7 +54,7 @@ class DatasetDelta:
             CorruptFileError: If a transaction is damaged.
         """
         versions = range(self._begin + 1, self._end + 1)
-        return [self._history.read_transaction(version) for version in versions]
+        return [self._transaction_of(version) for version in versions]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
         """Read the rows that were added.
@@ -110,45 +114,6 @@ class DatasetDelta:
         names = (*self._snapshot.schema.names, ROW_ID, CREATED_AT_VERSION, UPDATED_AT_VERSION)
         filter = bind_ranges(versions, self._snapshot.described.arrow)
         return LanceScanner(self._snapshot, Scan(ScanOptions(names, filter))).to_reader()
-
-
-class Deltas(Versions):
-    """Methods of `LanceDataset` for changes between versions."""
-
-    def delta(
-        self,
-        compared_against: int | None = None,
-        *,
-        begin_version: int | None = None,
-        end_version: int | None = None,
-    ) -> DatasetDelta:
-        """Compare two versions.
-
-        Args:
-            compared_against: Return the changes after this version, up to the version of this
-                dataset.
-            begin_version: Alternative to `compared_against`: return only changes after this
-                version; 0 for the whole history.
-            end_version: The last version to include; used with `begin_version`.
-
-        Returns:
-            An object that reads the changes on demand.
-
-        Raises:
-            InvalidInputError: If neither one version nor a range of versions is given.
-        """
-        if (begin_version is None) != (end_version is None):
-            raise InvalidInputError("begin_version and end_version: pass both or none")
-        if (compared_against is None) == (begin_version is None):
-            raise InvalidInputError("pass either compared_against or begin_version and end_version")
-        if compared_against is not None:
-            begin, end = compared_against, self._snapshot.manifest.version
-            return DatasetDelta(self, require_count("compared_against", begin), end)
-        return DatasetDelta(
-            self,
-            require_count("begin_version", begin_version),
-            require_count("end_version", end_version),
-        )
 
 
 def _versions(first: int, last: int) -> range:

@@ -14,7 +14,6 @@ from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
 from pilum.dataset.base_paths import BasePaths
 from pilum.dataset.cleanup import Cleanup
 from pilum.dataset.columns import ColumnChanges
-from pilum.dataset.delta import Deltas
 from pilum.dataset.files import Files
 from pilum.dataset.indices import Indices
 from pilum.dataset.reading import Reading
@@ -49,7 +48,6 @@ class LanceDataset(
     RowChanges,
     ColumnChanges,
     Indices,
-    Deltas,
     Versions,
     References,
     BasePaths,

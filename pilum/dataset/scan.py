@@ -29,6 +29,7 @@ __all__ = [
     "BlobHandling",
     "ColumnOrdering",
     "Filter",
+    "HasFragmentId",
     "MoreScanKeywords",
     "Scan",
     "ScanKeywords",
@@ -88,7 +89,9 @@ class HasFragmentId(Protocol):
     """A fragment, such as a `LanceFragment`."""
 
     @property
-    def fragment_id(self) -> int: ...
+    def fragment_id(self) -> int:
+        """The id of the fragment."""
+        ...
 
 
 class MoreScanKeywords(TypedDict, total=False):

@@ -9,25 +9,34 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
 from pilum.arguments import require_count
-from pilum.dataset.scan import Scan, ScanStatistics
+from pilum.dataset.projection import Columns
+from pilum.dataset.scan import (
+    BlobHandling,
+    ColumnOrdering,
+    Filter,
+    HasFragmentId,
+    Scan,
+    ScanStatistics,
+)
+from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.rows import BATCH_ROWS
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import undeleted, with_nullable_ids, without_ids
 from pilum.table.read.json_columns import given_batches, given_schema, given_table
-from pilum.table.read.ordering import ColumnOrdering, ordered
+from pilum.table.read.ordering import ordered
 from pilum.table.read.scan import ScanOptions, count_rows, scan, scan_schema, scan_table
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.windows import of_bytes, of_rows
 
-__all__ = ["LanceScanner"]
+__all__ = ["LanceScanner", "ScannerBuilder"]
 
 _log = logging.getLogger(__name__)
 
@@ -203,6 +212,182 @@ class LanceScanner:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+
+class Scannable(Protocol):
+    """A dataset, which creates scanners."""
+
+    @property
+    def scanner(self) -> Callable[..., LanceScanner]:
+        """The method that creates a scanner."""
+        ...
+
+
+class ScannerBuilder:
+    """Collects the arguments of `LanceDataset.scanner`; each method sets one of them.
+
+    Args:
+        ds: The dataset to scan.
+    """
+
+    def __init__(self, ds: Scannable) -> None:
+        self._dataset = ds
+        self._arguments: dict[str, Any] = {}
+
+    def apply_defaults(self, default_opts: dict[str, Any]) -> Self:
+        """Set several arguments at once, by the names of the methods.
+
+        Raises:
+            InvalidInputError: If an argument does not exist.
+        """
+        for name, value in default_opts.items():
+            if name not in _NAMES:
+                raise InvalidInputError(f"scans have no argument {name!r}")
+            self._set(_NAMES[name], value)
+        return self
+
+    def columns(self, cols: Columns | None = None) -> Self:
+        """Set the columns: names, or a dict of names and SQL; None for all columns."""
+        return self._set("columns", cols)
+
+    def filter(self, filter: Filter) -> Self:
+        """Set the filter: SQL or a `pyarrow.compute` expression."""
+        return self._set("filter", filter)
+
+    def limit(self, n: int | None = None) -> Self:
+        """Set the maximum number of rows."""
+        return self._set("limit", n)
+
+    def offset(self, n: int | None = None) -> Self:
+        """Set the number of rows to skip."""
+        return self._set("offset", n)
+
+    def batch_size(self, batch_size: int) -> Self:
+        """Set the maximum number of rows in a batch."""
+        return self._set("batch_size", batch_size)
+
+    def batch_size_bytes(self, batch_size_bytes: int) -> Self:
+        """Set the approximate maximum size of a batch in bytes."""
+        return self._set("batch_size_bytes", batch_size_bytes)
+
+    def strict_batch_size(self, strict_batch_size: bool = False) -> Self:
+        """Set whether all batches except the last have exactly `batch_size` rows."""
+        return self._set("strict_batch_size", strict_batch_size)
+
+    def order_by(self, orderings: Iterable[ColumnOrdering | str] | None) -> Self:
+        """Set the sort keys."""
+        return self._set("order_by", orderings)
+
+    def with_fragments(self, fragments: Iterable[HasFragmentId] | None) -> Self:
+        """Set the fragments to scan; None for all."""
+        return self._set("fragments", fragments)
+
+    def with_row_id(self, with_row_id: bool = True) -> Self:
+        """Set whether to add `_rowid`."""
+        return self._set("with_row_id", with_row_id)
+
+    def with_row_address(self, with_row_address: bool = True) -> Self:
+        """Set whether to add `_rowaddr`."""
+        return self._set("with_row_address", with_row_address)
+
+    def include_deleted_rows(self, flag: bool) -> Self:
+        """Set whether to include deleted rows that are still stored."""
+        return self._set("include_deleted_rows", flag)
+
+    def blob_handling(self, blob_handling: BlobHandling | None) -> Self:
+        """Set the form in which blobs are returned."""
+        return self._set("blob_handling", blob_handling)
+
+    def scan_stats_callback(self, callback: Callable[[ScanStatistics], None]) -> Self:
+        """Set a function that is called with the statistics at the end of the scan."""
+        return self._set("scan_stats_callback", callback)
+
+    def scan_in_order(self, scan_in_order: bool = True) -> Self:
+        """Accept a hint without effect; rows are in order in either case."""
+        return self._set("scan_in_order", scan_in_order)
+
+    def batch_readahead(self, nbatches: int | None = None) -> Self:
+        """Accept a hint without effect."""
+        return self._set("batch_readahead", nbatches)
+
+    def fragment_readahead(self, nfragments: int | None = None) -> Self:
+        """Accept a hint without effect."""
+        return self._set("fragment_readahead", nfragments)
+
+    def io_buffer_size(self, io_buffer_size: int) -> Self:
+        """Accept a hint without effect."""
+        return self._set("io_buffer_size", io_buffer_size)
+
+    def late_materialization(self, late_materialization: bool | list[str]) -> Self:
+        """Accept a hint without effect."""
+        return self._set("late_materialization", late_materialization)
+
+    def use_stats(self, use_stats: bool = True) -> Self:
+        """Accept a hint without effect."""
+        return self._set("use_stats", use_stats)
+
+    def use_scalar_index(self, use_scalar_index: bool = True) -> Self:
+        """Accept a hint without effect."""
+        return self._set("use_scalar_index", use_scalar_index)
+
+    def prefilter(self, prefilter: bool) -> Self:
+        """Accept a hint without effect."""
+        return self._set("prefilter", prefilter)
+
+    def disable_scoring_autoprojection(self, disable: bool = True) -> Self:
+        """Accept a hint without effect."""
+        return self._set("disable_scoring_autoprojection", disable)
+
+    def nearest(self, *args: Any, **kwargs: Any) -> Self:
+        """Request a vector search, which `to_scanner` rejects."""
+        return self._set("nearest", (args, kwargs))
+
+    def full_text_search(self, query: Any, columns: list[str] | None = None) -> Self:
+        """Request a full-text search, which `to_scanner` rejects."""
+        return self._set("full_text_query", (query, columns))
+
+    def minhash_search(self, query: Any) -> Self:
+        """Request a MinHash search, which `to_scanner` rejects."""
+        return self._set("nearest", query)
+
+    def fast_search(self, flag: bool) -> Self:
+        """Request a search of indexed rows only, which `to_scanner` rejects."""
+        return self._set("fast_search", flag)
+
+    def with_index_segments(self, index_segments: Any) -> Self:
+        """Request a search of index segments, which `to_scanner` rejects."""
+        return self._set("index_segments", index_segments)
+
+    def row_addr_prefilter(
+        self, allowlist: bytes | None = None, blocklist: bytes | None = None
+    ) -> Self:
+        """Request a row filter for a search, which `to_scanner` rejects."""
+        self._set("row_addr_allowlist", allowlist)
+        return self._set("row_addr_blocklist", blocklist)
+
+    def to_scanner(self) -> LanceScanner:
+        """Create the scanner.
+
+        Raises:
+            As `LanceDataset.scanner`.
+        """
+        return self._dataset.scanner(**self._arguments)
+
+    def _set(self, name: str, value: Any) -> Self:
+        self._arguments[name] = value
+        return self
+
+
+_RENAMED = {
+    "with_fragments": "fragments",
+    "full_text_search": "full_text_query",
+    "with_index_segments": "index_segments",
+}
+_OTHERS = {"apply_defaults", "to_scanner", "minhash_search", "row_addr_prefilter"}
+_METHODS = [name for name in vars(ScannerBuilder) if not name.startswith("_")]
+_NAMES = {name: _RENAMED.get(name, name) for name in _METHODS if name not in _OTHERS}
+_NAMES |= {name: name for name in _RENAMED.values()}
+"""The names that `apply_defaults` accepts, and the scan arguments that they set."""
 
 
 def _explained(snapshot: Snapshot, options: ScanOptions, wanted: Scan, verbose: bool) -> str:

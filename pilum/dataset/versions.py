@@ -10,6 +10,7 @@ from typing import Any, Self, TypedDict
 from pilum.arguments import require_count
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import publish
+from pilum.dataset.delta import DatasetDelta
 from pilum.dataset.forms import Transaction
 from pilum.errors import (
     InvalidInputError,
@@ -142,6 +143,40 @@ class Versions(DatasetBase):
         store = self._snapshot.store
         restored = transaction.Transaction(self.latest_version, Restore(self.version))
         self._move_to(publish(store, restored))
+
+    def delta(
+        self,
+        compared_against: int | None = None,
+        *,
+        begin_version: int | None = None,
+        end_version: int | None = None,
+    ) -> DatasetDelta:
+        """Compare two versions.
+
+        Args:
+            compared_against: Return the changes after this version, up to the version of this
+                dataset.
+            begin_version: Alternative to `compared_against`: return only changes after this
+                version; 0 for the whole history.
+            end_version: The last version to include; used with `begin_version`.
+
+        Returns:
+            An object that reads the changes on demand.
+
+        Raises:
+            InvalidInputError: If neither one version nor a range of versions is given.
+        """
+        if (begin_version is None) != (end_version is None):
+            raise InvalidInputError("begin_version and end_version: pass both or none")
+        if (compared_against is None) == (begin_version is None):
+            raise InvalidInputError("pass either compared_against or begin_version and end_version")
+        if compared_against is not None:
+            begin = require_count("compared_against", compared_against)
+            end = self._snapshot.manifest.version
+        else:
+            begin = require_count("begin_version", begin_version)
+            end = require_count("end_version", end_version)
+        return DatasetDelta(self._snapshot, self.read_transaction, begin, end)
 
     def read_transaction(self, version: int) -> Transaction | None:
         """Return the transaction that created a version of this branch.
