@@ -25,7 +25,6 @@ from pilum.table.model.dictionaries import with_dictionaries_of_files
 from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
-from pilum.table.model.index_segments import has_doubtful_coverage
 from pilum.table.model.manifest import THIS_WRITER, Manifest
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.stored_sequence import StoredSequence
@@ -47,7 +46,7 @@ def continuable(store: Store, base: Manifest) -> Manifest:
     base.require_continuable(f"{store.uri}, version {base.version}")
     counted = with_counted_rows(with_bases(store, base.base_paths), base, default_session())
     # With a new writer name on them, the bitmaps of old writers would no longer be repaired.
-    writer = counted.writer_version if has_doubtful_coverage(counted) else THIS_WRITER
+    writer = counted.writer_version if counted.has_doubtful_coverage else THIS_WRITER
     return replace(counted, writer_version=writer)
 
 
@@ -66,9 +65,11 @@ def next_version(
         InvalidInputError: If the operation does not fit the table.
     """
     content = transaction.operation.apply(base)
-    known = {fragment.files for fragment in base.fragments}
-    new = [fragment for fragment in content.fragments if fragment.files not in known]
-    content = with_dictionaries_of_files(with_bases(store, content.base_paths), content, new)
+    if content.is_legacy:
+        known = {fragment.files for fragment in base.fragments}
+        new = [fragment for fragment in content.fragments if fragment.files not in known]
+        based = with_bases(store, content.base_paths)
+        content = with_dictionaries_of_files(based, content, new)
     if transaction.operation.writes_rows:
         content = with_assigned_rows(Snapshot(store, base), content)
     if job:

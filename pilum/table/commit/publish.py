@@ -67,7 +67,12 @@ from pilum.table.model.names import (
     detached_manifest_path,
     transaction_path,
 )
-from pilum.table.versions.commit_handler import ConditionalPut, handler_of
+from pilum.table.versions.commit_handler import (
+    ConditionalPut,
+    handler_of,
+    keep_version,
+    replace_copies,
+)
 from pilum.table.versions.history import (
     latest_manifest,
     list_manifests,
@@ -77,7 +82,6 @@ from pilum.table.versions.history import (
     no_table,
     sound,
 )
-from pilum.table.versions.listing import keep_version, replace_copies
 from pilum.table.write.sidecars import discard_file
 
 __all__ = ["NOT_COMMITTED", "Backoff", "CommitOptions", "commit", "commit_detached"]

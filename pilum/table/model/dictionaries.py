@@ -23,7 +23,6 @@ from pilum.container.open import open_file
 from pilum.errors import InvalidInputError
 from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Field, FieldId, Schema
-from pilum.format.version import FileVersion
 from pilum.storage.base import Source, Store, run_plan
 from pilum.table.model.base_paths import data_file_place
 from pilum.table.model.fragment import Fragment
@@ -115,8 +114,6 @@ def _longest(field: Field, known: pa.Array | None, file: LegacyFile, path: str) 
 
 
 def _dictionary_fields(manifest: Manifest) -> list[Field]:
-    if manifest.data_format != str(FileVersion.LEGACY):
-        return []
     return [field for field in manifest.schema.walk() if pt.is_dictionary(field.arrow_type)]
 
 

@@ -345,9 +345,14 @@ class Fragment:
             physical_rows=self.physical_rows,
             deletion_file=self.deletion_file.to_proto() if self.deletion_file else None,
         )
-        ROW_IDS.to_proto(message, self.row_ids)
-        CREATED_AT.to_proto(message, self.created_at)
-        UPDATED_AT.to_proto(message, self.updated_at)
+        sequences = (
+            (ROW_IDS, self.row_ids),
+            (CREATED_AT, self.created_at),
+            (UPDATED_AT, self.updated_at),
+        )
+        for kind, stored in sequences:
+            if stored is not None:
+                kind.to_proto(message, stored)
         return message
 
     def to_json(self) -> dict[str, Any]:

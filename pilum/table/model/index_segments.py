@@ -7,7 +7,6 @@ the index. Source: docs/format/table.md, "Indices".
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -16,12 +15,10 @@ from pyroaring import BitMap
 
 from pilum.errors import CorruptFileError
 from pilum.format.pb import table_pb2
-from pilum.table.model.manifest import Manifest
 
 __all__ = [
     "IndexSegment",
     "covered_fragments",
-    "has_doubtful_coverage",
     "index_segments",
     "is_system_index",
 ]
@@ -29,7 +26,6 @@ __all__ = [
 _SYSTEM_PREFIX = "__lance_"
 _DETAILS = "IndexDetails"
 _UUID_BYTES = 16
-_FIRST_RIGHT = (0, 8, 15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +126,6 @@ def covered_fragments(index: table_pb2.IndexMetadata) -> BitMap | None:
         raise CorruptFileError(
             f"not a Roaring bitmap of fragments: {error}", f"index {index.name!r}"
         ) from error
-
-
-def has_doubtful_coverage(manifest: Manifest) -> bool:
-    """Return whether the writer may have recorded too many covered fragments (before 0.8.15)."""
-    if not manifest.index_section:
-        return False
-    if manifest.writer_version is None:
-        return True
-    library, version = manifest.writer_version
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-    return library == "lance" and numbers < _FIRST_RIGHT
 
 
 def is_system_index(index: table_pb2.IndexMetadata) -> bool:

@@ -7,6 +7,7 @@ docs/format/table.md, "Manifest".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,7 @@ from pilum.table.model.fragments import Fragments, StoredFragments
 __all__ = ["THIS_WRITER", "Manifest", "WriterVersion", "moment_of", "nanoseconds_of"]
 
 _NANOSECONDS = 10**9
+_FIRST_CERTAIN_COVERAGE = (0, 8, 15)
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _FIRST_SECOND_OF_9999 = 253_370_764_800
 """Start of the last year of `datetime`, which is excluded so that any time zone can be used."""
@@ -120,6 +122,22 @@ class Manifest:
             CorruptFileError: If the row counts of a fragment are impossible.
         """
         return self.fragments.num_rows
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether the data files are of version 0.1."""
+        return self.data_format == str(FileVersion.LEGACY)
+
+    @property
+    def has_doubtful_coverage(self) -> bool:
+        """Whether its writer may have recorded too many fragments for an index (before 0.8.15)."""
+        if not self.index_section:
+            return False
+        if self.writer_version is None:
+            return True
+        library, version = self.writer_version
+        numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+        return library == "lance" and numbers < _FIRST_CERTAIN_COVERAGE
 
     @cached_property
     def is_lossy(self) -> bool:

@@ -54,7 +54,8 @@ def encode_manifest_file(manifest: Manifest, transaction: bytes) -> bytes:
     """
     message = manifest.to_proto()
     body = bytearray()
-    append_dictionaries(manifest, message, body)
+    if manifest.is_legacy:
+        append_dictionaries(manifest, message, body)
     if manifest.index_section:
         message.index_section = len(body)
         body += _with_length(manifest.index_section)
@@ -171,11 +172,13 @@ class _ManifestFile:
         decode_message(table_pb2.IndexSection, indices, self._path)
         try:
             manifest = Manifest.from_proto(self.message, indices, self._place)
-            return load_dictionaries(manifest, self.message, self._source)
+            if manifest.is_legacy:
+                manifest = load_dictionaries(manifest, self.message, self._source)
         except CorruptFileError as error:
             raise error.at(self._place) from None
         except UnicodeDecodeError as error:
             raise CorruptFileError(f"metadata is not UTF-8: {error}", self._path) from error
+        return manifest
 
     @property
     def _place(self) -> str:

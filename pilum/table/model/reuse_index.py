@@ -30,7 +30,7 @@ from pilum.storage.base import Store, write_object
 from pilum.table.model.base_paths import index_place
 from pilum.table.model.deletion_vector import load_deletions
 from pilum.table.model.fragment import Fragment
-from pilum.table.model.index_segments import covered_fragments, has_doubtful_coverage
+from pilum.table.model.index_segments import covered_fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import decode_message
 from pilum.table.model.names import index_folder
@@ -67,7 +67,7 @@ class Coverage:
     """
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
-        if has_doubtful_coverage(manifest):
+        if manifest.has_doubtful_coverage:
             raise UnsupportedFeatureError(
                 f"{store.uri}: the writer of the indices recorded wrong fragments for them, so "
                 "no rows can be moved; drop the indices first"

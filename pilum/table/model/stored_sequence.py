@@ -92,7 +92,7 @@ class SequenceKind:
             return ExternalSequence(value.path, value.offset, value.size)
         return IN_HIDDEN_COLUMN
 
-    def to_proto(self, message: table_pb2.DataFragment, stored: StoredSequence | None) -> None:
+    def to_proto(self, message: table_pb2.DataFragment, stored: StoredSequence) -> None:
         """Set the member of a fragment."""
         if isinstance(stored, bytes):
             setattr(message, f"inline_{self.suffix}", stored)
@@ -100,7 +100,7 @@ class SequenceKind:
             external = getattr(message, f"external_{self.suffix}")
             external.path, external.offset = stored.path, stored.offset_bytes
             external.size = stored.size_bytes
-        elif stored is not None:
+        else:
             getattr(message, f"spilled_{self.suffix}").SetInParent()
 
     def to_json(self, stored: StoredSequence | None) -> Any:

@@ -56,6 +56,8 @@ def open_data_file(session: Session, store: Store, file: DataFile) -> DataFileRe
     version = FileVersion.from_numbers(file.major, file.minor)
     # Releases around 0.30 of the reference recorded too small a size for 0.1 files.
     size = None if version is FileVersion.LEGACY else file.size_bytes
+    if file.base_id is None:
+        return session.open_file(store, file.path_in_table, size)
     return session.open_file(*data_file_place(store, file), size)
 
 
@@ -250,7 +252,7 @@ class FragmentReader:
     def _make(self, field: Field) -> FieldReader:
         return field_reader(field, self._parts(field), self.num_rows)
 
-    @property
+    @cached_property
     def _columns(self) -> list[Mapping[FieldId, int]]:
         """The mapping from fields to columns of each file."""
         of = self._session.agreement.columns

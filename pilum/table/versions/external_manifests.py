@@ -28,7 +28,7 @@ from uuid import uuid4
 from pilum.errors import CorruptFileError, NotFoundError, PilumError
 from pilum.storage.base import Store, write_object
 from pilum.table.model.names import VERSIONS_FOLDER, ManifestName, final_name
-from pilum.table.versions.listing import exists, listed_manifests, newest_listed
+from pilum.table.versions.commit_handler import exists, listed_manifests, newest_listed
 
 __all__ = ["ExternalManifests", "ManifestEntries"]
 

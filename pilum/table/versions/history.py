@@ -30,8 +30,7 @@ from pilum.table.model.names import (
     detached_manifest_path,
     is_detached,
 )
-from pilum.table.versions.commit_handler import handler_of
-from pilum.table.versions.listing import keep_version, remove_copies
+from pilum.table.versions.commit_handler import handler_of, keep_version, remove_copies
 
 __all__ = [
     "VersionInfo",

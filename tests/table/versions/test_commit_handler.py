@@ -1,4 +1,4 @@
-"""Locks of users, and what is told when nobody knows the outcome."""
+"""Locks of users, and commits whose outcome is unknown."""
 
 from __future__ import annotations
 

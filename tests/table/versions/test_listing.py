@@ -20,7 +20,7 @@ from pilum.storage.open import open_store
 from pilum.table.model.manifest_file import encode_manifest_file
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.listing import listed_manifests, newest_listed
+from pilum.table.versions.commit_handler import listed_manifests, newest_listed
 
 ROWS = pa.table({"x": [1, 2, 3]})
 

@@ -17,7 +17,7 @@ from pilum.storage.open import open_store
 from pilum.table.commit.operations.create_index import CreateIndex
 from pilum.table.commit.publish import commit
 from pilum.table.commit.transaction import Transaction
-from pilum.table.model.index_segments import IndexSegment, has_doubtful_coverage, index_segments
+from pilum.table.model.index_segments import IndexSegment, index_segments
 from pilum.table.model.manifest import Manifest, WriterVersion
 
 
@@ -102,7 +102,7 @@ def test_bitmaps_of_old_writers_stay_known_as_theirs(
     dataset: pilum.LanceDataset, writer: WriterVersion | None, doubtful: bool
 ) -> None:
     manifest = replace(dataset.snapshot.manifest, writer_version=writer)
-    assert not has_doubtful_coverage(manifest)
+    assert not manifest.has_doubtful_coverage
     section = table_pb2.IndexSection(indices=[made("a", 0, 1, [0]).message])
     manifest = replace(manifest, index_section=section.SerializeToString())
-    assert has_doubtful_coverage(manifest) is doubtful
+    assert manifest.has_doubtful_coverage is doubtful
