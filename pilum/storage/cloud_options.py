@@ -32,49 +32,29 @@ from pilum.errors import InvalidInputError, MissingDependencyError
 
 __all__ = ["AZURE", "GCS", "S3", "Profile", "Service", "Settings", "find_profile", "settings_of"]
 
-_CLIENT_NAMES = frozenset(
-    {
-        "allow_http",
-        "allow_invalid_certificates",
-        "connect_timeout",
-        "default_content_type",
-        "http1_only",
-        "http2_keep_alive_interval",
-        "http2_keep_alive_timeout",
-        "http2_keep_alive_while_idle",
-        "http2_only",
-        "pool_idle_timeout",
-        "pool_max_idle_per_host",
-        "proxy_ca_certificate",
-        "proxy_excludes",
-        "proxy_url",
-        "randomize_addresses",
-        "read_timeout",
-        "root_certificate",
-        "timeout",
-        "user_agent",
-    }
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CLIENT_NAMES = _words(
+    """
+    allow_http allow_invalid_certificates connect_timeout default_content_type http1_only
+    http2_keep_alive_interval http2_keep_alive_timeout http2_keep_alive_while_idle http2_only
+    pool_idle_timeout pool_max_idle_per_host proxy_ca_certificate proxy_excludes proxy_url
+    randomize_addresses read_timeout root_certificate timeout user_agent
+    """
 )
 _CLIENT_ALIASES = {"request_timeout": "timeout"}
 _MAX_RETRIES = "client_max_retries"
 _RETRY_SECONDS = "client_retry_timeout"
 _DEFAULT_RETRIES = 6
 _DEFAULT_RETRY_SECONDS = 180
-_WITHOUT_EFFECT = frozenset(
-    {
-        "aws_provider_scheme",
-        "bucket",
-        "bucket_name",
-        "container",
-        "container_name",
-        "download_retry_count",
-        "dynamodb_endpoint",
-        "expires_at_millis",
-        "manifest_store",
-        "refresh_offset_millis",
-        "sync",
-        "use_opendal",
-    }
+_WITHOUT_EFFECT = _words(
+    """
+    aws_provider_scheme bucket bucket_name container container_name download_retry_count
+    dynamodb_endpoint expires_at_millis manifest_store refresh_offset_millis sync use_opendal
+    """
 )
 """Known options that are ignored: of other stores, given by the location, or about the internals of
 the reference.
@@ -82,13 +62,8 @@ the reference.
 
 _DEFAULT = "default"
 _STATIC = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-_ELSEWHERE = (
-    "credential_process",
-    "login_session",
-    "role_arn",
-    "sso_session",
-    "sso_start_url",
-    "web_identity_token_file",
+_ELSEWHERE = _words(
+    "credential_process login_session role_arn sso_session sso_start_url web_identity_token_file"
 )
 
 
@@ -129,39 +104,16 @@ class Service:
 S3 = Service(
     "S3",
     ("aws_",),
-    frozenset(
-        {
-            "access_key_id",
-            "checksum_algorithm",
-            "conditional_put",
-            "container_authorization_token_file",
-            "container_credentials_full_uri",
-            "container_credentials_relative_uri",
-            "copy_if_not_exists",
-            "default_region",
-            "disable_bulk_delete",
-            "disable_tagging",
-            "endpoint",
-            "endpoint_url_s3",
-            "endpoint_url_sts",
-            "imdsv1_fallback",
-            "metadata_endpoint",
-            "region",
-            "request_payer",
-            "role_arn",
-            "role_session_name",
-            "s3_express",
-            "secret_access_key",
-            "server_side_encryption",
-            "session_token",
-            "skip_signature",
-            "sse_bucket_key_enabled",
-            "sse_customer_key_base64",
-            "sse_kms_key_id",
-            "unsigned_payload",
-            "virtual_hosted_style_request",
-            "web_identity_token_file",
-        }
+    _words(
+        """
+        access_key_id checksum_algorithm conditional_put container_authorization_token_file
+        container_credentials_full_uri container_credentials_relative_uri copy_if_not_exists
+        default_region disable_bulk_delete disable_tagging endpoint endpoint_url_s3
+        endpoint_url_sts imdsv1_fallback metadata_endpoint region request_payer role_arn
+        role_session_name s3_express secret_access_key server_side_encryption session_token
+        skip_signature sse_bucket_key_enabled sse_customer_key_base64 sse_kms_key_id
+        unsigned_payload virtual_hosted_style_request web_identity_token_file
+        """
     ),
     {"endpoint_url": "endpoint", "sts_endpoint": "endpoint_url_sts", "token": "session_token"},
     frozenset({"secret_access_key", "session_token", "sse_customer_key_base64"}),
@@ -170,15 +122,11 @@ S3 = Service(
 GCS = Service(
     "Google Cloud Storage",
     ("google_",),
-    frozenset(
-        {
-            "application_credentials",
-            "base_url",
-            "bearer_token",
-            "service_account",
-            "service_account_key",
-            "skip_signature",
-        }
+    _words(
+        """
+        application_credentials base_url bearer_token service_account service_account_key
+        skip_signature
+        """
     ),
     {
         "service_account_path": "service_account",
@@ -191,33 +139,14 @@ GCS = Service(
 AZURE = Service(
     "Azure Blob Storage",
     ("azure_storage_", "azure_", "object_store_"),
-    frozenset(
-        {
-            "account_key",
-            "account_name",
-            "authority_host",
-            "client_id",
-            "client_secret",
-            "credential_type",
-            "disable_tagging",
-            "encryption_key",
-            "endpoint",
-            "fabric_cluster_identifier",
-            "fabric_session_token",
-            "fabric_token_service_url",
-            "fabric_workload_host",
-            "federated_token_file",
-            "msi_endpoint",
-            "msi_resource_id",
-            "object_id",
-            "sas_key",
-            "skip_signature",
-            "tenant_id",
-            "token",
-            "use_azure_cli",
-            "use_emulator",
-            "use_fabric_endpoint",
-        }
+    _words(
+        """
+        account_key account_name authority_host client_id client_secret credential_type
+        disable_tagging encryption_key endpoint fabric_cluster_identifier fabric_session_token
+        fabric_token_service_url fabric_workload_host federated_token_file msi_endpoint
+        msi_resource_id object_id sas_key skip_signature tenant_id token use_azure_cli
+        use_emulator use_fabric_endpoint
+        """
     ),
     {
         "access_key": "account_key",
@@ -227,16 +156,7 @@ AZURE = Service(
         "master_key": "account_key",
         "sas_token": "sas_key",
     },
-    frozenset(
-        {
-            "account_key",
-            "client_secret",
-            "encryption_key",
-            "fabric_session_token",
-            "sas_key",
-            "token",
-        }
-    ),
+    _words("account_key client_secret encryption_key fabric_session_token sas_key token"),
 )
 
 _SERVICES = (S3, GCS, AZURE)
