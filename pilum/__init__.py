@@ -12,7 +12,6 @@ from pilum.blob import (
     blob_array,
     blob_field,
 )
-from pilum.dataset.base_paths import DatasetBasePath
 from pilum.dataset.cleanup import (
     CleanupCandidateFile,
     CleanupExplanation,
@@ -28,6 +27,7 @@ from pilum.dataset.metadata import FragmentMetadata, Index, IndexFile
 from pilum.dataset.operations import LanceOperation
 from pilum.dataset.scan import ScanStatistics
 from pilum.dataset.scanner import LanceScanner
+from pilum.dataset.settings import DatasetBasePath
 from pilum.dataset.statistics import DataStatistics, FieldStatistics
 from pilum.dataset.udf import batch_udf
 from pilum.encodings.options import EncodingOptions

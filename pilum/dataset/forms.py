@@ -20,10 +20,9 @@ from typing import Any
 import pyarrow as pa
 
 from pilum.arguments import require_count
-from pilum.dataset.base_paths import DatasetBasePath, bases_to_commit
 from pilum.dataset.metadata import DataFile, FragmentMetadata, Index
 from pilum.dataset.operations import LanceOperation
-from pilum.dataset.settings import map_update
+from pilum.dataset.settings import DatasetBasePath, bases_to_commit, map_update
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.schema import Schema
 from pilum.table.commit import transaction

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from pilum.arguments import require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
-from pilum.dataset.base_paths import BasePaths
 from pilum.dataset.cleanup import Cleanup
 from pilum.dataset.columns import ColumnChanges
 from pilum.dataset.files import Files
@@ -50,7 +49,6 @@ class LanceDataset(
     Indices,
     Versions,
     References,
-    BasePaths,
     Settings,
     Upkeep,
     Cleanup,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pilum.dataset.base_paths import DatasetBasePath
 from pilum.dataset.metadata import DataFile, FragmentMetadata, Index
+from pilum.dataset.settings import DatasetBasePath
 from pilum.errors import UnsupportedFeatureError
 from pilum.format.schema import Schema
 

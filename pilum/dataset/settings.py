@@ -1,28 +1,55 @@
-"""Config and metadata of a dataset, of its schema and of its fields."""
+"""Settings of a dataset: config, metadata of table, schema and fields, and base paths."""
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from pilum.arguments import require_texts
 from pilum.dataset.base import DatasetBase
-from pilum.dataset.commits import commit_operation
+from pilum.dataset.commits import commit_operation, properties_of
 from pilum.errors import ColumnNotFoundError, InvalidInputError
 from pilum.format.schema import Field, FieldId
+from pilum.table.commit.operations.update_bases import UpdateBases
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.model.base_paths import BasePath
 
-__all__ = ["Settings", "map_update"]
+__all__ = ["DatasetBasePath", "Settings", "bases_to_commit", "map_update"]
 
 Updates = Mapping[str, str | None]
 
 _STEP = re.compile(r"(?:^|\.)(?:`([^`]+)`|([^.`]+))")
 
 
+@dataclass(frozen=True)
+class DatasetBasePath:
+    """A folder outside a table that may contain some of its data files.
+
+    Attributes:
+        path: A URI or an absolute path.
+        name: Its name; None if it has none.
+        is_dataset_root: Whether it has the folder structure of a table. If not, it contains data
+            files directly.
+        id: Id, unique in the table; None to have one assigned.
+    """
+
+    path: str
+    name: str | None = None
+    is_dataset_root: bool = False
+    id: int | None = None
+
+    @classmethod
+    def from_table(cls, base: BasePath) -> DatasetBasePath:
+        """Convert a manifest entry to its public form."""
+        return cls(base.path, base.name, base.is_dataset_root, base.id)
+
+
 class Settings(DatasetBase):
-    """Methods of `LanceDataset` for config and metadata.
+    """Methods of `LanceDataset` for config, metadata and base paths.
 
     Every change is one commit. It starts from the pinned version and moves this dataset to the new
     one. It raises `CommitConflictError` if a concurrent commit changed the same keys, the same
@@ -127,6 +154,35 @@ class Settings(DatasetBase):
         _deprecated("replace_field_metadata", "update_field_metadata")
         self.update_field_metadata({field_name: new_metadata}, replace=True)
 
+    def base_paths(self) -> dict[int, DatasetBasePath]:
+        """Return the base paths that may contain data files of the pinned version, by id."""
+        found = self._snapshot.manifest.base_paths
+        return {base.id: DatasetBasePath.from_table(base) for base in found}
+
+    def add_bases(
+        self,
+        new_bases: Iterable[DatasetBasePath],
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Add base paths to the table and move this dataset to the new version.
+
+        Data is written there if a write names them in `target_bases`.
+
+        Args:
+            new_bases: The base paths; ids are assigned where missing.
+            transaction_properties: Properties that are recorded in the history.
+
+        Returns:
+            This dataset.
+
+        Raises:
+            InvalidInputError: If an id, a name or a path is taken.
+            CommitConflictError: If a concurrent commit took an id, a name or a path.
+        """
+        notes = properties_of(None, transaction_properties)
+        commit_operation(self, UpdateBases(bases_to_commit(new_bases)), notes)
+        return self
+
     def _field_id(self, path: str) -> FieldId:
         known = dict(_paths(self._snapshot.schema.fields))
         steps = tuple(quoted or plain for quoted, plain in _STEP.findall(str(path)))
@@ -161,3 +217,22 @@ def map_update(what: str, values: Any, replaces: bool) -> MapUpdate:
         raise InvalidInputError(f"{what}: expected a dict, found {values!r}")
     require_texts(what, {key: "" if value is None else value for key, value in values.items()})
     return MapUpdate(dict(values), bool(replaces))
+
+
+def bases_to_commit(bases: Iterable[DatasetBasePath]) -> tuple[BasePath, ...]:
+    """Convert base paths for an operation; the id 0 requests a free id.
+
+    Raises:
+        InvalidInputError: If an item is not a base path.
+    """
+    return tuple(map(_to_commit, bases))
+
+
+def _to_commit(base: DatasetBasePath) -> BasePath:
+    path, number = getattr(base, "path", None), getattr(base, "id", None) or 0
+    name = getattr(base, "name", None)
+    is_path = isinstance(path, str | os.PathLike) and os.fspath(path)
+    is_id = isinstance(number, int) and 0 <= number < 1 << 32
+    if not (is_path and is_id and isinstance(name, str | None)):
+        raise InvalidInputError(f"expected a DatasetBasePath, found {base!r}")
+    return BasePath(number, str(os.fspath(base.path)), bool(base.is_dataset_root), name)

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from pilum.container.open import default_version, require_storable
 from pilum.container.options import FileOptions
-from pilum.dataset.base_paths import DatasetBasePath, bases_to_commit
 from pilum.dataset.commits import properties_of, publish, snapshot_of_job
 from pilum.dataset.inputs import to_reader
+from pilum.dataset.settings import DatasetBasePath, bases_to_commit
 from pilum.encodings.options import EncodingOptions
 from pilum.errors import DatasetAlreadyExistsError, DatasetNotFoundError, InvalidInputError
 from pilum.format.schema import Schema
