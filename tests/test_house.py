@@ -179,8 +179,8 @@ def test_tables_are_opened_in_one_place() -> None:
         "table/versions/open.py",
         "file/session.py",
         "dataset/explain.py",
-        "spark/jobs/files.py",
-        "spark/jobs/journal.py",
+        "distributed/files.py",
+        "distributed/journal.py",
     }
     package = ROOT / "pilum"
     found = {

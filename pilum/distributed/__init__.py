@@ -11,13 +11,22 @@ which is never looked up again. The names of all files of a job contain its uuid
 has the same uuid. Therefore a commit whose response was lost can be found again, and an abort can
 check whether the files that it would delete are part of the table. An aborted job leaves a
 tombstone for tasks that are still running. Source: docs/spark.md, "Commits".
+
+Jobs whose tasks get no rows from the engine run on any engine that offers `Tasks`:
+
+    versions, splits       pin a version, plan a scan, read a part
+    jobs, writing          plan a write, write a part, commit
+    tasks                  what an engine has to offer
+    row_changes, merging   delete, update and merge rows
+    columns, journal       compute columns, resume after a failure
+    upkeep, clustering     compact, cluster, verify, summarize
+    following, changes     follow a table from version to version
+    conditions, files      SQL conditions; rows as files
 """
 
 from __future__ import annotations
 
-from pilum.distributed.ending import abort_parts, commit_parts
-from pilum.distributed.job import Mode, PartMessage, WriteJob
-from pilum.distributed.parts import write_part
+from pilum.distributed.jobs import Attempt, Mode, PartMessage, WriteJob, start_job
 from pilum.distributed.splits import (
     DEFAULT_SPLIT_BYTES,
     Split,
@@ -26,16 +35,22 @@ from pilum.distributed.splits import (
     read_split,
     split_fragment,
 )
-from pilum.distributed.starting import start_job
+from pilum.distributed.tasks import Tasks
+from pilum.distributed.versions import TableVersion, find_version
+from pilum.distributed.writing import abort_parts, commit_parts, write_part
 
 __all__ = [
     "DEFAULT_SPLIT_BYTES",
+    "Attempt",
     "Mode",
     "PartMessage",
     "Split",
+    "TableVersion",
+    "Tasks",
     "WriteJob",
     "abort_parts",
     "commit_parts",
+    "find_version",
     "group_splits",
     "plan_splits",
     "read_split",

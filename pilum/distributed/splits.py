@@ -1,4 +1,12 @@
-"""Splits: the rows of one version in ranges that are planned once and read by many processes."""
+"""Splits: the rows of one version in ranges that are planned once and read by many processes.
+
+A task costs an engine tens of milliseconds before it reads a row, so a scan gets as few tasks as
+the amount of data allows. Two measures give the cost of reading:
+
+    bytes   of the projected columns only, whatever else the files contain
+    rows    each of which an engine processes by itself, however narrow it is, unless a filter
+            removes it
+"""
 
 from __future__ import annotations
 
@@ -8,19 +16,22 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from pilum.distributed.versions import TableVersion
 from pilum.errors import InvalidInputError
 from pilum.expressions import BoundFilter
 from pilum.format.version import FileVersion
 from pilum.table.model.fragment import Fragment
+from pilum.table.read.json_columns import text_batches
 from pilum.table.read.matching import rows_to_test
-from pilum.table.read.scan import ScanOptions, scan
+from pilum.table.read.scan import ScanOptions, scan, scan_schema
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.open import open_table
 
 __all__ = [
     "DEFAULT_SPLIT_BYTES",
     "Split",
+    "batch_rows",
     "group_splits",
+    "partition_splits",
     "plan_splits",
     "read_split",
     "split_fragment",
@@ -29,6 +40,12 @@ __all__ = [
 DEFAULT_SPLIT_BYTES = 32 << 20
 # Rows of the largest mini-block chunk: a range that ends between chunks decodes no chunk twice.
 _ROW_STEP = 4096
+# A file of a million narrow rows that slightly exceeds 64 MiB is not cut.
+_TASK_FILE_BYTES = 96 << 20
+_TASK_MEMORY_BYTES = 128 << 20
+_TASK_ROWS = 2_000_000
+# Most conditions keep few rows, for which starting a task costs more than its scan.
+_TASK_FILTERED_ROWS = 2 * _TASK_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +70,14 @@ class Split:
 
 
 def plan_splits(
-    snapshot: Snapshot,
+    version: TableVersion | Snapshot,
     target_bytes: int = DEFAULT_SPLIT_BYTES,
     filter: BoundFilter | None = None,
 ) -> list[Split]:
     """Split a version into ranges of rows, in scan order.
 
     Args:
-        snapshot: The version.
+        version: The version; `LanceDataset.snapshot` is one, too.
         target_bytes: Larger files are split, at multiples of 4,096 rows.
         filter: Ranges that it cannot match are pruned where that is known without reading rows:
             from statistics of legacy files, and from row ids, addresses and versions.
@@ -72,6 +89,7 @@ def plan_splits(
     """
     if target_bytes < 1:
         raise InvalidInputError(f"target_bytes: expected a positive number, found {target_bytes}")
+    snapshot = version.snapshot if isinstance(version, TableVersion) else version
     return [
         split
         for fragment in snapshot.manifest.fragments
@@ -138,6 +156,55 @@ def group_splits(
     return [tuple(group) for group in groups]
 
 
+def partition_splits(
+    version: TableVersion,
+    columns: tuple[str, ...],
+    filter: BoundFilter | None = None,
+    target_bytes: int | None = None,
+    max_rows: int | None = None,
+) -> list[tuple[Split, ...]]:
+    """Split a version into the ranges that single tasks read.
+
+    Args:
+        version: The version.
+        columns: The columns to read.
+        filter: A filter; ranges that it cannot match are skipped, if that is known without reading
+            rows.
+        target_bytes: Approximate size of the files that one task reads; if None, 96 MiB, or more
+            for a projection.
+        max_rows: Approximate maximum number of rows per task, used without `target_bytes`; if None,
+            2 M, and twice as many with a filter.
+    """
+    if max_rows is None:
+        max_rows = _TASK_FILTERED_ROWS if filter else _TASK_ROWS
+    file_bytes = target_bytes or _file_bytes(version, columns, filter, max_rows)
+    return group_splits(plan_splits(version, file_bytes, filter), file_bytes)
+
+
+def _file_bytes(
+    version: TableVersion, columns: tuple[str, ...], filter: BoundFilter | None, max_rows: int
+) -> int:
+    """Return the size of files whose projected columns are enough for one task."""
+    snapshot = version.snapshot
+    wanted = {*columns, *(filter.columns if filter else ())}
+    files = (file for fragment in snapshot.manifest.fragments for file in fragment.files)
+    row_bytes = sum(file.size_bytes or 0 for file in files) / max(1, snapshot.num_rows)
+    if row_bytes == 0:
+        return _TASK_FILE_BYTES
+    if wanted.issuperset(snapshot.described.names):
+        rows = _TASK_FILE_BYTES / row_bytes
+    else:
+        rows = _TASK_MEMORY_BYTES / version.row_bytes(wanted)
+    return max(1, round(min(rows, max_rows) * row_bytes))
+
+
+def batch_rows(
+    version: TableVersion, split: Split, names: Iterable[str], max_rows: int, max_bytes: int
+) -> int:
+    """Return the number of rows per batch, limited by row count and by size in memory."""
+    return max(1, min(max_rows, int(max_bytes / version.row_bytes(names, split.fragment_id))))
+
+
 def read_split(
     split: Split,
     *,
@@ -146,7 +213,8 @@ def read_split(
     batch_size: int | None = None,
     with_payloads: bool = False,
     window_bytes: int | None = None,
-    snapshot: Snapshot | None = None,
+    json_as_text: bool = False,
+    version: TableVersion | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Scan the rows of a split.
@@ -158,14 +226,15 @@ def read_split(
         batch_size: Rows per batch.
         with_payloads: Whether to return the bytes of blobs instead of their descriptors.
         window_bytes: Bytes of rows that are read in one window; see `ScanOptions`.
-        snapshot: The version of the split, if the caller has it open already.
+        json_as_text: Whether JSON is returned as text; otherwise in its stored form.
+        version: The version of the split, if the caller has it open already.
         storage_options: Options of the object store.
 
     Raises:
         VersionNotFoundError: If the version no longer exists.
     """
-    if snapshot is None:
-        snapshot = Snapshot.at(open_table(split.uri, storage_options), split.version)
+    if version is None:
+        version = TableVersion(split.uri, split.version, storage_options or {})
     options = ScanOptions(
         columns=columns,
         filter=filter,
@@ -175,4 +244,7 @@ def read_split(
         with_payloads=with_payloads,
         window_bytes=window_bytes,
     )
-    return scan(snapshot, options)
+    batches = scan(version.snapshot, options)
+    if not json_as_text:
+        return batches
+    return iter(text_batches(scan_schema(version.snapshot, options), batches))

@@ -11,14 +11,16 @@ as any data file that no version contains.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from pilum.distributed.jobs import Attempt, WriteJob
 from pilum.errors import NotFoundError
 from pilum.storage.base import Store
 from pilum.table.model.names import DATA_FOLDER, data_path
+from pilum.table.versions.open import open_table
 from pilum.table.write.sidecars import delete_data_file
 
-__all__ = ["leave_tombstone", "sweep", "was_given_up"]
+__all__ = ["leave_tombstone", "sweep", "sweep_attempts", "was_given_up"]
 
 _NAME = "{}-given-up.lance"
 
@@ -44,6 +46,20 @@ def sweep(store: Store, uuid: str, is_kept: Callable[[str], bool] | None = None)
     for name in lost:
         delete_data_file(store, name)
     return len(lost)
+
+
+def sweep_attempts(job: WriteJob, winners: Sequence[Attempt]) -> None:
+    """Delete the files of the attempts of tasks that did not count, if there were any.
+
+    Args:
+        job: The job.
+        winners: The attempt of each task that counts.
+    """
+    if not any(winner.number for winner in winners):
+        return
+    prefixes = tuple(f"{winner.prefix(job.uuid)}-" for winner in winners)
+    store = open_table(job.uri, job.storage_options)
+    sweep(store, job.uuid, lambda name: name.startswith(prefixes))
 
 
 def leave_tombstone(store: Store, uuid: str) -> None:

@@ -10,17 +10,17 @@
 
 from __future__ import annotations
 
-from pilum.spark.aggregates.frame import aggregate
+from pilum.distributed.upkeep import ColumnStatistics
+from pilum.spark.aggregates.source import aggregate
 from pilum.spark.frames import configure, count, read, register, write
 from pilum.spark.jobs.clustering import cluster
 from pilum.spark.jobs.columns import add_columns, replace_columns, update_columns
 from pilum.spark.jobs.export import export
 from pilum.spark.jobs.ingest import IngestResult, ingest
-from pilum.spark.jobs.statistics import ColumnStatistics, analyze
-from pilum.spark.jobs.upkeep import cleanup, compact, verify
+from pilum.spark.jobs.upkeep import analyze, cleanup, compact, verify
 from pilum.spark.merging import SparkMerge, merge_into
 from pilum.spark.rows import delete, update
-from pilum.spark.statements.door import sql
+from pilum.spark.statements import sql
 from pilum.spark.upsert import upsert
 
 __all__ = [

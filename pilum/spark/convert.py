@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.arrays.picking import filtered
 from pilum.errors import SchemaMismatchError
 from pilum.spark.names import find_name
 
@@ -155,8 +154,7 @@ def _convert_struct(array: pa.Array, target: pa.DataType, where: str, truncate: 
     for field in target:
         child = _member(array, field)
         # Members of a null struct are ignored, even if the member is not null.
-        visible = child if field.nullable else filtered(child, valid)
-        if visible.null_count and not field.nullable:
+        if not field.nullable and pc.any(pc.and_(child.is_null(), valid)).as_py():
             raise SchemaMismatchError(
                 f"column {where!r}: member {field.name!r} has nulls, but is declared not null"
             )

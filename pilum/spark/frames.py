@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from pilum.distributed import Mode, PartMessage, abort_parts, commit_parts
-from pilum.encodings.options import EncodingOptions
+from pilum import EncodingOptions
+from pilum.distributed import Mode
 from pilum.errors import DatasetNotFoundError, InvalidInputError
-from pilum.expressions import bind
-from pilum.spark.aggregates.frame import aggregate
-from pilum.spark.clustering import Order
+from pilum.spark.aggregates.source import aggregate
 from pilum.spark.names import is_case_sensitive
-from pilum.spark.opening import asked_schema, open_snapshot, pin
+from pilum.spark.opening import asked_schema, pin
 from pilum.spark.options import Options, option_texts, version_texts
-from pilum.spark.registration import register_source
-from pilum.spark.sink import plan_write, write_task
-from pilum.spark.source import LanceDataSource, PilumDataSource
+from pilum.spark.orders import Order
+from pilum.spark.sink import plan_write, write_frame
+from pilum.spark.source import LanceDataSource, PilumDataSource, register_source
 from pilum.spark.types import to_spark
-from pilum.table.read.scan import count_rows
 
 _MODES: dict[str, Mode] = {
     "create": "create",
@@ -130,10 +126,10 @@ def read(
         "nanoseconds": nanoseconds,
     }
     texts = option_texts(uri, given, storage_options)
-    options, snapshot = pin(Options.parse(texts))
+    options, table = pin(Options.parse(texts))
     if filter is not None:
-        bind(filter, snapshot.described.arrow)  # report errors here, before any task runs
-    seen = asked_schema(snapshot, options)
+        table.condition(filter)  # report errors here, before any task runs
+    seen = asked_schema(table, options)
     texts = {name: text for name, text in texts.items() if name not in _RESOLVED}
     texts |= {"path": options.path, "version": str(options.version)}
     register_source(spark, PilumDataSource)
@@ -166,7 +162,7 @@ def count(
     """
     if filter is None:
         given = version_texts(version, branch, as_of)
-        return count_rows(open_snapshot(Options.parse(option_texts(uri, given, storage_options))))
+        return pin(Options.parse(option_texts(uri, given, storage_options)))[1].num_rows
     (row,) = aggregate(
         spark,
         uri,
@@ -255,21 +251,11 @@ def write(
     order = Order(sort_by, zorder_by, hilbert_by)
     if num_partitions is not None and not order:
         raise InvalidInputError("num_partitions: only with sort_by, zorder_by or hilbert_by")
-    ordered = order.apply(frame, num_partitions)
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"message": [write_task(job, batches).to_json()]})
-
-    try:
-        rows = ordered.mapInArrow(task, "message string").collect()
-    except BaseException:
-        abort_parts(job)
-        raise
-    return commit_parts(job, [PartMessage.from_json(row.message) for row in rows])
+    return write_frame(order.apply(frame, num_partitions), job)
 
 
 def _latest_version(options: Options) -> int | None:
     try:
-        return open_snapshot(options).manifest.version
+        return pin(options)[1].version
     except DatasetNotFoundError:
         return None

@@ -1,65 +1,47 @@
 """Merge a frame into a table by keys: Spark joins, tasks write, and one commit publishes.
 
-    source ──┐                                              new files
-             ├─ join by key ─ by place in the table ─ tasks ─▶ addresses ──▶ driver: one commit
-    keys of ─┘
-    the table
-
 Only the keys of the table are passed to Spark, together with the row addresses. All pairs of one
-table row go to the same task, in table order. New rows are spread over the tasks.
+table row go to the same task, in table order. New rows are spread over the tasks. Source:
+`pilum.distributed.merging`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
 
-from pilum.arguments import require_count
-from pilum.arrays.picking import filtered
-from pilum.dataset.merge_plan import MergeClauses, MergePlan
-from pilum.dataset.merging import MergeResult, merge_result
-from pilum.distributed import WriteJob
-from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
-from pilum.format.blobs import has_blobs
+from pilum.distributed import Attempt
+from pilum.distributed.merging import (
+    MERGE_ADDRESS,
+    MERGE_PRESENT,
+    DistributedMerge,
+    MergeJob,
+    MergePart,
+    MergeResult,
+    write_merge_part,
+)
+from pilum.distributed.row_changes import RowChange
+from pilum.distributed.tasks import require_count
+from pilum.errors import ColumnNotFoundError
 from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.frames import read
-from pilum.spark.names import find_name, is_case_sensitive, stored_type
-from pilum.spark.row_tasks import RowChange, file_name_prefix, pinned, run_tasks
-from pilum.spark.rows import RETRY_TIMEOUT, row_change
+from pilum.spark.names import find_name, is_case_sensitive, quoted, stored_type
+from pilum.spark.options import table_uri
+from pilum.spark.tasks import run_tasks
 from pilum.spark.types import compared_schema, exchange_type, to_spark
-from pilum.table.changes.join import Matches
-from pilum.table.changes.merge_clauses import Clauses, Matched, merged_columns
-from pilum.table.changes.merge_rows import (
-    MergeCounts,
-    MergedPart,
-    finish_merge,
-    merge_part,
-    merge_rows,
-)
-from pilum.table.changes.row_changes import matching_rows
-from pilum.table.commit.operations.base import Operation
-from pilum.table.read.snapshot import Snapshot
-from pilum.table.write.spool import Spool
 
 __all__ = ["SparkMerge", "merge_into"]
 
-_ADDRESS = "_pilum_address"
-_PRESENT = "_pilum_present"
 _PLACE = "_pilum_place"
 _KEY = "_pilum_key_"
 _PLACE_BITS = 18  # rows of a fragment that stay together: tasks share a large fragment
 _NEW_PLACES = 1024
-_SHIFT = np.uint64(32)
-_NOTHING = MergeCounts(0, 0, 0)
 
 
 def merge_into(
@@ -100,11 +82,11 @@ def merge_into(
         InvalidInputError: If no key is given and the table has none.
     """
     local_rows = require_count("local_rows", local_rows)
-    change = row_change(uri, branch, 10, RETRY_TIMEOUT, None, storage_options)
+    change = RowChange.of(table_uri(uri), branch, storage_options=storage_options)
     return SparkMerge(spark, change, source, on, local_rows)
 
 
-class SparkMerge(MergeClauses):
+class SparkMerge(DistributedMerge):
     """A builder for the merge of a frame, made by `pilum.spark.merge_into`.
 
     Matched rows, unmatched rows and rows that only the table has stay unchanged unless a method
@@ -120,17 +102,14 @@ class SparkMerge(MergeClauses):
         on: str | Iterable[str] | None,
         local_rows: int,
     ) -> None:
-        self._table = change.opened()
-        schema = self._table.snapshot.schema
+        super().__init__(change, on)
         keys = [on] if isinstance(on, str) else [*(on or ())]
-        super().__init__(schema, keys)
-        if is_case_sensitive(spark) and set(keys).difference(schema.names):
-            raise ColumnNotFoundError(f"on: no columns {keys}; the columns are {schema.names}")
+        names = self.stored_schema.names
+        if is_case_sensitive(spark) and set(keys).difference(names):
+            raise ColumnNotFoundError(f"on: no columns {keys}; the columns are {names}")
         self._spark = spark
-        self._change = change
         self._source = source
         self._local_rows = local_rows
-        self._retries = change.retries
 
     def execute(self) -> MergeResult:
         """Merge the rows with one commit.
@@ -152,33 +131,16 @@ class SparkMerge(MergeClauses):
             InvalidInputError: If several source rows match one table row that they would change, a
                 match is refused, or no clause is configured.
         """
-        if not self._plan.does_something:
-            raise InvalidInputError("nothing to merge: call one of the when_ methods first")
-        change = RowChange(
-            self._change.uri, self._change.storage_options, self._retries, self._idempotency_key
-        )
         self._use_stored_names()
         schema = self._source_schema()
-        self._clauses(self._table.snapshot, schema)  # report errors here, before any task runs
-        local = self._collected(schema)
-        attempt = self._spread if local is None else partial(self._merge_locally, local)
-        return merge_result(change.commit_once(self._table, partial(attempt, schema), _NOTHING))
-
-    def _clauses(self, snapshot: Snapshot, schema: pa.Schema) -> Clauses:
-        clauses = self._plan.bound(snapshot, schema)
-        fields = merged_columns(snapshot, schema, clauses).schema.fields
-        if blobs := [field.name for field in fields if has_blobs(field)]:
-            raise UnsupportedFeatureError(
-                f"tasks cannot merge columns of blobs: {blobs}; leave them out, or use "
-                "LanceDataset.merge_insert"
-            )
-        return clauses
+        self.check(schema)
+        return self.run(schema, self._collected(schema), self._spread)
 
     def _use_stored_names(self) -> None:
         """Rename keys and future table columns to the names that the table uses."""
         plan = self._plan
-        moved = (plan.columns or self._source.columns) if takes_all(plan) else plan.on
-        stored = partial(self._stored_name, self._table.snapshot.schema.names)
+        moved = (plan.columns or self._source.columns) if self.columns_are_taken else plan.on
+        stored = partial(self._stored_name, self.stored_schema.names)
         given = {self._stored_name(self._source.columns, name) for name in moved}
         names = [stored(name) if name in given else name for name in self._source.columns]
         if names != self._source.columns:
@@ -188,9 +150,9 @@ class SparkMerge(MergeClauses):
 
     def _source_schema(self) -> pa.Schema:
         """Return the source columns in the types used for the merge."""
-        table = self._table.snapshot.schema.arrow
+        table = self.stored_schema
         known = to_spark(table)
-        moved = self._plan.on if not takes_all(self._plan) else self._source.columns
+        moved = self._plan.on if not self.columns_are_taken else self._source.columns
         fields = []
         for given in self._source.schema.fields:
             if given.name in table.names and given.name in moved:
@@ -223,48 +185,31 @@ class SparkMerge(MergeClauses):
             return None
         return [convert_batch(batch, schema) for batch in found.to_batches()]
 
-    def _merge_locally(
-        self, local: list[pa.RecordBatch], schema: pa.Schema, snapshot: Snapshot, job: WriteJob
-    ) -> tuple[Operation, MergeCounts]:
-        with Spool(pa.RecordBatchReader.from_batches(schema, local)) as spool:
-            return merge_rows(snapshot, spool, self._clauses(snapshot, schema))
+    def _spread(self, merge: MergeJob) -> list[MergePart]:
+        return run_tasks(self._joined(merge), partial(_merge_task, merge), merge.write)
 
-    def _spread(
-        self, schema: pa.Schema, snapshot: Snapshot, job: WriteJob
-    ) -> tuple[Operation, MergeCounts]:
-        clauses = self._clauses(snapshot, schema)
-        frame = self._joined(snapshot, clauses)
-        done = run_tasks(frame, partial(_merge_task, job, schema, clauses), job)
-        others = np.concatenate([np.empty(0, np.uint64), *(others for _, others in done)])
-        return finish_merge(snapshot, clauses, [part for part, _ in done], others)
-
-    def _joined(self, snapshot: Snapshot, clauses: Clauses) -> DataFrame:
+    def _joined(self, merge: MergeJob) -> DataFrame:
         """Return the source rows with the addresses that they match, partitioned by address."""
-        names = [f"{_KEY}{number}" for number in range(len(clauses.keys))]
+        names = [f"{_KEY}{number}" for number in range(len(merge.keys))]
         target = read(
             self._spark,
             self._change.uri,
-            columns=[*clauses.keys, "_rowaddr"],
-            version=snapshot.manifest.version,
+            columns=[*merge.keys, "_rowaddr"],
+            version=merge.write.read_version,
             storage_options=self._change.storage_options,
-        ).toDF(*names, _ADDRESS)
-        source = self._source.withColumn(_PRESENT, sf.lit(True))
+        ).toDF(*names, MERGE_ADDRESS)
+        source = self._source.withColumn(MERGE_PRESENT, sf.lit(True))
         pairs = [
-            _comparable(source[_quoted(key)], target.schema[name].dataType)
+            _comparable(source[quoted(key)], target.schema[name].dataType)
             == _comparable(target[name], target.schema[name].dataType)
-            for key, name in zip(clauses.keys, names, strict=True)
+            for key, name in zip(merge.keys, names, strict=True)
         ]
-        joined = source.join(target, pairs, _kind_of_join(clauses)).drop(*names)
-        new = -1 - sf.pmod(sf.xxhash64(*map(_quoted, clauses.keys)), sf.lit(_NEW_PLACES))
-        place = sf.coalesce(sf.shiftright(_ADDRESS, _PLACE_BITS), new)
+        joined = source.join(target, pairs, merge.kind_of_join).drop(*names)
+        new = -1 - sf.pmod(sf.xxhash64(*map(quoted, merge.keys)), sf.lit(_NEW_PLACES))
+        place = sf.coalesce(sf.shiftright(MERGE_ADDRESS, _PLACE_BITS), new)
         # No number of partitions is given, so that Spark can coalesce small ones.
         placed = joined.withColumn(_PLACE, place).repartition(_PLACE).drop(_PLACE)
-        return placed.sortWithinPartitions(sf.col(_ADDRESS).asc_nulls_last())
-
-
-def takes_all(plan: MergePlan) -> bool:
-    """Return whether the columns of a source become those of the table."""
-    return plan.inserts or (plan.matched is Matched.UPDATED and plan.values is None)
+        return placed.sortWithinPartitions(sf.col(MERGE_ADDRESS).asc_nulls_last())
 
 
 def _comparable(key: Column, kind: DataType) -> Column:
@@ -273,67 +218,5 @@ def _comparable(key: Column, kind: DataType) -> Column:
     return key.cast("string") if isinstance(kind, (FloatType, DoubleType)) else key
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _kind_of_join(clauses: Clauses) -> str:
-    if clauses.deletes_others:
-        return "full" if clauses.inserts else "right"
-    return "left" if clauses.inserts else "inner"
-
-
-def _merge_task(
-    job: WriteJob, schema: pa.Schema, clauses: Clauses, batches: Iterable[pa.RecordBatch]
-) -> tuple[MergedPart, NDArray[np.uint64]]:
-    """Write the rows of one partition and return it with the rows missing from the source."""
-    snapshot = pinned(job)
-    joined = _Joined(schema)
-    with Spool(pa.RecordBatchReader.from_batches(schema, joined.rows(batches))) as spool:
-        part = merge_part(snapshot, spool, clauses, joined.matches(), file_name_prefix(job))
-    return part, _wanted(snapshot, clauses, joined.others())
-
-
-class _Joined:
-    """The rows of one join partition: source rows pass through, addresses are kept."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._addresses: list[pa.Array] = []
-        self._others: list[pa.Array] = []
-
-    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the source rows in the types of the merge."""
-        for batch in batches:
-            present = batch.column(_PRESENT).is_valid()
-            of_source = filtered(batch, present)
-            if of_source.num_rows < batch.num_rows:
-                self._others.append(batch.column(_ADDRESS).filter(pc.invert(present)))
-            self._addresses.append(of_source.column(_ADDRESS))
-            yield convert_batch(of_source, self._schema)
-
-    def matches(self) -> Matches:
-        """Return the matched pairs in ascending order of address, as sorted by Spark."""
-        addresses = pa.chunked_array(self._addresses, pa.int64())
-        rows = np.flatnonzero(addresses.is_valid().to_numpy())
-        return Matches(addresses.drop_null().to_numpy().astype(np.uint64), rows)
-
-    def others(self) -> NDArray[np.uint64]:
-        """Return the addresses of table rows that the source does not have."""
-        found = pa.chunked_array(self._others, pa.int64())
-        addresses: NDArray[np.uint64] = found.to_numpy().astype(np.uint64)
-        return addresses
-
-
-def _wanted(
-    snapshot: Snapshot, clauses: Clauses, addresses: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
-    """Return the addresses of the rows for which the merge condition is true."""
-    if clauses.others is None or not len(addresses):
-        return addresses
-    fragments = tuple(np.unique(addresses >> _SHIFT).tolist())
-    found = matching_rows(snapshot, clauses.others, fragments)
-    wanted = [(np.uint64(number) << _SHIFT) | rows.offsets for number, rows in found.items()]
-    is_wanted = np.isin(addresses, np.concatenate([np.empty(0, np.uint64), *wanted]))
-    wanted_addresses: NDArray[np.uint64] = addresses[is_wanted]
-    return wanted_addresses
+def _merge_task(merge: MergeJob, batches: Iterable[pa.RecordBatch], attempt: Attempt) -> MergePart:
+    return write_merge_part(merge, batches, attempt, convert_batch)

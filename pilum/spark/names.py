@@ -17,7 +17,14 @@ from pyspark.sql import types as st
 
 from pilum.errors import InvalidInputError
 
-__all__ = ["find_name", "is_case_sensitive", "stored_fields", "stored_paths", "stored_type"]
+__all__ = [
+    "find_name",
+    "is_case_sensitive",
+    "quoted",
+    "stored_fields",
+    "stored_paths",
+    "stored_type",
+]
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
@@ -37,6 +44,11 @@ def find_name(name: str, known: Collection[str], *, case_sensitive: bool = False
     if len(alike) > 1:
         raise InvalidInputError(f"column {name!r} is ambiguous: {', '.join(alike)}")
     return alike[0] if alike else None
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def stored_paths(

@@ -1,27 +1,33 @@
-"""Resolution of the options to a version, and of its columns to the schema that Spark sees."""
+"""The version that options name, the schema that Spark sees of it, and requested schemas."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
 
+from pilum.distributed import TableVersion, find_version
+from pilum.distributed.versions import branch_uri
 from pilum.errors import InvalidInputError
-from pilum.spark.names import stored_paths
+from pilum.spark.convert import check_fits
+from pilum.spark.names import stored_paths, stored_type
 from pilum.spark.options import Options
-from pilum.table.read.json_columns import text_schema
-from pilum.table.read.scan import ScanOptions, scan_schema
-from pilum.table.read.snapshot import Snapshot
-from pilum.table.refs.references import Reference, locate
-from pilum.table.versions.branch_root import Line, uri_of_line
-from pilum.table.versions.open import open_table
+from pilum.spark.types import compared_schema, to_spark
 
-__all__ = ["asked_schema", "branch_uri", "open_snapshot", "pin", "seen_schema", "to_write"]
+__all__ = [
+    "asked_schema",
+    "check_columns",
+    "check_schema",
+    "pin",
+    "require_one_projection",
+    "to_write",
+]
 
 
-def open_snapshot(options: Options) -> Snapshot:
-    """Return the version that the options name, or the latest one.
+def pin(options: Options) -> tuple[Options, TableVersion]:
+    """Return options pinned to the version that they name, or to the latest one, and the version.
 
     Raises:
         DatasetNotFoundError: If there is no table at the path.
@@ -29,27 +35,15 @@ def open_snapshot(options: Options) -> Snapshot:
         TagNotFoundError: If there is no such tag.
         BranchNotFoundError: If there is no such branch.
     """
-    return pin(options)[1]
-
-
-def pin(options: Options) -> tuple[Options, Snapshot]:
-    """Return the version that the options name, and options pinned to this version.
-
-    Raises:
-        The errors of `open_snapshot`.
-    """
-    here = Line.at(open_table(options.path, options.storage_options))
-    reference = _reference(options)
-    if reference is None:
-        line = here if options.branch is None else locate(here, (options.branch, None)).line
-        store = line.store
-        found = Snapshot.as_of(store, options.as_of) if options.as_of else Snapshot.latest(store)
-    else:
-        located = locate(here, reference)
-        line, found = located.line, Snapshot.at(located.line.store, located.version)
-    path = uri_of_line(options.path, here.branch, line.branch)
-    version = found.manifest.version
-    return replace(options, path=path, version=version, as_of=None, branch=None), found
+    found = find_version(
+        options.path,
+        options.version,
+        branch=options.branch,
+        as_of=options.as_of,
+        storage_options=options.storage_options,
+    )
+    pinned = replace(options, path=found.uri, version=found.version, as_of=None, branch=None)
+    return pinned, found
 
 
 def to_write(options: Options) -> Options:
@@ -70,37 +64,7 @@ def to_write(options: Options) -> Options:
     return replace(options, path=path, branch=None)
 
 
-def branch_uri(uri: str, branch: str | None, storage_options: Mapping[str, str] | None) -> str:
-    """Return the location of a branch; the location of the table if no branch is named.
-
-    Raises:
-        DatasetNotFoundError: If there is no table.
-        BranchNotFoundError: If there is no such branch.
-    """
-    if branch is None:
-        return uri
-    here = Line.at(open_table(uri, storage_options))
-    return uri_of_line(uri, here.branch, locate(here, (branch, None)).line.branch)
-
-
-def seen_schema(
-    snapshot: Snapshot, columns: Sequence[str] | None, *, payloads: bool = False
-) -> pa.Schema:
-    """Return the Arrow schema of a scan, with JSON as text.
-
-    Args:
-        snapshot: The version.
-        columns: Names or dotted paths; all if None.
-        payloads: Whether blob columns contain bytes instead of descriptors.
-
-    Raises:
-        ColumnNotFoundError: If there is no such column.
-    """
-    names = None if columns is None else tuple(columns)
-    return text_schema(scan_schema(snapshot, ScanOptions(columns=names, with_payloads=payloads)))
-
-
-def asked_schema(snapshot: Snapshot, options: Options) -> pa.Schema:
+def asked_schema(version: TableVersion, options: Options) -> pa.Schema:
     """Return the columns that the options select, under the names that the options use.
 
     Raises:
@@ -109,22 +73,61 @@ def asked_schema(snapshot: Snapshot, options: Options) -> pa.Schema:
     """
     payloads = options.blobs == "payloads"
     if options.columns is None:
-        return seen_schema(snapshot, None, payloads=payloads)
-    paths = stored_paths(
-        options.columns, snapshot.described.arrow, case_sensitive=options.case_sensitive
-    )
-    seen = seen_schema(snapshot, paths, payloads=payloads)
+        return version.read_schema(with_payloads=payloads)
+    paths = stored_paths(options.columns, version.columns, case_sensitive=options.case_sensitive)
+    seen = version.read_schema(paths, with_payloads=payloads)
     return pa.schema(
         [field.with_name(name) for name, field in zip(options.columns, seen, strict=True)]
     )
 
 
-def _reference(options: Options) -> Reference | None:
-    """Return the version or tag that the options name; None for a version found by time."""
-    if options.version is None or options.branch is None:
-        return options.version
-    if isinstance(options.version, str):
+def check_schema(schema: StructType, version: TableVersion, options: Options) -> None:
+    """Check that every column of a requested schema is in the table with its type.
+
+    Names are compared case-sensitively.
+
+    Raises:
+        ColumnNotFoundError: If the table has no such column.
+        SchemaMismatchError: If a type differs.
+    """
+    require_one_projection(schema, options)
+    check_columns(schema, schema.names, version, replace(options, case_sensitive=True))
+
+
+def require_one_projection(schema: StructType, options: Options) -> None:
+    """Check that the option `columns`, if given, names the columns of a requested schema.
+
+    Raises:
+        InvalidInputError: If it names others.
+    """
+    if options.columns and schema.names != list(options.columns):
         raise InvalidInputError(
-            f"the tag {options.version!r} is on one branch; leave the option branch out"
+            f'the option "columns" names {list(options.columns)}, the schema {schema.names}; '
+            "give only one of them"
         )
-    return options.branch, options.version
+
+
+def check_columns(
+    schema: StructType, columns: Sequence[str], version: TableVersion, options: Options
+) -> None:
+    """Compare the requested columns with the table columns that they refer to.
+
+    Raises:
+        ColumnNotFoundError: If the table has no such column.
+        SchemaMismatchError: If a type differs.
+    """
+    payloads = options.blobs == "payloads"
+    table = to_spark(version.read_schema(columns, with_payloads=payloads))
+    wanted = StructType(
+        [
+            StructField(
+                field.name,
+                stored_type(field.dataType, found.dataType, options.case_sensitive),
+                field.nullable,
+            )
+            for field, found in zip(schema.fields, table.fields, strict=True)
+        ]
+    )
+    available = compared_schema(table)
+    for field, found in zip(compared_schema(wanted), available, strict=True):
+        check_fits(found.type, field.type, field.name, subset=True)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
-from pilum.encodings.options import EncodingOptions
+from pilum import EncodingOptions
+from pilum.distributed.following import LATEST, Following
+from pilum.distributed.jobs import JobKey
 from pilum.errors import InvalidInputError
-from pilum.table.commit.jobs import JobKey
 
 __all__ = [
     "DEFAULT_BATCH_BYTES",
-    "LATEST",
     "Options",
     "option_texts",
     "table_uri",
@@ -26,9 +26,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-LATEST = -1
-"""Value of `starting_version` for none of the existing versions."""
 
 _TRUTH = {"true": True, "false": False}
 # Batches of about this size pass through the pipe to the JVM fastest.
@@ -43,9 +40,9 @@ _OF_THE_STORE = "storage."
 _OF_SPARK = ("provider", "location", "owner", "option.", "checkpointlocation")
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options for reading and writing.
+@dataclass(frozen=True, kw_only=True)
+class Options(Following):
+    """The options for reading and writing; those of `Following` are for streams.
 
     Attributes:
         path: Location of the table: an absolute path or a URI.
@@ -66,17 +63,9 @@ class Options:
             uses the rows of one query for all queries of the frame, so use it only for frames that
             are queried once.
         nanoseconds: Reading: what to do with times finer than Spark's: refuse or truncate.
-        starting_version: Streams: the first version whose rows are read, or `LATEST` for future
-            versions only; by default all rows of the table, then added rows.
-        starting_timestamp: Streams: instead, the first version at or after this time (aware).
-        read_change_feed: Streams: whether to read row changes instead of new rows.
-        on_change: Streams of new rows: how to handle versions that changed older rows: fail, skip
-            them, or reread the fragments with the new values.
         max_files_per_trigger: Streams: fragments per micro-batch.
         max_rows_per_trigger: Streams: rows per micro-batch, but at least one fragment.
         max_bytes_per_trigger: Streams: bytes of files per micro-batch, but at least one fragment.
-        fail_on_data_loss: Streams: whether to fail if versions were cleaned up before they were
-            read, or to continue with the first remaining version.
         mode: Writing: "create" requires that there is no table yet.
         max_rows_per_file: Writing: number of rows after which a new file is started.
         max_bytes_per_file: Writing: number of bytes after which a new file is started.
@@ -105,14 +94,9 @@ class Options:
     partition_bytes: int | None = None
     pushdown: bool = False
     nanoseconds: str = "refuse"
-    starting_version: int | None = None
-    starting_timestamp: datetime | None = None
-    read_change_feed: bool = False
-    on_change: str = "fail"
     max_files_per_trigger: int | None = None
     max_rows_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
-    fail_on_data_loss: bool = True
     mode: str | None = None
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | None = None

@@ -1,27 +1,40 @@
-"""The batch writer: tasks write their batches as fragments, and one commit publishes them all.
+"""The writers: tasks write their batches as fragments, and one commit publishes them all.
 
     driver   start_job  ──pickled──▶  tasks: write_part ──messages──▶  commit_parts | abort_parts
 
-Behaviour of Spark, and its consequences:
+Behaviour of Spark, and its consequences, in batches:
 
 * One writer object is pickled to all tasks and to the commit: the job's uuid, drawn when it is
   built, is the same everywhere.
 * If `commit` raises, Spark calls `abort` with all messages. The commit may have succeeded
   nevertheless, so `abort` looks for the uuid in the table before it deletes files.
 * Failed attempts are never reported. Their files are recognized by the uuid in their names.
+
+In streams, where each micro-batch is one commit and is in the table exactly once:
+
+* A writer is built for each micro-batch, and another one, in another process, for its commit. So
+  everything that the commit needs is in the messages; the query id is available in tasks only.
+* After a crash the interrupted batch runs again: same query, same number, other tasks. The table
+  stores the highest number of each query, and a summary of its rows. If it already contains the
+  batch, the new files are deleted. If it contains a different batch of that number, the checkpoint
+  does not belong to the table any more, and the query fails.
+
+Source: docs/spark.md, "Commits" and "Streams into a table".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import datasource as spark_api
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pilum.container.options import FileOptions
 from pilum.distributed import (
     Mode,
     PartMessage,
@@ -31,22 +44,40 @@ from pilum.distributed import (
     start_job,
     write_part,
 )
-from pilum.errors import DatasetNotFoundError, InvalidInputError, SchemaMismatchError
-from pilum.format.version import FileVersion
+from pilum.distributed.jobs import JobKey, write_options
+from pilum.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from pilum.spark.convert import check_fits, convert_batch
 from pilum.spark.names import find_name, stored_fields
-from pilum.spark.opening import open_snapshot, to_write
+from pilum.spark.opening import pin, to_write
 from pilum.spark.options import Options
 from pilum.spark.tally import Tally
+from pilum.spark.tasks import settle, this_attempt
 from pilum.spark.types import compared_schema, to_arrow, to_spark
-from pilum.spark.workers import settle
-from pilum.table.write.forms import plain_schema
-from pilum.table.write.write import WriteOptions
 
-__all__ = ["PilumWriter", "job_mode", "plan_write", "write_task"]
+__all__ = [
+    "QUERY_ID",
+    "PartCommit",
+    "PilumStreamWriter",
+    "PilumWriter",
+    "job_mode",
+    "plan_write",
+    "stream_writer",
+    "write_frame",
+    "write_task",
+]
 
-# The writer holds its rows, their pages and the data that Spark sends: at most a quarter each.
-_BUFFERED_SHARE = 4
+QUERY_ID = "sql.streaming.queryId"
+"""The local property in which Spark keeps the id of a query; it survives restarts."""
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:  # PySpark 4.0 passes rows to streaming writers, not Arrow data.
+    DataSourceStreamArrowWriter = getattr(spark_api, "DataSourceStreamArrowWriter", object)
 
 
 @dataclass(frozen=True)
@@ -62,6 +93,19 @@ class PartCommit(WriterCommitMessage):
     tally: Tally
 
 
+@dataclass(frozen=True)
+class StreamPart(PartCommit):
+    """The commit message of one task of a micro-batch.
+
+    Attributes:
+        query_id: The streaming query.
+        job: The write job that the driver planned for this run of the micro-batch.
+    """
+
+    query_id: str
+    job: WriteJob
+
+
 class PilumWriter(DataSourceArrowWriter):
     """A writer that appends to, creates or overwrites one table."""
 
@@ -72,20 +116,91 @@ class PilumWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartCommit:
         """Write the rows of one task."""
-        tally = Tally()
-        batches = tally.watch(iterator) if self._checks else iterator
-        return PartCommit(write_task(self.job, batches), tally)
+        return PartCommit(*_written(self.job, iterator, self._checks))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the rows of all tasks as one version."""
-        found = [m for m in messages if isinstance(m, PartCommit)]
-        content = Tally.total(m.tally for m in found).content if self._checks else None
-        parts = [m.part for m in found]
-        commit_parts(self.job, parts, idempotency_key=self.key, content=content)
+        parts = [message for message in messages if isinstance(message, PartCommit)]
+        _publish(self.job, parts, self.key, self._checks)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete the files of a failed job."""
         abort_parts(self.job)
+
+
+class PilumStreamWriter(DataSourceStreamArrowWriter):
+    """A writer that appends micro-batches, or replaces all rows by each of them ("complete")."""
+
+    def __init__(self, schema: StructType, options: Options, overwrite: bool) -> None:
+        self.job = plan_write(schema, options, job_mode(options, overwrite))
+        self._checks = options.check_replays
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamPart:
+        """Write the rows of one task."""
+        query_id = _query_id()
+        return StreamPart(*_written(self.job, iterator, self._checks), query_id, self.job)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Publish a micro-batch, unless the table already contains it.
+
+        Raises:
+            JobMismatchError: If the table contains a batch of this number with other rows.
+        """
+        parts = [message for message in messages if isinstance(message, StreamPart)]
+        if parts:
+            _publish(parts[0].job, parts, (parts[0].query_id, batchId), self._checks)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Delete the files of a micro-batch in which a task failed.
+
+        If no task failed, a commit was tried. The commit deletes its files itself if it is certain
+        that they are not in the table; otherwise they remain until the next cleanup.
+        """
+        parts = [message for message in messages if isinstance(message, StreamPart)]
+        if parts and None in messages:
+            abort_parts(parts[0].job)
+
+
+def stream_writer(schema: StructType, options: Options, overwrite: bool) -> PilumStreamWriter:
+    """Return the writer of a streaming query.
+
+    Raises:
+        UnsupportedFeatureError: If this PySpark has no Arrow writers for streams.
+        InvalidInputError: If options are invalid for a stream.
+    """
+    if not hasattr(spark_api, "DataSourceStreamArrowWriter"):
+        raise UnsupportedFeatureError(
+            "writing a stream needs PySpark 4.1 or newer; with 4.0, write in foreachBatch with "
+            'the options "txnAppId" and "txnVersion", or with pilum.spark.upsert'
+        )
+    if options.mode == "create":
+        raise InvalidInputError('option "mode": a stream cannot create a table in every batch')
+    if options.job_key is not None:
+        raise InvalidInputError(
+            'the options "txnAppId" and "txnVersion" are for foreachBatch; a stream counts its '
+            "batches itself"
+        )
+    return PilumStreamWriter(schema, options, overwrite)
+
+
+def _query_id() -> str:
+    context = TaskContext.get()
+    query_id = context and context.getLocalProperty(QUERY_ID)
+    if not query_id:
+        raise InvalidInputError("a task of a streaming query does not know its query")
+    return query_id
+
+
+def _written(
+    job: WriteJob, batches: Iterator[pa.RecordBatch], checks: bool
+) -> tuple[PartMessage, Tally]:
+    tally = Tally()
+    return write_task(job, tally.watch(batches) if checks else batches), tally
+
+
+def _publish(job: WriteJob, parts: Sequence[PartCommit], key: JobKey | None, checks: bool) -> None:
+    content = Tally.total(one.tally for one in parts).content if checks else None
+    commit_parts(job, [one.part for one in parts], idempotency_key=key, content=content)
 
 
 def job_mode(options: Options, overwrite: bool) -> Mode:
@@ -111,38 +226,57 @@ def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
         BranchNotFoundError: If there is no such branch.
     """
     options = to_write(options)
-    asked = options.data_storage_version
-    version = None if asked is None else FileVersion.parse(asked)
     if mode == "append" and options.schema_mode is not None:
         schema = _under_stored_names(schema, options)
     job = start_job(
         options.path,
         to_arrow(schema),
         mode,
-        _write_options(options),
-        version=version,
+        write_options(
+            max_rows_per_file=options.max_rows_per_file,
+            max_bytes_per_file=options.max_bytes_per_file,
+            memory_limit=options.memory_limit,
+            encoding=options.encoding,
+        ),
+        version=options.data_storage_version,
         storage_options=options.storage_options,
         schema_mode=options.schema_mode,
         stable_row_ids=options.stable_row_ids,
     )
     if job.mode == "append":
-        _check_columns(schema, plain_schema(job.schema), options)
+        _check_columns(schema, job.plain_schema, options)
     return job
 
 
 def write_task(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> PartMessage:
     """Write the rows of one Spark task; call it within the task."""
-    context = TaskContext.get()
-    if context is None:
-        raise InvalidInputError("write_task: not within a task of Spark")
+    attempt = this_attempt()
     settle()
-    schema = plain_schema(job.schema)
+    schema = job.plain_schema
     return write_part(
         job,
         (convert_batch(batch, _given_columns(batch, schema)) for batch in batches),
-        partition=context.partitionId(),
-        attempt=context.attemptNumber(),
+        partition=attempt.task,
+        attempt=attempt.number,
     )
+
+
+def write_frame(frame: DataFrame, job: WriteJob, key: JobKey | None = None) -> int:
+    """Write the rows of a frame in tasks of their own, with one commit, and return the version.
+
+    If anything fails, the files of the job are deleted.
+    """
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"message": [write_task(job, batches).to_json()]})
+
+    try:
+        rows = frame.mapInArrow(task, "message string").collect()
+    except BaseException:
+        abort_parts(job)
+        raise
+    messages = [PartMessage.from_json(row.message) for row in rows]
+    return commit_parts(job, messages, idempotency_key=key)
 
 
 def _given_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Schema:
@@ -151,22 +285,10 @@ def _given_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Schema:
     return pa.schema([field for field in schema if field.name in given])
 
 
-def _write_options(options: Options) -> WriteOptions:
-    buffered = options.memory_limit and max(1, options.memory_limit // _BUFFERED_SHARE)
-    chosen = WriteOptions(layout=FileOptions(buffered, None, encoding=options.encoding))
-    if buffered is not None:
-        chosen = replace(chosen, unfinished_bytes=buffered)
-    if options.max_rows_per_file is not None:
-        chosen = replace(chosen, max_rows_per_file=options.max_rows_per_file)
-    if options.max_bytes_per_file is not None:
-        chosen = replace(chosen, max_bytes_per_file=options.max_bytes_per_file)
-    return chosen
-
-
 def _under_stored_names(schema: StructType, options: Options) -> StructType:
     """Rename columns that differ from the table's only in case: they are not new columns."""
     try:
-        table = to_spark(plain_schema(open_snapshot(options).schema))
+        table = to_spark(pin(options)[1].plain_schema)
     except DatasetNotFoundError:
         return schema
     return stored_fields(schema, table, case_sensitive=options.case_sensitive)

@@ -22,35 +22,28 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pilum.distributed import Split, read_split
+from pilum.distributed.conditions import BoundFilter
+from pilum.distributed.splits import batch_rows, partition_splits
 from pilum.errors import InvalidInputError
-from pilum.expressions import bind
-from pilum.expressions.filter import BoundFilter
-from pilum.format.blobs import has_blobs
 from pilum.spark.convert import convert_batch, cut
 from pilum.spark.names import stored_paths
-from pilum.spark.opening import asked_schema, pin
+from pilum.spark.opening import asked_schema, check_columns, pin, require_one_projection
 from pilum.spark.options import Options
-from pilum.spark.partitions import batch_rows, partition_splits
-from pilum.spark.requested_schema import check_columns, require_one_projection
-from pilum.spark.sink import PilumWriter
-from pilum.spark.stream_rows import with_feed_columns
-from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
-from pilum.spark.stream_source import PilumStreamReader, stream_reader
+from pilum.spark.sink import PilumStreamWriter, PilumWriter, stream_writer
+from pilum.spark.stream_source import PilumStreamReader, stream_reader, with_feed_columns
+from pilum.spark.tasks import settle
 from pilum.spark.types import exchange_schema, to_spark
-from pilum.spark.workers import settle
-from pilum.table.read.json_columns import text_batches
-from pilum.table.read.scan import ScanOptions, scan_schema
-from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.open import open_table
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "PushedReader"]
+__all__ = ["LanceDataSource", "PilumDataSource", "PilumReader", "PushedReader", "register_source"]
 
 # Batches of about this many rows pass through the pipe to the JVM fastest.
 _BATCH_ROWS = 20_000
@@ -69,8 +62,8 @@ class PilumDataSource(DataSource):
     def schema(self) -> StructType:
         """Pin the version and return the columns of the table, or those of the option "columns"."""
         options = Options.parse(dict(self.options))
-        self._pinned, snapshot = pin(options)
-        schema = to_spark(asked_schema(snapshot, options))
+        self._pinned, version = pin(options)
+        schema = to_spark(asked_schema(version, options))
         return with_feed_columns(schema) if options.read_change_feed else schema
 
     def reader(self, schema: StructType) -> PilumReader:
@@ -106,31 +99,27 @@ class PilumReader(DataSourceReader):
     """A reader of some columns of one version.
 
     Attributes:
-        uri: Location of the table.
-        version: The pinned version.
+        table: The pinned version.
         columns: The columns that the scan reads: names, or dotted paths to members of structs.
         filter: The condition on rows, if any.
     """
 
     def __init__(self, schema: StructType, options: Options) -> None:
-        options, snapshot = pin(options)
-        self.uri = options.path
-        self.version = snapshot.manifest.version
+        options, self.table = pin(options)
         self.columns = stored_paths(
-            schema.names, snapshot.described.arrow, case_sensitive=options.case_sensitive
+            schema.names, self.table.columns, case_sensitive=options.case_sensitive
         )
         self.filter: BoundFilter | None = None
         self._schema = schema
         self._options = options
-        self._table = snapshot.described.arrow
         require_one_projection(schema, options)
-        check_columns(schema, self.columns, snapshot, options)
+        check_columns(schema, self.columns, self.table, options)
         self._keep(options.filter)
 
     def partitions(self) -> list[InputPartition]:
         """Return ranges of rows, each about as large as the option "partitionBytes"."""
         groups = partition_splits(
-            self._snapshot(), self.columns, self.filter, self._options.partition_bytes
+            self.table, self.columns, self.filter, self._options.partition_bytes
         )
         return [InputPartition(group) for group in groups]
 
@@ -139,14 +128,10 @@ class PilumReader(DataSourceReader):
         # Spark makes a partition of None if a table has no rows at all.
         splits: tuple[Split, ...] = partition.value or ()
         settle()
-        snapshot = self._snapshot()
         schema = exchange_schema(self._schema)
-        stored = scan_schema(
-            snapshot, ScanOptions(columns=self.columns, with_payloads=self._payloads)
-        )
         truncate = self._options.nanoseconds == "truncate"
         for split in splits:
-            for batch in text_batches(stored, self._scan(split, snapshot)):
+            for batch in self._scan(split):
                 yield from cut(
                     convert_batch(batch, schema, truncate=truncate),
                     self._options.bounded_batch_bytes,
@@ -155,18 +140,15 @@ class PilumReader(DataSourceReader):
     def _keep(self, *conditions: str | None) -> None:
         """Restrict the scan to rows that fulfil all conditions; None is ignored."""
         terms = [f"({condition})" for condition in conditions if condition]
-        self.filter = bind(" AND ".join(terms), self._table) if terms else None
-
-    def _snapshot(self) -> Snapshot:
-        return Snapshot.at(open_table(self.uri, self._options.storage_options), self.version)
+        self.filter = self.table.condition(" AND ".join(terms)) if terms else None
 
     @property
     def _payloads(self) -> bool:
         return self._options.blobs == "payloads"
 
-    def _scan(self, split: Split, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    def _scan(self, split: Split) -> Iterator[pa.RecordBatch]:
         rows = self._options.batch_size or batch_rows(
-            snapshot, split, self.columns, _BATCH_ROWS, self._options.bounded_batch_bytes
+            self.table, split, self.columns, _BATCH_ROWS, self._options.bounded_batch_bytes
         )
         return read_split(
             split,
@@ -175,7 +157,8 @@ class PilumReader(DataSourceReader):
             batch_size=rows,
             with_payloads=self._payloads,
             window_bytes=self._options.window_bytes,
-            snapshot=snapshot,
+            json_as_text=True,
+            version=self.table,
         )
 
 
@@ -188,17 +171,9 @@ class PushedReader(PilumReader):
 
     def __init__(self, schema: StructType, options: Options) -> None:
         super().__init__(schema, options)
-        snapshot = self._snapshot()
         # Conditions refer to the columns that Spark sees, but filters see blob descriptors.
-        self._pushable = pa.schema(
-            [
-                field.arrow
-                for field, stored in zip(
-                    snapshot.described.fields, snapshot.schema.fields, strict=True
-                )
-                if not (self._payloads and has_blobs(stored))
-            ]
-        )
+        hidden = self.table.blob_columns if self._payloads else ()
+        self._pushable = pa.schema([one for one in self.table.columns if one.name not in hidden])
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Accept the filters that the scan can evaluate and return those left to Spark."""
@@ -207,3 +182,18 @@ class PushedReader(PilumReader):
         text, rest = split_filters(filters, self._pushable)
         self._keep(self._options.filter, text)
         return rest
+
+
+def register_source(spark: SparkSession, source: type[DataSource]) -> None:
+    """Register a format with a session; a format may be registered twice.
+
+    Raises:
+        pyspark.errors.AnalysisException: If Spark refuses it.
+    """
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        # Spark 4.0 refuses a source that it has discovered by itself; later versions accept it
+        # again.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

@@ -1,8 +1,8 @@
 """The streaming reader: it follows a table and reads the changes of its versions as micro-batches.
 
-    driver   initialOffset, latestOffset(start, limit) ──▶ offsets     `stream_offsets`
-             partitions(start, end) ──▶ version, fragment, rows        `stream_rows`
-    tasks    read(partition) ──▶ batches
+    driver   initialOffset, latestOffset(start, limit) ──▶ offsets     `Follower`
+             partitions(start, end) ──▶ version, fragment, rows        `plan_changes`
+    tasks    read(partition) ──▶ batches                               `read_changes`
 
 One reader exists on the driver as long as the query runs; tasks get readers of their own. Since
 Spark 4.2 it is called with a start and a limit. Earlier versions request the latest offset only.
@@ -10,33 +10,45 @@ With these, a micro-batch takes everything available, and limits are refused.
 
 Spark requests the initial offset more than once, before and after a crash, and does not log it. So
 the initial offset is a constant. The end of the first batch, which Spark logs before it plans the
-batch, records where the query began (`stream_log`).
+batch, records where the query began (`LoggedOffset`).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructType
 
-from pilum.errors import InvalidInputError, UnsupportedFeatureError, VersionNotFoundError
-from pilum.spark.opening import pin
-from pilum.spark.options import LATEST, Options
-from pilum.spark.requested_schema import check_schema
-from pilum.spark.stream_columns import QueryColumns
-from pilum.spark.stream_log import LoggedOffset
-from pilum.spark.stream_offsets import BEGINNING, Follower, Limit, Offset
-from pilum.spark.stream_rows import FEED_COLUMNS, read_splits, stream_splits
-from pilum.table.change_feed.steps import Mark
-from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.open import open_table
+from pilum.distributed import DEFAULT_SPLIT_BYTES, TableVersion, group_splits
+from pilum.distributed.changes import (
+    CHANGE_TYPE,
+    COMMIT_VERSION,
+    ChangeSplit,
+    plan_changes,
+    read_changes,
+)
+from pilum.distributed.following import (
+    BEGINNING,
+    LATEST,
+    Follower,
+    Limit,
+    Mark,
+    Offset,
+    Piece,
+    QueryColumns,
+    foreign_offset,
+)
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.spark.convert import convert_batch, cut, with_missing
+from pilum.spark.opening import check_schema, pin
+from pilum.spark.options import Options
+from pilum.spark.types import exchange_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -49,11 +61,89 @@ else:
             """A placeholder for the missing class."""
 
 
-__all__ = ["PilumStreamReader", "stream_reader"]
+__all__ = [
+    "PilumStreamReader",
+    "read_splits",
+    "stream_reader",
+    "stream_splits",
+    "with_feed_columns",
+]
+
+FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION)
+_BATCH_ROWS = 10_000
+_ITEM = "[]"
 
 _TAKES_LIMITS = bool(
     inspect.signature(DataSourceStreamReader.latestOffset).parameters.keys() - {"self"}
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedOffset:
+    """The logged end of a micro-batch, with the state of the query.
+
+        {"version": 7, "fragment": 2, "snapshot": false,          the offset
+         "began": {"version": 5, "fragment": 0, "snapshot": true},
+         "table": {"version": 6, "timestamp_ns": 1763…, "transaction": "5-3b0c….txn"},
+         "columns": {"id": 0, "text": 1}}
+
+    Spark does not log the beginning: it asks for it again whenever it plans the first batch. So the
+    end of the first batch records where the query began, and all later offsets repeat it. Older
+    releases logged the first line only; such offsets can still be read.
+
+    Attributes:
+        offset: The position in the history of the table.
+        began: Where the query began; None in logs of older releases.
+        table: The newest version that the offset has reached; None if there was none, or if it is
+            unknown.
+        columns: Ids of the fields that the query reads, by path; None in logs of older releases.
+    """
+
+    offset: Offset
+    began: Offset | None = None
+    table: Mark | None = None
+    columns: Mapping[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON for the checkpoint. Spark compares the texts: the order is fixed."""
+        values = self.offset.to_json()
+        if self.began is not None:
+            values["began"] = self.began.to_json()
+        if self.table is not None:
+            values["table"] = self.table.to_json()
+        if self.columns is not None:
+            values["columns"] = dict(self.columns)
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> LoggedOffset:
+        """Parse an offset that `to_json` of this release or an older one wrote.
+
+        Raises:
+            InvalidInputError: If it is not such an offset.
+        """
+        offset = Offset.from_json(values)
+        began, table, columns = (values.get(name) for name in ("began", "table", "columns"))
+        try:
+            return cls(
+                offset,
+                None if began is None else Offset.from_json(began),
+                None if table is None else Mark.from_json(table),
+                None if columns is None else {str(k): int(v) for k, v in columns.items()},
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise foreign_offset(values) from error
+
+    @property
+    def begins(self) -> bool:
+        """Return whether nothing has been read yet."""
+        return self.offset == BEGINNING
+
+    @property
+    def last_version(self) -> int:
+        """Return the newest version that the offset has reached; 0 if there is none."""
+        offset = self.offset
+        return offset.version if offset.fragment or offset.snapshot else offset.version - 1
 
 
 class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -62,7 +152,7 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, schema: StructType, options: Options) -> None:
         self._schema = schema
         self._options = options
-        self._target: Snapshot | None = None
+        self._target: TableVersion | None = None
         self._began: Offset | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -98,18 +188,18 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         target = self._target or self._follower.latest()
         if start is None:
             begun = self._begun(target)
-            return self._logged(Offset(target.manifest.version + 1), begun, target).to_json()
+            return self._logged(Offset(target.version + 1), begun, target).to_json()
         logged = LoggedOffset.from_json(start)
         if logged.begins:
             logged = self._begun(target)
         self._require_same(logged, target)
-        end = self._follower.advance(logged.offset, _limit(limit), target.manifest.version)
+        end = self._follower.advance(logged.offset, _limit(limit), target.version)
         self._require_columns(logged, target)
         return self._logged(end, logged, target).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the offset after all available rows, for the progress of the query."""
-        return Offset(self._follower.latest().manifest.version + 1).to_json()
+        return Offset(self._follower.latest().version + 1).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Split a micro-batch into tasks.
@@ -138,20 +228,25 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _follower(self) -> Follower:
         """Return the follower, created once on the driver; check that the table is readable."""
         options = self._options
-        latest = Snapshot.latest(open_table(options.path, options.storage_options))
+        latest = TableVersion.latest(options.path, options.storage_options)
         fields = [field for field in self._schema.fields if field.name not in FEED_COLUMNS]
         check_schema(StructType(fields), latest, options)
         if options.read_change_feed and not latest.has_stable_row_ids:
             raise InvalidInputError(
-                f"{latest.store.uri} has no stable row ids, so it is unknown which rows change; "
+                f"{options.path} has no stable row ids, so it is unknown which rows change; "
                 "tables have them if they are created with enable_stable_row_ids=True"
             )
-        return Follower(options, QueryColumns.of(latest, self._schema, options))
+        wanted = set(_paths(self._schema))
+        if options.filter is not None:
+            wanted.update(latest.condition(options.filter).columns)
+        replaced = options.passes_overwrites
+        columns = QueryColumns.of(latest, wanted, are_replaced=replaced)
+        return Follower(options.path, options, columns, options.storage_options)
 
-    def _begun(self, target: Snapshot) -> LoggedOffset:
+    def _begun(self, target: TableVersion) -> LoggedOffset:
         """Return where a new query begins; decided once, as the table may change between calls."""
         if self._began is None:
-            self._began = self._follower.beginning(target.manifest.version)
+            self._began = self._follower.beginning(target.version)
         return LoggedOffset(self._began, self._began)
 
     def _beginning_of(self, end: LoggedOffset) -> Offset:
@@ -169,29 +264,23 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return self._follower.beginning(offset.version)
 
-    def _require_same(self, logged: LoggedOffset, latest: Snapshot) -> None:
+    def _require_same(self, logged: LoggedOffset, latest: TableVersion) -> None:
         if logged.table is not None:
-            logged.table.require_in(self._follower.store, latest.manifest)
+            self._follower.require_same(logged.table, latest)
 
-    def _require_columns(self, logged: LoggedOffset, latest: Snapshot) -> None:
+    def _require_columns(self, logged: LoggedOffset, latest: TableVersion) -> None:
         """Check that all columns that the query has read so far exist, whatever it reads now."""
         if logged.columns is not None:
-            QueryColumns.logged(logged.columns, self._options).require_in(latest)
+            # Any version must have them, so they are looked up in none.
+            replaced = self._options.passes_overwrites
+            QueryColumns(logged.columns, 0, replaced).require_in(latest)
 
-    def _logged(self, end: Offset, start: LoggedOffset, target: Snapshot) -> LoggedOffset:
+    def _logged(self, end: Offset, start: LoggedOffset, target: TableVersion) -> LoggedOffset:
         """Return the end of a batch in its logged form."""
         logged = LoggedOffset(end, start.began, start.table, self._follower.columns.ids)
         if start.table is not None and start.table.version == logged.last_version:
             return logged
-        return replace(logged, table=self._mark(logged.last_version, target))
-
-    def _mark(self, version: int, target: Snapshot) -> Mark | None:
-        """Return the mark of a version; None if the version is gone or there was none."""
-        if version == target.manifest.version:
-            return Mark.of(target.manifest)
-        with suppress(VersionNotFoundError):
-            return Mark.of(Snapshot.at(self._follower.store, version).manifest)
-        return None
+        return replace(logged, table=self._follower.mark(logged.last_version, target))
 
 
 def stream_reader(schema: StructType, options: Options) -> PilumStreamReader:
@@ -230,9 +319,74 @@ def stream_reader(schema: StructType, options: Options) -> PilumStreamReader:
     return PilumStreamReader(schema, options)
 
 
+def with_feed_columns(schema: StructType) -> StructType:
+    """Return the columns of a table followed by those of a change feed."""
+    wide = StructType(list(schema.fields))
+    return wide.add(CHANGE_TYPE, StringType()).add(COMMIT_VERSION, LongType())
+
+
+def stream_splits(
+    pieces: Iterable[tuple[int, Piece]], options: Options
+) -> list[tuple[ChangeSplit, ...]]:
+    """Split pieces into tasks, each about as large as the option "partitionBytes"."""
+    target = options.partition_bytes or DEFAULT_SPLIT_BYTES
+    latest = TableVersion.latest(options.path, options.storage_options)
+    return group_splits(plan_changes(pieces, latest, target), target)
+
+
+def read_splits(
+    splits: Iterable[ChangeSplit], schema: StructType, options: Options
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows of some splits, with exactly the types that Spark accepts.
+
+    Columns that the table did not have yet are null.
+
+    Raises:
+        VersionNotFoundError: If a version was cleaned up after the batch was planned.
+        InvalidInputError: If the table was dropped and created again after that.
+        SchemaMismatchError: If values do not fit the schema.
+    """
+    exchange = exchange_schema(schema)
+    truncate = options.nanoseconds == "truncate"
+    for one in splits:
+        batches = read_changes(
+            one,
+            [name for name in exchange.names if name not in FEED_COLUMNS],
+            filter=options.filter,
+            batch_size=_batch_rows(one, options),
+            with_payloads=options.blobs == "payloads",
+            window_bytes=options.window_bytes,
+            storage_options=options.storage_options,
+        )
+        for batch in batches:
+            full = convert_batch(with_missing(batch, exchange), exchange, truncate=truncate)
+            yield from cut(full, options.bounded_batch_bytes)
+
+
 def _limit(limit: ReadLimit | None) -> Limit:
     return Limit(
         files=getattr(limit, "max_files", None),
         rows=getattr(limit, "max_rows", None),
         size_bytes=getattr(limit, "max_bytes", None),
     )
+
+
+def _batch_rows(one: ChangeSplit, options: Options) -> int:
+    row_bytes = max(1, one.size_bytes // max(1, one.split.stop - one.split.start))
+    return options.batch_size or max(1, min(_BATCH_ROWS, options.bounded_batch_bytes // row_bytes))
+
+
+def _paths(wanted: DataType, path: str = "") -> Iterator[str]:
+    """Yield the paths of the fields that a query reads, as in `QueryColumns`."""
+    if path:
+        yield path
+    if isinstance(wanted, StructType):
+        for field in wanted.fields:
+            yield from _paths(field.dataType, f"{path}.{field.name}" if path else field.name)
+    elif isinstance(wanted, ArrayType):
+        yield from _paths(wanted.elementType, f"{path}{_ITEM}")
+    elif isinstance(wanted, MapType):
+        entry = f"{path}{_ITEM}"
+        yield entry
+        yield from _paths(wanted.keyType, f"{entry}.key")
+        yield from _paths(wanted.valueType, f"{entry}.value")

@@ -16,16 +16,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from pilum.arguments import require_count
-from pilum.dataset.lance_dataset import dataset
+import pilum
+from pilum.distributed.tasks import require_count
+from pilum.distributed.versions import branch_uri
 from pilum.errors import DatasetNotFoundError, InvalidInputError, JobMismatchError
 from pilum.spark.merging import merge_into
-from pilum.spark.names import find_name, is_case_sensitive
-from pilum.spark.opening import branch_uri
+from pilum.spark.names import find_name, is_case_sensitive, quoted
 from pilum.spark.options import table_uri
-from pilum.spark.registration import register_source
-from pilum.spark.source import PilumDataSource
-from pilum.spark.stream_sink import QUERY_ID
+from pilum.spark.sink import QUERY_ID
+from pilum.spark.source import PilumDataSource, register_source
 
 __all__ = ["upsert"]
 
@@ -113,7 +112,7 @@ class _Upsert:
         newest = frame if self.newest_by is None else _newest(frame, self.on, self.newest_by)
         changes = self._marked(newest)
         try:
-            table = dataset(self.uri, storage_options=self.storage_options)
+            table = pilum.dataset(self.uri, storage_options=self.storage_options)
         except DatasetNotFoundError:
             self._create(changes, (app_id, batch_id))
             return
@@ -179,7 +178,7 @@ class _Upsert:
 
 
 def _is_newer(newest_by: str) -> str:
-    name = _quoted(newest_by)
+    name = quoted(newest_by)
     return f"target.{name} IS NULL OR source.{name} >= target.{name}"
 
 
@@ -207,9 +206,4 @@ def _newest(frame: DataFrame, on: Sequence[str], newest_by: str) -> DataFrame:
 
 
 def _column(name: str) -> Column:
-    return sf.col(_quoted(name))
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
+    return sf.col(quoted(name))

@@ -21,8 +21,8 @@ from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 import pilum
+from pilum.spark.sink import PilumStreamWriter
 from pilum.spark.source import PilumDataSource
-from pilum.spark.stream_sink import PilumStreamWriter
 from pilum.spark.stream_source import PilumStreamReader
 
 

@@ -21,8 +21,8 @@ from pyspark.sql.types import StructType
 from spark.elsewhere import SETTINGS, grandparent
 
 from pilum.spark.options import Options
+from pilum.spark.sink import PilumStreamWriter
 from pilum.spark.source import PilumDataSource
-from pilum.spark.stream_sink import PilumStreamWriter
 from pilum.storage import local_sink
 
 MOMENT = "PILUM_TEST_MOMENT"  # in the environment, which reaches all processes of Spark

@@ -13,13 +13,14 @@ from spark.helpers import files, version
 
 import pilum
 import pilum.spark
+from pilum.distributed import TableVersion
+from pilum.distributed.tasks import fragment_groups
 from pilum.errors import (
     BranchNotFoundError,
     ColumnNotFoundError,
     FilterError,
     InvalidInputError,
 )
-from pilum.spark.row_tasks import fragment_groups
 
 TABLE = pa.table({"a": range(20), "s": [f"s{i}" for i in range(20)]})
 
@@ -86,9 +87,9 @@ def test_a_job_is_done_once(spark: SparkSession, table: str) -> None:
 
 
 def test_fragments_are_shared_by_tasks(table: str) -> None:
-    snapshot = pilum.dataset(table).snapshot
-    assert fragment_groups(snapshot) == [(0, 1, 2, 3)]
-    assert fragment_groups(snapshot, 1) == [(0,), (1,), (2,), (3,)]
+    version = TableVersion.latest(table)
+    assert fragment_groups(version) == [(0, 1, 2, 3)]
+    assert fragment_groups(version, 1) == [(0,), (1,), (2,), (3,)]
 
 
 @pytest.mark.parametrize("local", [0, 1 << 30])

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pilum
+from pilum.distributed.following import Follower, Limit, Offset
 from pilum.errors import InvalidInputError, UnsupportedFeatureError, VersionNotFoundError
 from pilum.spark.options import Options
-from pilum.spark.stream_offsets import Follower, Limit, Offset
 from pilum.spark.stream_source import stream_reader
 from pilum.spark.types import to_spark
 
@@ -30,7 +30,7 @@ def append(uri: str, *ids: int) -> None:
 
 
 def follow(uri: str, **options: str) -> Follower:
-    return Follower(Options.parse({"path": uri, **options}))
+    return Follower(uri, Options.parse({"path": uri, **options}))
 
 
 def latest(uri: str) -> int:

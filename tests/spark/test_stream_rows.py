@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StructType
 
 import pilum
+from pilum.distributed.following import Follower, Limit, Offset
 from pilum.errors import UnsupportedFeatureError
 from pilum.spark.options import Options
-from pilum.spark.stream_offsets import Follower, Limit, Offset
-from pilum.spark.stream_rows import read_splits, stream_splits, with_feed_columns
-from pilum.spark.stream_source import stream_reader
+from pilum.spark.stream_source import (
+    read_splits,
+    stream_reader,
+    stream_splits,
+    with_feed_columns,
+)
 
 SCHEMA = StructType().add("id", LongType()).add("n", LongType())
 OPERATIONS = (
@@ -86,7 +90,7 @@ def replace_column(table: pilum.LanceDataset, number: int, *, tells: bool = True
 def told(uri: str, limit: Limit) -> list[dict[str, Any]]:
     """All that the feed says since version 1, read in micro-batches."""
     options = Options.parse({"path": uri, "readChangeFeed": "true", "startingVersion": "1"})
-    follower, latest = Follower(options), pilum.dataset(uri).version
+    follower, latest = Follower(uri, options), pilum.dataset(uri).version
     offset, found = follower.beginning(latest), list[dict[str, Any]]()
     while (end := follower.advance(offset, limit, latest)) != offset:
         for group in stream_splits(follower.pieces(offset, end), options):
@@ -142,7 +146,7 @@ def test_columns_that_came_later_are_null_in_older_rows(tmp_path: Path) -> None:
     pilum.write_dataset(pa.table({"id": [1]}), uri).add_columns({"n": "id * 2"})
     pilum.write_dataset(pa.table({"id": [3], "n": [7]}), uri, mode="append")
     options = Options.parse({"path": uri, "startingVersion": "1"})
-    follower = Follower(options)
+    follower = Follower(uri, options)
     pieces = follower.pieces(Offset(1), follower.advance(Offset(1), Limit(), 3))
     found = [
         row

@@ -18,8 +18,8 @@ import pilum
 from pilum.distributed import commit_parts, start_job, write_part
 from pilum.errors import InvalidInputError, JobMismatchError
 from pilum.spark.options import Options
+from pilum.spark.sink import PilumStreamWriter, stream_writer
 from pilum.spark.source import PilumDataSource
-from pilum.spark.stream_sink import PilumStreamWriter, stream_writer
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

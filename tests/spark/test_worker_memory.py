@@ -30,10 +30,10 @@ from pyspark.sql.types import StructType
 
 import pilum
 from pilum.distributed import commit_parts, write_part
-from pilum.spark.aggregates.calls import Call
+from pilum.spark.aggregates.partials import Call
 from pilum.spark.aggregates.source import PartialsReader, Request
 from pilum.spark.convert import convert_batch
-from pilum.spark.opening import pin, seen_schema
+from pilum.spark.opening import pin
 from pilum.spark.options import Options
 from pilum.spark.sink import plan_write
 from pilum.spark.source import PilumReader
@@ -64,8 +64,8 @@ def write(path, given):
 
 
 def read(path, given):
-    options, snapshot = pin(Options.parse(given))
-    reader = PilumReader(to_spark(seen_schema(snapshot, None)), options)
+    options, table = pin(Options.parse(given))
+    reader = PilumReader(to_spark(table.read_schema()), options)
     (partition, *others) = reader.partitions()
     yield
     for one in (partition, *others):

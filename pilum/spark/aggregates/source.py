@@ -1,34 +1,39 @@
-"""The Python data source of `pilum.spark.aggregate`: tasks scan and return partial aggregates."""
+"""`pilum.spark.aggregate`: a Python data source whose tasks return partials, combined by Spark."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pilum.distributed import Split, read_split
-from pilum.errors import UnsupportedFeatureError
-from pilum.expressions import bind, bind_projection
-from pilum.expressions.filter import BoundProjection
-from pilum.format.meta_columns import ROW_ADDRESS
-from pilum.spark.aggregates.calls import Call, Partial
-from pilum.spark.aggregates.partials import BoundPartial, BoundPartials
+from pilum.distributed.conditions import BoundProjection, bind_value
+from pilum.distributed.splits import batch_rows, partition_splits
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.spark.aggregates.partials import BoundPartial, BoundPartials, Call, Partial
 from pilum.spark.opening import pin
-from pilum.spark.options import Options
-from pilum.spark.partitions import batch_rows, partition_splits
+from pilum.spark.options import Options, option_texts, version_texts
+from pilum.spark.tasks import settle
 from pilum.spark.types import exchange_schema, to_spark
-from pilum.spark.workers import settle
-from pilum.table.read.json_columns import is_json_field
-from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.open import open_table
 
-__all__ = ["REQUEST", "PartialsSource", "Planned", "Request"]
+__all__ = [
+    "PartialsReader",
+    "Planned",
+    "Request",
+    "aggregate",
+    "final",
+    "partial_frame",
+]
 
-REQUEST = "request"
+_REQUEST = "request"
 # A batch yields one row per group, so large batches yield fewer rows in all. They are about as
 # large as the window that a scan reads at once.
 _BATCH_ROWS = 256 * 1024
@@ -37,6 +42,7 @@ _BATCH_BYTES = 32 << 20
 _GROUPING_BYTES = 100 << 20
 # Rows that are not passed to Spark are cheap.
 _TASK_ROWS = 4_000_000
+_ROW_ADDRESS = "_rowaddr"
 
 
 @dataclass(frozen=True)
@@ -93,15 +99,17 @@ class Planned:
             UnsupportedFeatureError: If values cannot be aggregated or grouped by.
             UnsupportedTypeError: If Spark has no type for them.
         """
-        keys = tuple(_bound(text, schema) for text in request.keys)
-        values = [None if c.argument is None else _bound(c.argument, schema) for c in request.calls]
+        keys = tuple(bind_value(text, schema) for text in request.keys)
+        values = [
+            None if c.argument is None else bind_value(c.argument, schema) for c in request.calls
+        ]
         fields = [None if value is None else _spark(value) for value in values]
         types = tuple(None if field is None else field.dataType for field in fields)
         partials = tuple(c.partials(kind) for c, kind in zip(request.calls, types, strict=True))
         bound = tuple(
-            BoundPartial(one.kind, value, None if field is None else _crossing([field]).types[0])
+            BoundPartial(kind, value, None if field is None else _crossing([field]).types[0])
             for own, value, field in zip(partials, values, fields, strict=True)
-            for one in own
+            for kind, _ in own
         )
         key_fields = tuple(_key(_spark(key)) for key in keys)
         named = [st.StructField(f"k{i}", key.dataType) for i, key in enumerate(key_fields)]
@@ -120,7 +128,7 @@ class PartialsSource(DataSource):
     def reader(self, schema: st.StructType) -> PartialsReader:
         """Return a reader of partial aggregates; `schema` is their schema."""
         given = dict(self.options)
-        request = Request.from_json(given.pop(REQUEST))
+        request = Request.from_json(given.pop(_REQUEST))
         return PartialsReader(request, Options.parse(given))
 
 
@@ -131,17 +139,16 @@ class PartialsReader(DataSourceReader):
         if options.memory_limit is not None:
             left = max(1, options.memory_limit - _GROUPING_BYTES)
             options = replace(options, memory_limit=left)
-        self._options, snapshot = pin(options)
+        self._options, self._table = pin(options)
         truncate = options.nanoseconds == "truncate"
-        described = snapshot.described.arrow
-        self._partials = Planned.of(request, described, truncate=truncate).bound
-        self._filter = bind(options.filter, described) if options.filter else None
-        self._columns = self._partials.columns or (ROW_ADDRESS,)
+        self._partials = Planned.of(request, self._table.columns, truncate=truncate).bound
+        self._filter = self._table.condition(options.filter) if options.filter else None
+        self._columns = self._partials.columns or (_ROW_ADDRESS,)
 
     def partitions(self) -> list[InputPartition]:
         """Return ranges of rows, larger than those of scans that pass their rows to Spark."""
         groups = partition_splits(
-            self._snapshot(),
+            self._table,
             self._columns,
             self._filter,
             self._options.partition_bytes,
@@ -154,37 +161,24 @@ class PartialsReader(DataSourceReader):
         # Spark makes a partition of None if a table has no rows at all.
         splits: tuple[Split, ...] = partition.value or ()
         settle()
-        snapshot = self._snapshot()
         for split in splits:
-            for batch in self._scan(split, snapshot):
+            for batch in self._scan(split):
                 yield self._partials.of(batch)
 
-    def _scan(self, split: Split, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    def _scan(self, split: Split) -> Iterator[pa.RecordBatch]:
         options = self._options
         window_bytes = options.window_bytes
         # Grouping copies the rows.
         most_bytes = min(_BATCH_BYTES, (window_bytes or 4 * _BATCH_BYTES) // 4)
-        rows = batch_rows(snapshot, split, self._columns, _BATCH_ROWS, most_bytes)
+        rows = batch_rows(self._table, split, self._columns, _BATCH_ROWS, most_bytes)
         return read_split(
             split,
             columns=self._columns,
             filter=self._filter,
             batch_size=options.batch_size or rows,
             window_bytes=window_bytes,
-            snapshot=snapshot,
+            version=self._table,
         )
-
-    def _snapshot(self) -> Snapshot:
-        options = self._options
-        assert isinstance(options.version, int)
-        return Snapshot.at(open_table(options.path, options.storage_options), options.version)
-
-
-def _bound(text: str, schema: pa.Schema) -> BoundProjection:
-    bound = bind_projection(text, schema)
-    if is_json_field(bound.field):
-        raise UnsupportedFeatureError(f"{text}: JSON is not aggregated by its bytes")
-    return bound
 
 
 def _spark(value: BoundProjection) -> st.StructField:
@@ -198,9 +192,127 @@ def _key(field: st.StructField) -> st.StructField:
 
 
 def _fields(partials: Iterable[tuple[Partial, ...]]) -> list[st.StructField]:
-    given = [one for own in partials for one in own]
-    return [st.StructField(f"p{number}", one.spark) for number, one in enumerate(given)]
+    given = [spark for own in partials for _, spark in own]
+    return [st.StructField(f"p{number}", spark) for number, spark in enumerate(given)]
 
 
 def _crossing(fields: Sequence[st.StructField]) -> pa.Schema:
     return exchange_schema(st.StructType(list(fields)))
+
+
+def aggregate(
+    spark: SparkSession,
+    uri: str,
+    aggregates: Mapping[str, str],
+    *,
+    group_by: Sequence[str] = (),
+    filter: str | None = None,
+    version: int | str | None = None,
+    branch: str | None = None,
+    as_of: datetime | None = None,
+    partition_bytes: int | None = None,
+    memory_limit: int | None = None,
+    nanoseconds: str = "refuse",
+    storage_options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Compute counts, sums and extremes of a table in the tasks that read it.
+
+    Spark does not push aggregates down to Python sources: for `read(…).groupBy(…).agg(…)` every row
+    is passed to the JVM, one by one. Here tasks aggregate with Arrow, and one row per group of some
+    256 thousand rows is passed.
+
+    Args:
+        spark: The session.
+        uri: Location of the table.
+        aggregates: Names of the results, and calls such as "count(*)", "sum(price * quantity)" or
+            "max(length(name))". Functions are count, sum, min, max and avg; arguments use the SQL
+            dialect of pilum's filters.
+        group_by: Names of columns; the result has one row per combination of their values.
+        filter: A SQL condition on rows.
+        version: A number or the name of a tag, instead of the latest version.
+        branch: The branch.
+        as_of: Read the latest version at this time instead.
+        partition_bytes: Approximate size of the files that one task reads.
+        memory_limit: Approximate limit, in bytes, of the rows that a Python worker holds.
+        nanoseconds: What to do with times finer than microseconds: "refuse" or "truncate".
+        storage_options: Settings of the store.
+
+    Returns:
+        The columns of `group_by`, then the results, in the types of Spark's own functions. Without
+        `group_by` one row, even for a table without rows.
+
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        ColumnNotFoundError: If there is no such column.
+        FilterError: If the filter or an argument does not fit the table.
+        InvalidInputError: If a text is not a call, or no aggregate is given.
+        UnsupportedFeatureError: If a function is not supported, or values have no sum or no order.
+    """
+    if not isinstance(aggregates, Mapping) or not aggregates:
+        raise InvalidInputError(f"aggregates: expected a dict of names and calls: {aggregates!r}")
+    if isinstance(group_by, str):
+        raise InvalidInputError(f"group_by: expected a list of names, found {group_by!r}")
+    given = {
+        "filter": filter,
+        **version_texts(version, branch, as_of),
+        "partitionBytes": partition_bytes,
+        "memoryLimit": memory_limit,
+        "nanoseconds": nanoseconds,
+    }
+    keys = tuple(f"`{name}`" for name in group_by)
+    request = Request(keys, tuple(map(Call.parse, aggregates.values())))
+    frame, planned = partial_frame(spark, request, option_texts(uri, given, storage_options))
+    results = [
+        sf.expr(text).alias(name)
+        for name, text in zip(aggregates, final(request, planned), strict=True)
+    ]
+    if not group_by:
+        return frame.agg(*results)
+    named = [
+        sf.col(f"k{number}").alias(name, metadata=field.metadata)
+        for number, (name, field) in enumerate(zip(group_by, planned.key_fields, strict=True))
+    ]
+    return frame.groupBy(*named).agg(*results)
+
+
+def partial_frame(
+    spark: SparkSession, request: Request, texts: Mapping[str, str]
+) -> tuple[DataFrame, Planned]:
+    """Return a frame of partial aggregates of one version: keys `k0` … and partials `p0` ….
+
+    Args:
+        spark: The session.
+        request: The requested groups and aggregates.
+        texts: Options for reading.
+
+    Raises:
+        The errors of `aggregate`.
+    """
+    options, table = pin(Options.parse(texts))
+    planned = Planned.of(request, table.columns)
+    if options.filter is not None:
+        table.condition(options.filter)  # report errors here, before any task runs
+    kept = {name: text for name, text in texts.items() if name not in {"asOf", "branch"}}
+    kept |= {"path": options.path, "version": str(options.version), _REQUEST: request.to_json()}
+    spark.dataSource.register(PartialsSource)
+    reader = spark.read.format(PartialsSource.name()).schema(to_spark(planned.bound.schema))
+    return reader.options(**kept).load(), planned
+
+
+def final(request: Request, planned: Planned) -> list[str]:
+    """Return, for each call, the Spark SQL that combines its partials."""
+    names = (f"p{number}" for number in count())
+    return [
+        _final(call, argument, [next(names) for _ in own])
+        for call, argument, own in zip(
+            request.calls, planned.arguments, planned.partials, strict=True
+        )
+    ]
+
+
+def _final(call: Call, argument: st.DataType | None, names: list[str]) -> str:
+    if call.function == "count":
+        return f"coalesce(sum({names[0]}), 0)"
+    if call.function == "avg":
+        return f"CASE WHEN sum({names[1]}) > 0 THEN sum({names[0]}) / sum({names[1]}) END"
+    return f"CAST({call.function}({names[0]}) AS {call.result(argument).simpleString()})"

@@ -1,54 +1,34 @@
 """Clustering as a Spark job: all rows of a table are rewritten in another order.
 
-    table ──▶ rows with addresses ──▶ ranges of the keys, sorted ──▶ tasks: new fragments
-                                                                        │ with ids of rows
-    driver: one Rewrite of all fragments that there were  ◀─────────────┘
+    table ──▶ rows with addresses ──▶ ranges of the keys, sorted ──▶ tasks ──▶ one commit
 
-Fragments may be clustered in groups, each with a commit of its own. Then less data goes through the
-shuffle at once, and committed groups are kept after a failure. The journal of a named job records
-the groups of its first run; fragments that are no longer in the table are done.
-
-Rows that are appended concurrently stay where they are. If another writer changes rows of a group,
-the commit of the group is refused and its files are deleted.
+Source: `pilum.distributed.clustering`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
-from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 
-from pilum.container.options import FileOptions
-from pilum.dataset.compaction import CompactionMetrics
-from pilum.distributed import WriteJob, abort_parts
-from pilum.errors import CommitStatusUnknownError, InvalidInputError
-from pilum.spark.clustering import Order
+from pilum.distributed import Attempt, TableVersion, WriteJob, clustering
+from pilum.distributed.clustering import ClusterJob, Fragment, write_cluster_part
+from pilum.distributed.jobs import write_options
+from pilum.distributed.journal import Journal
+from pilum.distributed.upkeep import CompactionMetrics
+from pilum.errors import InvalidInputError
 from pilum.spark.frames import read
-from pilum.spark.jobs.journal import Journal
 from pilum.spark.options import table_uri
-from pilum.spark.row_tasks import pinned, run_tasks, stored_bytes
+from pilum.spark.orders import Order
 from pilum.spark.sink import write_task
-from pilum.table.model.fragment import Fragment
-from pilum.table.model.reuse_index import Move
-from pilum.table.read.lineage import lineage_of_rows, with_lineage
-from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.compaction import commit_moves, require_clusterable
-from pilum.table.versions.open import open_table
-from pilum.table.write.write import WriteOptions
+from pilum.spark.tasks import run_tasks
 
 __all__ = ["cluster"]
 
-_ADDRESS = "_rowaddr"
 _TASK_BYTES = 256 << 20
-# As in the sink: rows, their pages, and the data that Spark sends.
-_BUFFERED_SHARE = 4
 
 
 def cluster(
@@ -116,184 +96,63 @@ def cluster(
         commit_every=commit_every,
     )
     if job is None and journal is not None:
-        raise InvalidInputError("job: required with journal, which records its progress")
+        raise InvalidInputError("job: needed with journal, which records its progress")
     access, location = dict(storage_options or {}), table_uri(uri)
     notes = None if job is None else Journal(location, job, journal and table_uri(journal), access)
-    require_clusterable(Snapshot.latest(open_table(location, access)))
-    clustering = _Clustering(
-        spark,
-        location,
-        order,
-        num_partitions,
-        partial(
-            _write_options,
-            max_rows=max_rows_per_file,
-            max_bytes=max_bytes_per_file,
-            memory_limit=memory_limit,
-        ),
-        memory_limit,
-        access,
+    options = write_options(
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        memory_limit=memory_limit,
     )
-    return clustering.run(commit_every, notes)
+    return clustering.cluster(
+        _Sorting(spark, order, num_partitions, memory_limit).sort,
+        TableVersion.latest(location, access),
+        options,
+        order=order.texts(),
+        commit_every=commit_every,
+        journal=notes,
+    )
 
 
 @dataclass(frozen=True)
-class _Clustering:
-    """One call of `cluster`.
+class _Sorting:
+    """The way Spark sorts the rows.
 
     Attributes:
         spark: The session.
-        uri: Location of the table.
         order: Order of the rows.
         num_partitions: Number of writing tasks; None to derive it from the size of the files.
-        options: Settings for writing files, for the version that is read.
         memory_limit: Memory limit of a Python worker, in bytes.
-        storage_options: Settings of the store.
     """
 
     spark: SparkSession
-    uri: str
     order: Order
     num_partitions: int | None
-    options: Callable[[Snapshot], WriteOptions]
     memory_limit: int | None
-    storage_options: dict[str, str] = field(repr=False)
 
-    def run(self, size: int | None, journal: Journal | None) -> CompactionMetrics:
-        """Cluster the fragments group by group."""
-        groups = _groups(self._latest(), size)
-        if journal is not None:
-            facts = {"cluster": self.order.texts(), "commit_every": size}
-            plan = journal.begin(facts, {str(group[0]): group for group in groups})
-            groups = list(plan.values())
-        done = [self._rewrite(group) for group in groups]
-        if journal is not None:
-            journal.remove()
-        return CompactionMetrics.of([move for move in done if move is not None])
-
-    def _rewrite(self, group: Collection[int]) -> Move | None:
-        """Rewrite the rows of those of the given fragments that still exist, in order."""
-        snapshot = self._latest()
-        old = tuple(one for one in snapshot.manifest.fragments if one.id in group)
-        if not old:
-            return None
-        require_clusterable(snapshot)
-        version, schema = snapshot.manifest.version, snapshot.manifest.schema
-        options, access = self.options(snapshot), self.storage_options
-        job = WriteJob(self.uri, str(uuid4()), "append", version, schema, options, access)
-        return _rewritten(snapshot, job, self._ordered(job, snapshot, old), old)
-
-    def _ordered(
-        self, job: WriteJob, snapshot: Snapshot, fragments: Sequence[Fragment]
-    ) -> DataFrame:
-        """Return the rows of fragments with their addresses, in the requested order."""
+    def sort(self, job: ClusterJob) -> Callable[[], list[tuple[Fragment, ...]]]:
+        """Plan the order of the rows of a job; return the function that writes them in tasks."""
         rows = partial(
             read,
             self.spark,
-            job.uri,
-            filter=_rows_of(snapshot, fragments),
-            version=job.read_version,
+            job.write.uri,
+            filter=job.condition,
+            version=job.write.read_version,
             memory_limit=self.memory_limit,
-            storage_options=job.storage_options,
+            storage_options=job.write.storage_options,
         )
-        frame = rows(columns=[*job.schema.arrow.names, _ADDRESS])
         curve = self.order.curve_columns
         keys = rows(columns=list(curve)) if curve else None
-        count = self.num_partitions or max(1, -(-stored_bytes(fragments) // _TASK_BYTES))
-        return self.order.apply(frame, count, keys)
-
-    def _latest(self) -> Snapshot:
-        return Snapshot.latest(open_table(self.uri, self.storage_options))
+        count = self.num_partitions or max(1, -(-job.size_bytes // _TASK_BYTES))
+        ordered = self.order.apply(rows(columns=job.columns), count, keys)
+        return partial(run_tasks, ordered, partial(_write, job.write), job.write)
 
 
-def _groups(snapshot: Snapshot, size: int | None) -> list[list[int]]:
-    """Return groups of adjacent fragments."""
-    ids = sorted(int(fragment.id) for fragment in snapshot.manifest.fragments)
-    step = size or max(1, len(ids))
-    return [ids[start : start + step] for start in range(0, len(ids), step)]
-
-
-def _rows_of(snapshot: Snapshot, fragments: Sequence[Fragment]) -> str | None:
-    """Return a condition for the rows of some fragments; None if these are all fragments."""
-    wanted = {int(fragment.id) for fragment in fragments}
-    known = sorted(int(fragment.id) for fragment in snapshot.manifest.fragments)
-    if len(wanted) == len(known):
-        return None
-    stretches = [list(ids) for is_in, ids in groupby(known, wanted.__contains__) if is_in]
-    return " OR ".join(
-        f"({_ADDRESS} >= {ids[0] << 32} AND {_ADDRESS} < {(ids[-1] + 1) << 32})"
-        for ids in stretches
-    )
-
-
-def _rewritten(
-    snapshot: Snapshot, job: WriteJob, rows: DataFrame, old: tuple[Fragment, ...]
-) -> Move:
-    """Write rows in their order and commit them in place of the existing fragments."""
-    try:
-        parts = run_tasks(rows, partial(_write, job), job)  # deletes the files of other attempts
-        move = Move(old, tuple(fragment for part in parts for fragment in part))
-        commit_moves(
-            snapshot.store,
-            job.read_version,
-            [move],
-            records_moves=False,
-            keeps_order=False,
-            uuid=job.uuid,
-        )
-    except CommitStatusUnknownError:  # the commit may succeed: keep its files
-        raise
-    except BaseException:
-        abort_parts(job)
-        raise
-    return move
+def _write(job: WriteJob, batches: Iterable[pa.RecordBatch], _: Attempt) -> tuple[Fragment, ...]:
+    return write_cluster_part(job, batches, write_task)
 
 
 def _require_positive(**given: int | None) -> None:
     for name, value in given.items():
         if value is not None and (type(value) is not int or value < 1):
             raise InvalidInputError(f"{name}: expected a positive number, found {value!r}")
-
-
-def _write_options(
-    snapshot: Snapshot, max_rows: int | None, max_bytes: int | None, memory_limit: int | None
-) -> WriteOptions:
-    buffered = memory_limit and max(1, memory_limit // _BUFFERED_SHARE)
-    options = WriteOptions(version=snapshot.manifest.data_version, layout=FileOptions(buffered))
-    if buffered is not None:
-        options = replace(options, unfinished_bytes=buffered)
-    if max_rows is not None:
-        options = replace(options, max_rows_per_file=max_rows)
-    return options if max_bytes is None else replace(options, max_bytes_per_file=max_bytes)
-
-
-def _ordered(
-    spark: SparkSession, job: WriteJob, order: Order, count: int, memory_limit: int | None
-) -> DataFrame:
-    """Return all rows with their addresses, in the requested order."""
-    rows = partial(
-        read,
-        spark,
-        job.uri,
-        version=job.read_version,
-        memory_limit=memory_limit,
-        storage_options=job.storage_options,
-    )
-    frame = rows(columns=[*job.schema.arrow.names, _ADDRESS])
-    keys = rows(columns=list(order.curve_columns)) if order.curve_columns else None
-    return order.apply(frame, count, keys)
-
-
-def _write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
-    """Write the rows of one task together with their ids and versions."""
-    addresses: list[pa.Array] = []
-
-    def without_addresses() -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            addresses.append(batch.column(_ADDRESS))
-            yield batch.drop_columns([_ADDRESS])
-
-    message = write_task(job, without_addresses())
-    written = tuple(Fragment.from_json(json.loads(text)) for text in message.fragments)
-    places = pa.chunked_array(addresses, pa.int64()).to_numpy().astype(np.uint64)
-    return with_lineage(written, lineage_of_rows(pinned(job), places))

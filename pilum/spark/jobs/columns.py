@@ -1,21 +1,30 @@
 """Computation of new columns and of new values: one task and one new file per fragment.
 
-No other column is read or written. A job with a name keeps a journal (`journal.py`) and can be
-restarted after any failure: finished fragments are not computed again, and a job whose last commit
-is in the table is not repeated. Source: docs/guide/spark-jobs.md, "New columns".
+No other column is read or written. A job with a name keeps a journal (`pilum.distributed.journal`)
+and can be restarted after any failure: finished fragments are not computed again, and a job whose
+last commit is in the table is not repeated. Source: docs/guide/spark-jobs.md, "New columns".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import types as st
 
-from pilum.spark.jobs.column_run import ColumnRun
-from pilum.spark.jobs.functions import Form, OutputSchema, column_values
+from pilum.distributed.columns import ColumnValues, compute_columns
+from pilum.errors import InvalidInputError, SchemaMismatchError
+from pilum.spark.options import table_uri
+from pilum.spark.tasks import SparkTasks
+from pilum.spark.types import to_arrow
 
 __all__ = ["add_columns", "replace_columns", "update_columns"]
+
+Form = Literal["arrow", "pandas"]
+OutputSchema: TypeAlias = pa.Schema | st.StructType | str
 
 
 def add_columns(
@@ -63,15 +72,23 @@ def add_columns(
             job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
     """
-    values = column_values(
+    values = _column_values(
         transforms,
         read_columns=read_columns,
         output_schema=output_schema,
         form=form,
         batch_size=batch_size,
     )
-    run = ColumnRun.of(spark, uri, values, False, job, journal, commit_every, storage_options)
-    return run.add() if commit_every is None else run.add_in_groups(commit_every)
+    return compute_columns(
+        SparkTasks(spark),
+        table_uri(uri),
+        values,
+        "add",
+        job=job,
+        journal=journal and table_uri(journal),
+        commit_every=commit_every,
+        storage_options=storage_options,
+    )
 
 
 def update_columns(
@@ -121,7 +138,7 @@ def update_columns(
             job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
     """
-    values = column_values(
+    values = _column_values(
         updates,
         read_columns=read_columns,
         output_schema=output_schema,
@@ -129,8 +146,16 @@ def update_columns(
         batch_size=batch_size,
         where=where,
     )
-    run = ColumnRun.of(spark, uri, values, True, job, journal, commit_every, storage_options)
-    return run.update(commit_every)
+    return compute_columns(
+        SparkTasks(spark),
+        table_uri(uri),
+        values,
+        "update",
+        job=job,
+        journal=journal and table_uri(journal),
+        commit_every=commit_every,
+        storage_options=storage_options,
+    )
 
 
 def replace_columns(
@@ -175,12 +200,89 @@ def replace_columns(
             is invalid, or the job name belongs to a different job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
     """
-    values = column_values(
+    values = _column_values(
         transforms,
         read_columns=read_columns,
         output_schema=output_schema,
         form=form,
         batch_size=batch_size,
     )
-    run = ColumnRun.of(spark, uri, values, False, job, journal, None, storage_options, swaps=True)
-    return run.add()
+    return compute_columns(
+        SparkTasks(spark),
+        table_uri(uri),
+        values,
+        "replace",
+        job=job,
+        journal=journal and table_uri(journal),
+        storage_options=storage_options,
+    )
+
+
+def _column_values(
+    values: Mapping[str, str] | Callable[[Any], Any],
+    *,
+    read_columns: Sequence[str] | None = None,
+    output_schema: OutputSchema | None = None,
+    form: Form = "arrow",
+    batch_size: int | None = None,
+    where: str | None = None,
+) -> ColumnValues:
+    """Check and combine the arguments.
+
+    Raises:
+        InvalidInputError: If the arguments contradict each other.
+    """
+    if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
+        raise InvalidInputError(f"batch_size: expected a positive number, found {batch_size!r}")
+    if isinstance(values, Mapping):
+        if read_columns is not None or output_schema is not None:
+            raise InvalidInputError("read_columns and output_schema are for functions only")
+        return ColumnValues(dict(values), batch_size=batch_size, where=where)
+    if not callable(values):
+        raise InvalidInputError(f"expected a dict of SQL expressions or a function, not {values!r}")
+    if output_schema is None:
+        raise InvalidInputError("output_schema: needed for a function")
+    schema = _arrow(output_schema)
+    function = _PandasFunction(values, schema) if _is_pandas(form) else values
+    reads = None if read_columns is None else _names(read_columns)
+    return ColumnValues(None, function, schema, reads, batch_size, where)
+
+
+def _names(columns: Any) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise InvalidInputError(f"read_columns: expected a list of names, found {columns!r}")
+    return tuple(columns)
+
+
+def _is_pandas(form: str) -> bool:
+    if form not in {"arrow", "pandas"}:
+        raise InvalidInputError(f"form: expected arrow or pandas, found {form!r}")
+    return form == "pandas"
+
+
+def _arrow(schema: OutputSchema) -> pa.Schema:
+    if isinstance(schema, str):
+        schema = st.StructType.fromDDL(schema)
+    return to_arrow(schema) if isinstance(schema, st.StructType) else schema
+
+
+@dataclass(frozen=True)
+class _PandasFunction:
+    """An adapter that turns a function of pandas frames into one of record batches."""
+
+    function: Callable[[Any], Any]
+    schema: pa.Schema
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        result = self.function(batch.to_pandas())
+        if hasattr(result, "to_frame"):  # one column as a series
+            result = result.to_frame(self.schema.names[0])
+        if not hasattr(result, "iloc"):
+            raise InvalidInputError(
+                f"the function returned {type(result).__name__}, not a DataFrame or Series"
+            )
+        if set(result.columns) != set(self.schema.names):
+            raise SchemaMismatchError(
+                f"the function returned the columns {list(result.columns)}, not {self.schema.names}"
+            )
+        return pa.RecordBatch.from_pandas(result, schema=self.schema, preserve_index=False)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from pilum.errors import InvalidInputError
+from pilum.distributed.files import has_files, write_files
+from pilum.errors import DatasetAlreadyExistsError, InvalidInputError
 from pilum.spark.frames import read
-from pilum.spark.jobs.files import write_files
-from pilum.spark.jobs.ingest import FORMATS, SourceFormat
-from pilum.spark.jobs.transforms import require_query, transformed
+from pilum.spark.jobs.ingest import FORMATS, SourceFormat, require_query, transformed
 from pilum.spark.options import table_uri
 
 __all__ = ["export"]
 
 _LONGEST = 2**31 - 1
+_NEEDED = ("path", "content")
 
 
 def export(
@@ -78,7 +79,7 @@ def export(
         if transform is None and "path" in frame.columns:
             frame = _below_folder(frame, rows(columns=["path"]))
         frame = transformed(spark, frame, transform)
-        write_files(frame, table_uri(target), mode, dict(storage_options or {}))
+        _write_files(frame, table_uri(target), mode, dict(storage_options or {}))
         return
     frame = rows(columns=columns, blobs=blobs, batch_size=batch_size)
     given = {**({"header": "true"} if format == "csv" else {}), **(options or {})}
@@ -105,3 +106,27 @@ def _folder_of_both(first: str, last: str) -> str:
             break
         parts.append(one)
     return "/".join(parts)
+
+
+def _write_files(
+    frame: DataFrame,
+    target: str,
+    mode: Literal["errorifexists", "append"],
+    storage_options: Mapping[str, str],
+) -> None:
+    """Write the content of each row to a file, in tasks."""
+    if missing := [name for name in _NEEDED if name not in frame.columns]:
+        raise InvalidInputError(
+            f"format files: expected the columns path and content, {missing} are missing; "
+            "name them so with transform="
+        )
+    if mode == "errorifexists" and has_files(target, storage_options):
+        raise DatasetAlreadyExistsError(f"{target}: there are files already; use mode append")
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return write_files(batches, target, storage_options)
+
+    written = frame.select(*_NEEDED).mapInArrow(write, "path string, refusal string")
+    told = written.groupBy("path").agg(sf.count("*").alias("n"), sf.max("refusal").alias("refusal"))
+    for row in told.where("n > 1 OR refusal IS NOT NULL").limit(1).collect():
+        raise InvalidInputError(f"{row.path!r}: {row.refusal or 'the path comes twice'}")

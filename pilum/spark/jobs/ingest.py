@@ -5,7 +5,7 @@
 
 A named job can run any number of times: each run ingests the new files only. The table itself
 records which portions it contains, in the same version that added the last one
-(`pilum.table.commit.jobs`). The job's journal records the files of a portion, in a note written
+(`LanceDataset.last_commit`). The job's journal records the files of a portion, in a note written
 before the first row of the portion. So no file is ingested twice or skipped, whenever a run is
 killed. Source: docs/guide/spark-jobs.md, "Ingest".
 """
@@ -13,28 +13,32 @@ killed. Source: docs/guide/spark-jobs.md, "Ingest".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from pilum.arguments import require_count
-from pilum.distributed import Mode, PartMessage, WriteJob, abort_parts, commit_parts
+import pilum
+from pilum.distributed import Mode
+from pilum.distributed.journal import Journal
+from pilum.distributed.tasks import require_count
 from pilum.errors import CorruptFileError, DatasetNotFoundError, InvalidInputError
-from pilum.spark.jobs.journal import Journal
-from pilum.spark.jobs.transforms import require_query, transformed
 from pilum.spark.names import is_case_sensitive
 from pilum.spark.options import Options, table_uri
-from pilum.spark.sink import plan_write, write_task
-from pilum.table.commit.jobs import JobKey, last_commit
-from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.open import open_table
+from pilum.spark.sink import plan_write, write_frame
 
-__all__ = ["FORMATS", "IngestResult", "SourceFormat", "ingest", "read_files"]
+__all__ = [
+    "FORMATS",
+    "IngestResult",
+    "SourceFormat",
+    "ingest",
+    "read_files",
+    "require_query",
+    "transformed",
+]
 
 SourceFormat = Literal["parquet", "csv", "json", "orc", "files"]
 
@@ -120,14 +124,22 @@ def ingest(
     if job is not None and mode != "append":
         raise InvalidInputError(f"mode: a named job appends, found {mode!r}")
     reading = _reading(source, format, schema, transform, options)
-    access = dict(storage_options or {})
-    writing = _Writing(table_uri(target), mode, schema_mode, max_rows_per_file, access)
+    writing = Options(
+        path=table_uri(target),
+        case_sensitive=is_case_sensitive(spark),
+        schema_mode=schema_mode,
+        max_rows_per_file=max_rows_per_file,
+        storage_options=dict(storage_options or {}),
+    )
     if job is None:
         paths = [file.path for file in reading.files(spark)]
-        return IngestResult(writing.run(reading.frame(spark, paths), None), len(paths), 1)
+        frame = reading.frame(spark, paths)
+        version = write_frame(frame, plan_write(frame.schema, writing, mode))
+        return IngestResult(version, len(paths), 1)
     if files_per_commit is not None:
         require_count("files_per_commit", files_per_commit, 1)
-    place = Journal(writing.uri, job, journal and table_uri(journal), access)
+    location = journal and table_uri(journal)
+    place = Journal(writing.path, job, location, writing.storage_options)
     return _Portions(reading, writing, place).run(spark, files_per_commit)
 
 
@@ -147,6 +159,21 @@ def read_files(
     """
     reading = _reading(source, format, schema, transform, options)
     return reading.frame(spark, [file.path for file in reading.files(spark)])
+
+
+def require_query(transform: str | None) -> None:
+    """Check that a query reads from the source.
+
+    Raises:
+        InvalidInputError: If it does not.
+    """
+    if transform is not None and "{source}" not in transform:
+        raise InvalidInputError(f"transform: expected a query over {{source}}, found {transform!r}")
+
+
+def transformed(spark: SparkSession, frame: DataFrame, query: str | None) -> DataFrame:
+    """Return the result of a query over a frame; the frame itself without a query."""
+    return frame if query is None else spark.sql(query, source=frame)
 
 
 @dataclass(frozen=True, order=True)
@@ -228,53 +255,11 @@ def _folder(source: str, paths: Sequence[str]) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Writing:
-    """Settings for writing the table."""
-
-    uri: str
-    mode: Mode
-    schema_mode: Literal["merge"] | None
-    max_rows_per_file: int | None
-    storage_options: Mapping[str, str] = field(repr=False)
-
-    def run(self, frame: DataFrame, key: JobKey | None) -> int:
-        """Write a frame with one commit and return the version."""
-        options = Options(
-            self.uri,
-            case_sensitive=is_case_sensitive(frame.sparkSession),
-            schema_mode=self.schema_mode,
-            max_rows_per_file=self.max_rows_per_file,
-            storage_options=self.storage_options,
-        )
-        return _write(frame, plan_write(frame.schema, options, self.mode), key)
-
-    def latest(self) -> Snapshot | None:
-        """Return the latest snapshot; None if there is no table."""
-        try:
-            return Snapshot.latest(open_table(self.uri, self.storage_options))
-        except DatasetNotFoundError:
-            return None
-
-
-def _write(frame: DataFrame, job: WriteJob, key: JobKey | None) -> int:
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"message": [write_task(job, batches).to_json()]})
-
-    try:
-        rows = frame.mapInArrow(task, "message string").collect()
-    except BaseException:
-        abort_parts(job)
-        raise
-    messages = [PartMessage.from_json(row.message) for row in rows]
-    return commit_parts(job, messages, idempotency_key=key)
-
-
-@dataclass(frozen=True)
 class _Portions:
     """A named job: portions of files, numbered from 0 in the order of ingestion."""
 
     reading: _Reading
-    writing: _Writing
+    writing: Options
     journal: Journal
 
     def run(self, spark: SparkSession, size: int | None) -> IngestResult:
@@ -291,7 +276,8 @@ class _Portions:
             known.update({file.path: file for file in portion})
             if number >= num_done:
                 frame = self.reading.frame(spark, [file.path for file in portion])
-                version = self.writing.run(frame, (self._app, number))
+                job = plan_write(frame.schema, self.writing, "append")
+                version = write_frame(frame, job, (self._app, number))
                 num_files += len(portion)
                 num_commits += 1
         raise AssertionError("unreachable")
@@ -302,11 +288,12 @@ class _Portions:
 
     def _state(self) -> tuple[int, int]:
         """Return the version of the table and the number of portions in it."""
-        latest = self.writing.latest()
-        if latest is None:
+        try:
+            latest = pilum.dataset(self.writing.path, storage_options=self.writing.storage_options)
+        except DatasetNotFoundError:
             return 0, 0
-        last = last_commit(latest.manifest.config, self._app)
-        return latest.manifest.version, 0 if last is None else last.app_version + 1
+        last = latest.last_commit(self._app)
+        return latest.version, 0 if last is None else last.app_version + 1
 
     def _portion(
         self,

@@ -1,42 +1,30 @@
 """Maintenance as Spark jobs: the driver plans and commits, tasks read and write.
 
 compact    plan ──▶ one task per group of fragments ──▶ one commit per `commit_every` tasks
+analyze    one task per group of fragments ──▶ a summary of each column ──▶ joined by the driver
 verify     manifests and ends of files on the driver; with `deep`, pages: one task per fragment
 cleanup    on the driver: it only lists and deletes
+
+Values do not pass through the JVM.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from pilum.dataset.cleanup import CleanupExplanation, CleanupStats
-from pilum.dataset.compaction import (
-    Compaction,
-    CompactionMetrics,
-    CompactionTask,
-    RewriteResult,
-    commit_what_fits,
-)
-from pilum.dataset.lance_dataset import LanceDataset
-from pilum.dataset.upkeep import VerifyReport, report_of
-from pilum.distributed.sweeping import sweep
-from pilum.errors import CommitConflictError, InvalidInputError
-from pilum.spark.jobs.tasks import attempt_name, run_tasks
+import pilum
+from pilum import CleanupExplanation, CleanupStats
+from pilum.distributed import find_version, upkeep
+from pilum.distributed.upkeep import ColumnStatistics, CompactionMetrics, VerifyReport
 from pilum.spark.options import table_uri
-from pilum.table.read.snapshot import Snapshot
-from pilum.table.upkeep.verify import Fault, FaultKind, decode_fragment
-from pilum.table.upkeep.verify import verify as check
-from pilum.table.versions.open import open_table
+from pilum.spark.tasks import SparkTasks
 
-__all__ = ["cleanup", "compact", "verify"]
+__all__ = ["analyze", "cleanup", "compact", "verify"]
 
 
 def compact(
@@ -68,58 +56,39 @@ def compact(
         InvalidInputError: If an argument is invalid.
         pyspark.errors.PythonException: If a task failed in all attempts. Earlier commits are kept.
     """
-    if commit_every is not None and (type(commit_every) is not int or commit_every < 1):
-        raise InvalidInputError(f"commit_every: expected a positive number, found {commit_every!r}")
-    access = dict(storage_options or {})
-    dataset = LanceDataset(table_uri(uri), storage_options=access)
-    plan = Compaction.plan(dataset, options)
-    rewriting = _Rewriting(table_uri(uri), str(uuid4()), access)
-    size = commit_every or max(1, len(plan.tasks))
-    results: list[RewriteResult] = []
-    metrics: list[CompactionMetrics] = []
-    conflict: CommitConflictError | None = None
-    for start in range(0, len(plan.tasks), size):
-        done = rewriting.run(spark, plan.tasks[start : start + size], results)
-        results += done
-        try:
-            metrics.append(commit_what_fits(dataset, plan, [one.move for one in done]))
-        except CommitConflictError as error:
-            conflict = error
-    rewriting.sweep(results)
-    if conflict is not None and not metrics:
-        raise conflict
-    return _sum(metrics)
+    return upkeep.compact(SparkTasks(spark), table_uri(uri), options, commit_every, storage_options)
 
 
-@dataclass(frozen=True)
-class _Rewriting:
-    """The tasks of one compaction; picklable."""
+def analyze(
+    spark: SparkSession,
+    uri: str,
+    columns: Sequence[str] | None = None,
+    *,
+    version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> list[ColumnStatistics]:
+    """Read a table and compute the statistics of its columns, like ANALYZE elsewhere.
 
-    uri: str
-    uuid: str
-    storage_options: Mapping[str, str] = field(repr=False)
+    Nothing is written, because the format has no place for column statistics.
 
-    def run(
-        self, spark: SparkSession, tasks: Sequence[CompactionTask], before: list[RewriteResult]
-    ) -> list[RewriteResult]:
-        try:
-            texts = run_tasks(spark, [task.json() for task in tasks], self.execute)
-        except BaseException:
-            self.sweep(before)
-            raise
-        return [RewriteResult.from_json(text) for text in texts]
+    Args:
+        spark: The session.
+        uri: Location of the table.
+        columns: Names of columns; None for all.
+        version: The version to read instead of the latest one.
+        storage_options: Settings of the store.
 
-    def execute(self, task: str) -> str:
-        """Execute one compaction task within a Spark task."""
-        dataset = LanceDataset(self.uri, storage_options=dict(self.storage_options))
-        prefix = f"{self.uuid}-{attempt_name()}"
-        return CompactionTask.from_json(task).execute(dataset, file_name_prefix=prefix).json()
+    Returns:
+        The statistics, in the order of the given columns.
 
-    def sweep(self, results: list[RewriteResult]) -> None:
-        """Delete the files of attempts whose results Spark discarded."""
-        new = (fragment for result in results for fragment in result.move.new)
-        keep = {file.path for fragment in new for file in fragment.files}
-        sweep(open_table(self.uri, self.storage_options), self.uuid, keep.__contains__)
+    Raises:
+        DatasetNotFoundError: If there is no table.
+        VersionNotFoundError: If there is no such version.
+        ColumnNotFoundError: If there is no such column.
+        pyspark.errors.PySparkException: If a task failed in all attempts.
+    """
+    found = find_version(table_uri(uri), version, storage_options=storage_options)
+    return upkeep.analyze(SparkTasks(spark), found, columns)
 
 
 def verify(
@@ -140,37 +109,7 @@ def verify(
     Returns:
         The report of `LanceDataset.verify`.
     """
-    access = dict(storage_options or {})
-    snapshot = Snapshot.latest(open_table(table_uri(uri), access))
-    found = check(snapshot, deep=False, all_versions=True)
-    if deep:
-        reading = _Reading(table_uri(uri), snapshot.manifest.version, access)
-        known = {one.path for one in found.faults if one.kind is not FaultKind.MISREAD}
-        ids = [int(fragment.id) for fragment in snapshot.manifest.fragments]
-        faults = map(_fault, run_tasks(spark, ids, reading.decode))
-        found.faults += [one for one in faults if one is not None and one.path not in known]
-    return report_of(found, deep)
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """The tasks of one check; picklable."""
-
-    uri: str
-    version: int
-    storage_options: Mapping[str, str] = field(repr=False)
-
-    def decode(self, fragment_id: int) -> str:
-        """Decode one fragment and return the faults as JSON."""
-        snapshot = Snapshot.at(open_table(self.uri, self.storage_options), self.version)
-        (fragment,) = (one for one in snapshot.manifest.fragments if one.id == fragment_id)
-        fault = decode_fragment(snapshot, fragment)
-        return json.dumps(fault and {**asdict(fault), "kind": fault.kind.value})
-
-
-def _fault(text: str) -> Fault | None:
-    values = json.loads(text)
-    return values and Fault(**{**values, "kind": FaultKind(values["kind"])})
+    return upkeep.verify(SparkTasks(spark), table_uri(uri), storage_options, deep=deep)
 
 
 def cleanup(
@@ -200,19 +139,11 @@ def cleanup(
         The errors of `LanceDataset.cleanup_old_versions`.
     """
     del spark
-    dataset = LanceDataset(table_uri(uri), storage_options=dict(storage_options or {}))
+    table = pilum.dataset(table_uri(uri), storage_options=dict(storage_options or {}))
     clean = partial(
-        dataset.cleanup_old_versions,
+        table.cleanup_old_versions,
         older_than,
         retain_versions,
         delete_unverified=delete_unverified,
     )
     return clean(dry_run=True) if dry_run else clean()
-
-
-def _sum(metrics: Sequence[CompactionMetrics]) -> CompactionMetrics:
-    totals: dict[str, int] = {}
-    for one in metrics:
-        for name, value in asdict(one).items():
-            totals[name] = totals.get(name, 0) + value
-    return CompactionMetrics(**totals)

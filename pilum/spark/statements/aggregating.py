@@ -18,10 +18,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import TokenType, exp
 
-from pilum.spark.aggregates.calls import Call
+from pilum.spark.aggregates.partials import Call
 from pilum.spark.aggregates.source import Request
-from pilum.spark.statements.conditions import Resolve, plain_value, pushable
-from pilum.spark.statements.needs import Needs, resolver
+from pilum.spark.statements.pushdown import Needs, Resolve, plain_value, pushable, resolver
 from pilum.spark.statements.references import Statement
 
 __all__ = ["AggregateQuery"]
@@ -179,17 +178,7 @@ def _spans(statement: Statement) -> Iterator[_Span]:
     for number in range(len(words) - 1):
         is_call = words[number + 1].token_type is TokenType.L_PAREN
         if is_call and words[number].text.lower() in _KEYS:
-            yield _Span(tuple(words[number : _closing(words, number + 1) + 1]))
-
-
-def _closing(words: list[Any], opening: int) -> int:
-    depth = 0
-    for number in range(opening, len(words)):
-        kind = words[number].token_type
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
-        if depth == 0:
-            return number
-    return len(words) - 1
+            yield _Span(tuple(words[number : statement.closing(number + 1) + 1]))
 
 
 def _count(span: _Span) -> Call | None:
@@ -226,11 +215,10 @@ def _covers(tree: Any, keys: tuple[str, ...], resolve: Resolve) -> bool:
 
 def _where(statement: Statement) -> tuple[int, int] | None:
     """Return the text range from WHERE to the next clause."""
-    start, depth = None, 0
-    for word in statement.tokens:
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(word.token_type, 0)
-        if depth == 0 and word.token_type is TokenType.WHERE:
+    start = None
+    for word in statement.outer_tokens:
+        if word.token_type is TokenType.WHERE:
             start = int(word.start)
-        elif depth == 0 and start is not None and word.token_type in _BEHIND_WHERE:
+        elif start is not None and word.token_type in _BEHIND_WHERE:
             return start, int(word.start)
     return None if start is None else (start, len(statement.text))

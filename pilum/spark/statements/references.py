@@ -6,21 +6,31 @@ SELECT t.a FROM lance.`/data/t` VERSION AS OF 3 AS t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 from sqlglot import TokenType, exp, parse_one
+from sqlglot.dialects.databricks import Databricks
 from sqlglot.errors import SqlglotError
 
 from pilum.errors import InvalidInputError
 from pilum.spark.options import table_uri
-from pilum.spark.statements.dialect import Spark4
 
-__all__ = ["Reference", "Statement", "at", "described"]
+__all__ = ["Reference", "Spark4", "Statement", "at", "described"]
 
 _FORMATS = frozenset({"lance", "pilum"})
+_DEPTHS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
+
+
+class Spark4(Databricks):
+    """Differences of Spark 4 from its predecessors: casts fail, a doubled quote is one quote."""
+
+    class Tokenizer(Databricks.Tokenizer):
+        """Tokenizer settings for quotes within strings."""
+
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - sqlglot requires this form
 
 
 @dataclass(frozen=True)
@@ -152,6 +162,28 @@ class Statement:
             parts += [_literal(self.text[start:first]), text]
             start = behind
         return "".join((*parts, _literal(self.text[start:stop])))
+
+    @property
+    def outer_tokens(self) -> Iterator[Any]:
+        """Yield the tokens outside of parentheses, and the closing ones."""
+        depth = 0
+        for token in self.tokens:
+            depth += _DEPTHS.get(token.token_type, 0)
+            if depth == 0:
+                yield token
+
+    def closing(self, first: int) -> int:
+        """Return the index of the parenthesis that closes the one at the index of a token.
+
+        Raises:
+            InvalidInputError: If there is none.
+        """
+        depth = 0
+        for number in range(first, len(self.tokens)):
+            depth += _DEPTHS.get(self.tokens[number].token_type, 0)
+            if depth == 0:
+                return number
+        raise InvalidInputError("SQL: a bracket is not closed")
 
     def token_at(self, position: int) -> int:
         """Return the index of the first token that begins at a position or later."""

@@ -15,21 +15,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DataType, StructField
+from pyspark.sql.types import DataType
 from sqlglot import TokenType, exp
 
-from pilum.dataset import LanceDataset, dataset
-from pilum.dataset.compaction import CompactionMetrics
-from pilum.distributed import Mode
+import pilum
+from pilum.distributed import Mode, TableVersion, find_version
+from pilum.distributed.upkeep import CompactionMetrics
 from pilum.errors import (
     ColumnNotFoundError,
     InvalidInputError,
     UnsupportedFeatureError,
     UnsupportedTypeError,
 )
-from pilum.spark.aggregates.frame import final, partial_frame
+from pilum.spark.aggregates.source import final, partial_frame
 from pilum.spark.frames import read, write
 from pilum.spark.jobs.clustering import cluster
 from pilum.spark.jobs.upkeep import cleanup, compact
@@ -37,10 +37,9 @@ from pilum.spark.merging import merge_into
 from pilum.spark.options import option_texts
 from pilum.spark.rows import delete, update
 from pilum.spark.statements.aggregating import AggregateQuery
-from pilum.spark.statements.merges import MergeText
-from pilum.spark.statements.needs import needs_of
+from pilum.spark.statements.merges import MergeText, plain_text, zorder_columns
+from pilum.spark.statements.pushdown import needs_of
 from pilum.spark.statements.references import Reference, Statement, at
-from pilum.spark.statements.texts import plain_text, zorder_columns
 from pilum.spark.types import to_spark
 
 __all__ = ["carry_out"]
@@ -54,13 +53,11 @@ def carry_out(
 ) -> DataFrame:
     """Execute a statement for `pilum.spark.sql`, which documents the arguments."""
     statement = Statement.parse(text, tables)
-    if statement is None or not (statement.references or _is_command(statement)):
+    if statement is None:
+        return spark.sql(text)
+    if not statement.references and not isinstance(statement.tree, exp.Command):
         return spark.sql(text)
     return _Session(spark, statement, access).run()
-
-
-def _is_command(statement: Statement) -> bool:
-    return isinstance(statement.tree, exp.Command)
 
 
 @dataclass(frozen=True)
@@ -76,14 +73,7 @@ class _Session:
         if isinstance(tree, exp.Query):
             rows = self._query(0, None)
             return self._aggregated(rows) or rows
-        for kind, carry_out in self._changes().items():
-            if isinstance(tree, kind):
-                return self._row(carry_out(tree))
-        word = self.statement.tokens[0].text.upper()
-        raise UnsupportedFeatureError(f"line 1, column 1: {word}: known are {_KNOWN}")
-
-    def _changes(self) -> Mapping[type[Any], Callable[[Any], Mapping[str, Any]]]:
-        return {
+        changes: dict[type[Any], Callable[[Any], Mapping[str, Any]]] = {
             exp.Merge: self._merge,
             exp.Update: self._update,
             exp.Delete: self._delete,
@@ -91,10 +81,12 @@ class _Session:
             exp.Create: self._create,
             exp.Command: self._command,
         }
-
-    def _row(self, values: Mapping[str, Any]) -> DataFrame:
-        fields = [f"{name} bigint" for name in values]
-        return self.spark.createDataFrame([tuple(values.values())], ", ".join(fields))
+        if type(tree) not in changes:
+            word = self.statement.tokens[0].text.upper()
+            raise UnsupportedFeatureError(f"line 1, column 1: {word}: known are {_KNOWN}")
+        done = changes[type(tree)](tree)
+        fields = ", ".join(f"{name} bigint" for name in done)
+        return self.spark.createDataFrame([tuple(done.values())], fields)
 
     def _query(self, start: int, stop: int | None, before: str = "") -> DataFrame:
         """Return the rows of a query in a part of the text, with tables replaced by frames."""
@@ -119,15 +111,14 @@ class _Session:
             return None
         one = self.statement.references[0]
         found = self._opened(one)
-        schema = found.snapshot.described.arrow
-        needs = needs_of(one, self.statement.tree, schema)
-        query = AggregateQuery.of(self.statement, needs, schema)
+        needs = needs_of(one, self.statement.tree, found.columns)
+        query = AggregateQuery.of(self.statement, needs, found.columns)
         if query is None:
             return None
         given = {"filter": needs.filter, "version": found.version}
         try:
             partials, planned = partial_frame(
-                self.spark, query.request, option_texts(one.uri, given, self.access)
+                self.spark, query.request, option_texts(found.uri, given, self.access)
             )
         except (UnsupportedFeatureError, UnsupportedTypeError):
             return None
@@ -137,16 +128,16 @@ class _Session:
         result = self.spark.sql(text, partials=partials.withColumnsRenamed(named))
         return result.toDF(*rows.columns) if _types(result) == _types(rows) else None
 
-    def _opened(self, one: Reference) -> LanceDataset:
-        return dataset(one.uri, one.version, asof=_time(one), storage_options=self.access)
+    def _opened(self, one: Reference) -> TableVersion:
+        return find_version(one.uri, one.version, as_of=_time(one), storage_options=self.access)
 
     def _frame(self, one: Reference) -> DataFrame:
         """Return a frame of the columns and rows that a query needs."""
         found = self._opened(one)
-        needs = needs_of(one, self.statement.tree, found.snapshot.described.arrow)
+        needs = needs_of(one, self.statement.tree, found.columns)
         return read(
             self.spark,
-            one.uri,
+            found.uri,
             columns=needs.columns or ["_rowaddr"],
             filter=needs.filter,
             version=found.version,
@@ -156,7 +147,7 @@ class _Session:
     def _update(self, tree: exp.Update) -> Mapping[str, Any]:
         one = self._target(tree.this)
         self._require(tree, {"this", "expressions", "where"})
-        columns = self._columns(one)
+        columns = self._columns(one.uri)
         values = {}
         for pair in tree.expressions:
             names = [part.name for part in pair.left.parts]
@@ -171,14 +162,11 @@ class _Session:
     def _delete(self, tree: exp.Delete) -> Mapping[str, Any]:
         one = self._target(tree.this)
         self._require(tree, {"this", "where"})
-        where = self._where(one, self._columns(one)) or "true"
+        where = self._where(one, self._columns(one.uri)) or "true"
         return {**delete(self.spark, one.uri, where, storage_options=self.access)}
 
-    def _columns(self, one: Reference) -> list[str]:
-        return self._columns_of(one.uri)
-
-    def _columns_of(self, uri: str) -> list[str]:
-        return list(dataset(uri, storage_options=self.access).schema.names)
+    def _columns(self, uri: str) -> list[str]:
+        return list(pilum.dataset(uri, storage_options=self.access).schema.names)
 
     def _merge(self, tree: exp.Merge) -> Mapping[str, Any]:
         one = self._target(tree.this)
@@ -188,7 +176,7 @@ class _Session:
             tree,
             one.alias,
             source.alias_or_name,
-            self._columns(one),
+            self._columns(one.uri),
             self._query(start, stop, "SELECT * FROM "),
         )
         merge = merge_into(
@@ -201,12 +189,12 @@ class _Session:
         target = tree.this
         one = self._target(target.this if isinstance(target, exp.Schema) else target)
         self._require(tree, {"this", "expression", "overwrite"})
-        table = to_spark(dataset(one.uri, storage_options=self.access).schema)
+        table = to_spark(pilum.dataset(one.uri, storage_options=self.access).schema)
         names = table.names
         start = self.statement.token_at(one.stop)
         if isinstance(target, exp.Schema):
             names = [_known(identifier, table.names) for identifier in target.expressions]
-            start = self._closing(start) + 1
+            start = self.statement.closing(start) + 1
         frame = self._query(self.statement.tokens[start].start, None)
         if len(frame.columns) != len(names):
             raise InvalidInputError(
@@ -237,11 +225,9 @@ class _Session:
         for option in getattr(tree.args.get("properties"), "expressions", ()):
             if not isinstance(option, exp.FileFormatProperty):
                 raise UnsupportedFeatureError(f"{at(tree)}: {option.sql(dialect='spark')}")
-        mode: Literal["overwrite", "ignore", "create"] = (
-            "overwrite" if tree.args.get("replace") else "create"
-        )
-        if tree.args.get("exists"):
-            mode = "ignore"
+        mode: Literal["overwrite", "ignore", "create"] = "create"
+        if tree.args.get("exists") or tree.args.get("replace"):
+            mode = "ignore" if tree.args.get("exists") else "overwrite"
         frame = self._created(one, target, tree.expression)
         return {"version": write(frame, one.uri, mode=mode, storage_options=self.access)}
 
@@ -249,13 +235,11 @@ class _Session:
         words = self.statement.tokens
         first = self.statement.token_at(one.stop)
         if query is not None and not isinstance(target, exp.Schema):
-            (start,) = [
-                n for n in range(first, len(words)) if words[n].token_type is TokenType.ALIAS
-            ][:1]
-            return self._query(words[start].end + 1, None)
+            start = next(word for word in words[first:] if word.token_type is TokenType.ALIAS)
+            return self._query(start.end + 1, None)
         if query is not None or not isinstance(target, exp.Schema):
             raise UnsupportedFeatureError(f"{at(target)}: either columns or AS SELECT …")
-        ddl = self.statement.text[words[first].end + 1 : words[self._closing(first)].start]
+        ddl = self.statement.text[words[first].end + 1 : words[self.statement.closing(first)].start]
         none: list[tuple[Any, ...]] = []
         return self.spark.createDataFrame(none, ddl)
 
@@ -285,7 +269,7 @@ class _Session:
         """Compact a table, or with ZORDER BY rewrite the rows of all fragments in that order."""
         if not options:
             return compact(self.spark, uri, storage_options=self.access)
-        columns = zorder_columns(options, self._columns_of(uri))
+        columns = zorder_columns(options, self._columns(uri))
         order: dict[str, Any] = {"zorder_by" if len(columns) > 1 else "sort_by": columns}
         return cluster(self.spark, uri, **order, storage_options=self.access)
 
@@ -310,24 +294,13 @@ class _Session:
 
     def _between(self, first: TokenType, last: TokenType) -> tuple[int, int]:
         """Return the text range between two tokens outside of parentheses."""
-        depth, start = 0, 0
-        for token in self.statement.tokens:
-            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-            if depth == 0 and token.token_type is first and not start:
+        start = 0
+        for token in self.statement.outer_tokens:
+            if token.token_type is first and not start:
                 start = token.end + 1
-            elif depth == 0 and token.token_type is last and start:
+            elif token.token_type is last and start:
                 return start, token.start
         raise InvalidInputError(f"SQL: no {first.value} … {last.value}")
-
-    def _closing(self, first: int) -> int:
-        """Return the index of the parenthesis that closes the one at a token."""
-        depth = 0
-        for number in range(first, len(self.statement.tokens)):
-            kind = self.statement.tokens[number].token_type
-            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
-            if depth == 0:
-                return number
-        raise InvalidInputError("SQL: a bracket is not closed")
 
 
 def _types(frame: DataFrame) -> list[DataType]:
@@ -354,11 +327,6 @@ def _known(identifier: Any, names: list[str]) -> str:
             f"{at(identifier)}: no column {identifier.name!r}; the columns are {names}"
         )
     return found[0]
-
-
-def _as(field: StructField) -> Column:
-    """Return a column of this name and type."""
-    return sf.col(f"`{field.name}`").cast(field.dataType).alias(field.name, metadata=field.metadata)
 
 
 def _table_of(text: str) -> str:

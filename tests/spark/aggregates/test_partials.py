@@ -16,7 +16,7 @@ from pilum.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from pilum.spark.aggregates.calls import Call
+from pilum.spark.aggregates.partials import Call
 from pilum.spark.aggregates.source import Planned, Request
 
 NAN = float("nan")

@@ -7,7 +7,7 @@ from spark.helpers import write_table
 
 import pilum.spark
 from pilum.errors import ColumnNotFoundError
-from pilum.spark.jobs.statistics import ColumnStatistics
+from pilum.spark import ColumnStatistics
 
 
 def test_columns_are_summed_up_over_all_fragments(spark: SparkSession, uri: str) -> None:

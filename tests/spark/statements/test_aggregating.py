@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 import pilum
 import pilum.spark
 from pilum.spark.statements.aggregating import AggregateQuery
-from pilum.spark.statements.needs import needs_of
+from pilum.spark.statements.pushdown import needs_of
 from pilum.spark.statements.references import Statement
 
 SCHEMA = pa.schema(

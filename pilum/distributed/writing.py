@@ -1,13 +1,23 @@
-"""The end of a distributed write: one commit publishes the tasks' files, or they are deleted."""
+"""The tasks and the end of a distributed write: data files, then one commit or their deletion.
+
+tasks     write_part ──▶ data files named by job, task and attempt, in no version yet
+driver    commit_parts: one commit publishes them   |   abort_parts: they are deleted
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 
-from pilum.distributed.job import PartMessage, WriteJob
-from pilum.distributed.sweeping import leave_tombstone, sweep
-from pilum.errors import JobMismatchError
+import pyarrow as pa
+
+from pilum.distributed.jobs import Attempt, PartMessage, WriteJob
+from pilum.distributed.sweeping import leave_tombstone, sweep, was_given_up
+from pilum.errors import CommitError, JobMismatchError
+from pilum.format.blobs import has_blobs
+from pilum.format.schema import Schema
 from pilum.storage.base import Store
 from pilum.table.commit.jobs import Job, JobKey
 from pilum.table.commit.operations.append import Append
@@ -19,8 +29,68 @@ from pilum.table.model.fragment import Fragment
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.versions.open import open_table
+from pilum.table.write.align import align
+from pilum.table.write.blob_inputs import with_blobs_v2
+from pilum.table.write.sidecars import delete_data_file
+from pilum.table.write.write import write_fragments
 
-__all__ = ["abort_parts", "commit_parts"]
+__all__ = [
+    "abort_parts",
+    "commit_parts",
+    "write_part",
+    "written_fragments",
+]
+
+
+def write_part(
+    job: WriteJob, batches: Iterable[pa.RecordBatch], *, partition: int, attempt: int = 0
+) -> PartMessage:
+    """Write the rows of one task as data files; the table does not change.
+
+    Args:
+        job: The job that the driver started.
+        batches: Record batches of one schema. Columns are matched by name, as in
+            `pilum.write_dataset`, and nullable ones may be missing.
+        partition: Number of the task.
+        attempt: Number of the attempt; each attempt needs its own number.
+
+    Returns:
+        The message for `commit_parts`. If this call fails, the files of the attempt are deleted.
+
+    Raises:
+        SchemaMismatchError: If the columns do not fit those of the job.
+        CommitError: If the job was aborted concurrently.
+    """
+    prefix = Attempt(partition, attempt).prefix(job.uuid)
+    options = replace(job.options, file_name_prefix=prefix)
+    store = open_table(job.uri, job.storage_options)
+    schema, aligned = _aligned(job, iter(batches))
+    fragments = write_fragments(store, schema, aligned, options)
+    if was_given_up(store, job.uuid):
+        for file in (file for fragment in fragments for file in fragment.files):
+            delete_data_file(store, file.path)
+        raise CommitError(
+            f"{job.uri}: the job {job.uuid} was given up while its task {partition} was still "
+            "writing; what that wrote is deleted"
+        )
+    num_rows = sum(fragment.physical_rows for fragment in fragments)
+    texts = tuple(json.dumps(fragment.to_json()) for fragment in fragments)
+    return PartMessage(partition, attempt, num_rows, texts)
+
+
+def _aligned(
+    job: WriteJob, batches: Iterator[pa.RecordBatch]
+) -> tuple[Schema, Iterator[pa.RecordBatch]]:
+    """Return the schema of the files of a task, and its batches cast to it."""
+    first = next(batches, None)
+    if first is None:
+        return job.schema, batches
+    incoming, batches = first.schema, chain([first], batches)
+    if job.options.version.has_blobs_v2 and any(map(has_blobs, job.schema.fields)):
+        reader = with_blobs_v2(pa.RecordBatchReader.from_batches(incoming, batches))
+        incoming, batches = reader.schema, iter(reader)
+    alignment = align(incoming, job.schema)
+    return alignment.schema, map(alignment.batch, batches)
 
 
 def commit_parts(
@@ -58,11 +128,7 @@ def commit_parts(
     store = open_table(job.uri, job.storage_options)
     if (landed := find_commit(store, job.uuid, job.read_version)) is not None:
         return landed
-    fragments = tuple(
-        Fragment.from_json(json.loads(text))
-        for message in sorted(messages, key=lambda message: message.partition)
-        for text in message.fragments
-    )
+    fragments = written_fragments(*sorted(messages, key=lambda message: message.partition))
     key = None if idempotency_key is None else Job(idempotency_key, content)
     if job.mode == "append" and not fragments:
         if key is not None and content is not None:
@@ -128,3 +194,9 @@ def abort_parts(job: WriteJob) -> int:
         return 0
     leave_tombstone(store, job.uuid)
     return sweep(store, job.uuid)
+
+
+def written_fragments(*messages: PartMessage) -> tuple[Fragment, ...]:
+    """Return the fragments that tasks wrote."""
+    texts = (text for message in messages for text in message.fragments)
+    return tuple(Fragment.from_json(json.loads(text)) for text in texts)

@@ -11,10 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from uuid import uuid4
-
-from pyspark.sql import SparkSession
 
 from pilum.dataset.column_files import (
     ColumnFile,
@@ -24,12 +22,13 @@ from pilum.dataset.column_files import (
     swapped_columns,
     write_column_file,
 )
+from pilum.distributed.jobs import Attempt
+from pilum.distributed.journal import Journal
 from pilum.distributed.sweeping import sweep
+from pilum.distributed.tasks import Tasks
+from pilum.distributed.versions import TableVersion
 from pilum.errors import CommitConflictError, InvalidInputError
 from pilum.format.schema import FieldId, Schema
-from pilum.spark.jobs.journal import Journal
-from pilum.spark.jobs.tasks import attempt_name, run_tasks
-from pilum.spark.options import table_uri
 from pilum.table.changes.add_columns import add_null_columns, merge_of
 from pilum.table.commit.jobs import JOB_PROPERTY, Job
 from pilum.table.commit.operations.base import Operation
@@ -40,7 +39,7 @@ from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.versions.open import open_table
 
-__all__ = ["ColumnRun"]
+__all__ = ["ColumnValues", "compute_columns"]
 
 _ROUNDS = 10
 
@@ -51,39 +50,77 @@ Plan: TypeAlias = dict[str, str | None]
 class _Work:
     """The inputs of a task apart from its fragment; picklable."""
 
-    uri: str
-    version: int
+    version: TableVersion
     uuid: str
     new: Schema
     values: ColumnValues
     replaces: bool
     journal: Journal | None
-    storage_options: Mapping[str, str] = field(repr=False)
 
-    def run(self, fragment_id: int) -> str:
+    def run(self, fragment_id: int, attempt: Attempt) -> ColumnFile:
         """Write the file of one fragment."""
-        store = open_table(self.uri, self.storage_options)
-        snapshot = Snapshot.at(store, self.version)
-        (fragment,) = (one for one in snapshot.manifest.fragments if one.id == fragment_id)
         finished = write_column_file(
-            snapshot,
-            fragment,
+            self.version.snapshot,
+            self.version.fragment(fragment_id),
             self.new,
             self.values,
             replaces=self.replaces,
-            file_name_prefix=f"{self.uuid}-{attempt_name()}",
+            file_name_prefix=attempt.prefix(self.uuid),
         )
         if self.journal is not None:
             self.journal.keep(finished)
-        return finished.to_json()
+        return finished
+
+
+def compute_columns(
+    tasks: Tasks,
+    uri: str,
+    values: ColumnValues,
+    how: Literal["add", "update", "replace"],
+    *,
+    job: str | None = None,
+    journal: str | None = None,
+    commit_every: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> int:
+    """Compute columns in tasks, one per fragment, and return the version that has them.
+
+    Args:
+        tasks: The engine.
+        uri: Location of the table.
+        values: The computed values.
+        how: Whether columns are added, their values updated, or existing columns replaced by
+            columns of any type under the same names.
+        job: Name of the job: if it is started again, it resumes.
+        journal: Location of the journal of a named job; None for a folder of the table.
+        commit_every: Commit whenever this many fragments are finished; not with "replace".
+        storage_options: Options of the object store.
+
+    Raises:
+        CommitConflictError: If other writers rewrote the fragments, or won in every attempt.
+        InvalidInputError: If arguments contradict each other, or the job name belongs to a
+            different job. Errors of the values are those of `LanceDataset.add_columns`.
+    """
+    if commit_every is not None and (type(commit_every) is not int or commit_every < 1):
+        raise InvalidInputError(f"commit_every: expected a positive number, not {commit_every}")
+    if job is None and (commit_every is not None or journal is not None):
+        raise InvalidInputError(
+            "job: required with commit_every and journal, which record its progress"
+        )
+    access = dict(storage_options or {})
+    notes = None if job is None else Journal(uri, job, journal, access)
+    run = _Run(tasks, uri, values, how == "update", notes, access, how == "replace")
+    if how == "update":
+        return run.update(commit_every)
+    return run.add() if commit_every is None else run.add_in_groups(commit_every)
 
 
 @dataclass
-class ColumnRun:
+class _Run:
     """One call, with its finished files and its commits.
 
     Attributes:
-        spark: The session.
+        tasks: The engine.
         uri: Location of the table.
         values: The computed values.
         replaces: Whether files of existing columns are replaced; rows keep their positions.
@@ -95,48 +132,16 @@ class ColumnRun:
         uuid: Unique part of the names of all files of this call.
     """
 
-    spark: SparkSession
+    tasks: Tasks
     uri: str
     values: ColumnValues
     replaces: bool
     journal: Journal | None
     storage_options: Mapping[str, str]
-    swaps: bool = False
+    swaps: bool
     finished: dict[int, ColumnFile] = field(default_factory=dict)
     committed: set[int] = field(default_factory=set)
     uuid: str = field(default_factory=lambda: str(uuid4()))
-
-    @classmethod
-    def of(
-        cls,
-        spark: SparkSession,
-        uri: str,
-        values: ColumnValues,
-        replaces: bool,
-        job: str | None,
-        location: str | None,
-        commit_every: int | None,
-        storage_options: Mapping[str, str] | None,
-        *,
-        swaps: bool = False,
-    ) -> ColumnRun:
-        """Check and combine the arguments of a call.
-
-        Raises:
-            InvalidInputError: If the arguments contradict each other.
-        """
-        if commit_every is not None and (type(commit_every) is not int or commit_every < 1):
-            raise InvalidInputError(f"commit_every: expected a positive number, not {commit_every}")
-        if job is None and (commit_every is not None or location is not None):
-            raise InvalidInputError(
-                "job: required with commit_every and journal, which record its progress"
-            )
-        access = dict(storage_options or {})
-        uri = table_uri(uri)
-        journal = None
-        if job is not None:
-            journal = Journal(uri, job, location and table_uri(location), access)
-        return cls(spark, uri, values, replaces, journal, access, swaps)
 
     def add(self) -> int:
         """Add new columns with one commit."""
@@ -176,9 +181,7 @@ class ColumnRun:
             _, new = added_columns(snapshot, self.values)
             operation = add_null_columns(snapshot, new.arrow)
             self._begin(snapshot, _plan(snapshot))
-            key = {JOB_PROPERTY: begin.property()}
-            version = snapshot.manifest.version
-            commit_and_clean_up(snapshot.store, Transaction(version, operation, str(uuid4()), key))
+            _commit(snapshot, operation, begin)
         return self._fill(size, self._begin(snapshot, _plan(snapshot)))
 
     def update(self, size: int | None) -> int:
@@ -219,10 +222,7 @@ class ColumnRun:
 
     def _wants(self, fragment: Fragment, new: Schema, plan: Plan) -> bool:
         """Return whether a fragment still needs its file."""
-        done = self.finished.get(fragment.id)
-        if fragment.id in self.committed or (done is not None and done.is_in(fragment)):
-            return False
-        if not fragment.num_rows:
+        if fragment.id in self.committed or self._has(fragment) or not fragment.num_rows:
             return False
         if self.replaces:
             return str(fragment.id) in plan
@@ -242,10 +242,8 @@ class ColumnRun:
         ]
 
     def _has(self, fragment: Fragment | None) -> bool:
-        if fragment is None:
-            return False
-        done = self.finished.get(fragment.id)
-        return done is not None and done.is_in(fragment)
+        done = None if fragment is None else self.finished.get(fragment.id)
+        return done is not None and fragment is not None and done.is_in(fragment)
 
     def _has_committed(self, snapshot: Snapshot) -> bool:
         return bool(self.committed) or any(map(self._has, snapshot.manifest.fragments))
@@ -264,29 +262,19 @@ class ColumnRun:
         """Write the missing files in tasks."""
         ids = {field.id for field in new.walk()}
         todo = [int(one.id) for one in fragments if not self._is_finished(one, ids)]
-        work = _Work(
-            self.uri,
-            snapshot.manifest.version,
-            self.uuid,
-            new,
-            self.values,
-            replaces,
-            self.journal,
-            self.storage_options,
-        )
+        version = TableVersion.opened(self.uri, snapshot, self.storage_options)
+        work = _Work(version, self.uuid, new, self.values, replaces, self.journal)
         try:
-            results = run_tasks(self.spark, todo, work.run)
+            results = self.tasks.run(todo, work.run)
         except BaseException:
             if self.journal is not None:
                 self.finished.update(self.journal.finished())
             self._sweep()
             raise
-        for text in results:
-            done = ColumnFile.from_json(text)
-            self.finished[done.fragment.id] = done
+        self.finished.update({done.fragment.id: done for done in results})
 
     def _sweep(self) -> None:
-        """Delete the files of attempts whose results Spark discarded."""
+        """Delete the files of attempts whose results the engine discarded."""
         files = (done.file for done in self.finished.values())
         keep = {file.path for file in files if file is not None}
         sweep(open_table(self.uri, self.storage_options), self.uuid, keep.__contains__)
@@ -303,13 +291,8 @@ class ColumnRun:
         return self._commit(snapshot, DataReplacement(tuple(replacements)), is_last)
 
     def _commit(self, snapshot: Snapshot, operation: Operation, is_last: bool) -> int:
-        key = {}
-        if is_last and self.journal is not None:
-            key = {JOB_PROPERTY: Job(self.journal.job).property()}
-        transaction = Transaction(
-            snapshot.manifest.version, operation, str(uuid4()), properties=key
-        )
-        return commit_and_clean_up(snapshot.store, transaction).version
+        job = Job(self.journal.job) if is_last and self.journal is not None else None
+        return _commit(snapshot, operation, job)
 
     def _latest(self) -> Snapshot:
         return Snapshot.latest(open_table(self.uri, self.storage_options))
@@ -339,6 +322,12 @@ class ColumnRun:
         if self.journal is not None:
             self.journal.remove()
         return version
+
+
+def _commit(snapshot: Snapshot, operation: Operation, job: Job | None) -> int:
+    key = {} if job is None else {JOB_PROPERTY: job.property()}
+    transaction = Transaction(snapshot.manifest.version, operation, str(uuid4()), properties=key)
+    return commit_and_clean_up(snapshot.store, transaction).version
 
 
 def _plan(snapshot: Snapshot) -> Plan:

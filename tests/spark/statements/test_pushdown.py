@@ -7,7 +7,7 @@ import pytest
 
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind
-from pilum.spark.statements.needs import Needs, needs_of
+from pilum.spark.statements.pushdown import Needs, needs_of
 from pilum.spark.statements.references import Statement
 
 SCHEMA = pa.schema(

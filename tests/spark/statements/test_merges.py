@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
-from pilum.spark.statements.texts import zorder_columns
+from pilum.spark.statements.merges import zorder_columns
 
 
 @pytest.mark.parametrize(

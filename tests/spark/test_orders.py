@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pilum.spark.curves import hilbert, z_order
+from pilum.spark.orders import hilbert, z_order
 
 
 def grid(dimensions: int, bits: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:

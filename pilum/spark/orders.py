@@ -8,6 +8,15 @@
 The position of a row on the curve is computed from ranks, not from values: a column is cut at its
 quantiles into 256 ranges with about the same number of rows each, whatever its type. This takes one
 more pass over the key columns before the rows are sorted.
+
+    Z-order            Hilbert
+    0  1  4  5         0  3  4  5        cells that follow each other on the Hilbert curve always
+    2  3  6  7         1  2  7  6        touch; on the Z-order curve there are jumps between the
+    8  9 12 13        14 13  8  9        quarters, but its number is cheaper to compute
+   10 11 14 15        15 12 11 10
+
+Source for Hilbert: J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707
+(2004).
 """
 
 from __future__ import annotations
@@ -17,18 +26,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedTypeError
-from pilum.spark.curves import BITS, MOST_DIMENSIONS, Curve, hilbert, z_order
 
-__all__ = ["Order", "curve_rows", "sort_rows"]
+__all__ = ["Order", "curve_rows", "hilbert", "sort_rows", "z_order"]
 
+_BITS = 8
+_MOST_DIMENSIONS = 7
 _ACCURACY = 4096
 _PREFIX_BYTES = 7
 _PLACE = "__pilum_place"
+
+Ranks = Sequence[NDArray[np.int64]]
+Curve = Callable[[Ranks], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -119,9 +133,9 @@ def curve_rows(
         ColumnNotFoundError: If there is no such column.
         UnsupportedTypeError: If a column has no order.
     """
-    if not 2 <= len(columns) <= MOST_DIMENSIONS or len(set(columns)) < len(columns):
+    if not 2 <= len(columns) <= _MOST_DIMENSIONS or len(set(columns)) < len(columns):
         raise InvalidInputError(
-            f"a curve goes through 2 to {MOST_DIMENSIONS} different columns, found {list(columns)}"
+            f"a curve goes through 2 to {_MOST_DIMENSIONS} different columns, found {list(columns)}"
         )
     numbers = [_number(frame, name) for name in columns]
     place = _place_of(_quantiles(frame if keys is None else keys, numbers), curve)
@@ -150,7 +164,7 @@ def _number(frame: DataFrame, name: str) -> Column:
 
 
 def _quantiles(frame: DataFrame, keys: list[Column]) -> list[list[float]]:
-    ranges = 1 << BITS
+    ranges = 1 << _BITS
     wanted = sf.array(*(sf.lit(step / ranges) for step in range(1, ranges)))
     found = frame.agg(
         *(sf.percentile_approx(key, wanted, _ACCURACY).alias(str(i)) for i, key in enumerate(keys))
@@ -175,3 +189,51 @@ def _place_of(bounds: list[list[float]], curve: Curve) -> Callable[..., Column]:
     make: Any = pandas_udf
     udf: Callable[..., Column] = make(place, "bigint")
     return udf
+
+
+def z_order(ranks: Ranks, bits: int = _BITS) -> NDArray[np.int64]:
+    """Return the numbers of cells along a Z-order curve: rank bits interleaved, highest first.
+
+    Args:
+        ranks: For each dimension an array of shape (n,), with numbers below `2 ** bits`.
+        bits: Number of bits of a rank.
+    """
+    place = np.zeros_like(ranks[0])
+    for bit in reversed(range(bits)):
+        for rank in ranks:
+            place = (place << 1) | ((rank >> bit) & 1)
+    return place
+
+
+def hilbert(ranks: Ranks, bits: int = _BITS) -> NDArray[np.int64]:
+    """Return the numbers of cells along a Hilbert curve.
+
+    Args:
+        ranks: For each dimension an array of shape (n,), with numbers below `2 ** bits`.
+        bits: Number of bits of a rank.
+    """
+    axes = np.array(ranks)  # a copy, shape (dimensions, n)
+    for bit in reversed(range(1, bits)):
+        _undo(axes, 1 << bit)
+    return z_order(list(_gray(axes, bits)), bits)
+
+
+def _undo(axes: NDArray[np.int64], bit: int) -> None:
+    """Rotate and mirror the cubes of one size, so that each inner curve begins in one corner."""
+    below = bit - 1
+    for axis in axes:
+        is_upper = (axis & bit) != 0
+        swapped = np.where(is_upper, 0, (axes[0] ^ axis) & below)
+        axes[0] ^= np.where(is_upper, below, swapped)
+        axis ^= swapped  # no effect for the first axis
+
+
+def _gray(axes: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """Return the Gray code of cells, as ranks whose interleaved bits are the number."""
+    for number in range(1, len(axes)):
+        axes[number] ^= axes[number - 1]
+    flips = np.zeros_like(axes[0])
+    for bit in reversed(range(1, bits)):
+        flips ^= np.where(axes[-1] & (1 << bit), (1 << bit) - 1, 0)
+    axes ^= flips
+    return axes

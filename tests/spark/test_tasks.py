@@ -7,12 +7,11 @@ import signal
 from collections.abc import Iterable
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from spark.helpers import files
 
-from pilum.distributed import PartMessage, commit_parts, start_job, write_part
-from pilum.spark.row_tasks import run_tasks
+from pilum.distributed import Attempt, PartMessage, commit_parts, start_job, write_part
+from pilum.spark.tasks import run_tasks
 
 
 def test_files_of_a_worker_that_is_killed_are_deleted_when_another_has_done_its_work(
@@ -20,12 +19,9 @@ def test_files_of_a_worker_that_is_killed_are_deleted_when_another_has_done_its_
 ) -> None:
     job = start_job(uri, pa.schema([("id", pa.int64())]), "create")
 
-    def task(batches: Iterable[pa.RecordBatch]) -> PartMessage:
-        context = TaskContext.get()
-        assert context is not None
-        partition, attempt = context.partitionId(), context.attemptNumber()
-        part = write_part(job, batches, partition=partition, attempt=attempt)
-        if (partition, attempt) == (1, 0):
+    def task(batches: Iterable[pa.RecordBatch], attempt: Attempt) -> PartMessage:
+        part = write_part(job, batches, partition=attempt.task, attempt=attempt.number)
+        if attempt == Attempt(1, 0):
             os.kill(os.getpid(), signal.SIGKILL)
         return part
 

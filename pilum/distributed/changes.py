@@ -1,0 +1,162 @@
+"""The rows of a micro-batch: ranges of the pieces that versions changed, and their batches.
+
+Piece(ADDED …)      ──▶ some rows of a fragment                        "insert"
+Piece(CHANGED …)    ──▶ those of them that the version wrote           "insert" or "update"
+Piece(LOST …)       ──▶ rows of the version before that are gone       "delete"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pilum.distributed.splits import DEFAULT_SPLIT_BYTES, Split, read_split, split_fragment
+from pilum.distributed.versions import TableVersion
+from pilum.errors import ColumnNotFoundError
+from pilum.format.row_address import addresses_in
+from pilum.table.change_feed.delta import deleted_rows
+from pilum.table.change_feed.steps import Mark, Piece, Rows
+from pilum.table.model.stored_sequence import CREATED_AT, UPDATED_AT
+from pilum.table.read.columns import scan_columns
+from pilum.table.read.json_columns import text_batches
+from pilum.table.read.scan import ScanOptions, scan_schema
+from pilum.table.read.snapshot import Snapshot
+from pilum.table.read.take import take_addresses
+
+__all__ = [
+    "CHANGE_TYPE",
+    "COMMIT_VERSION",
+    "ChangeSplit",
+    "plan_changes",
+    "read_changes",
+]
+
+CHANGE_TYPE = "_change_type"
+"""Column of a change feed: "insert", "update" or "delete"."""
+
+COMMIT_VERSION = "_commit_version"
+"""Column of a change feed: the version of the change."""
+
+_BATCH_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSplit:
+    """Some rows of a micro-batch.
+
+    Attributes:
+        split: The fragment and range of the rows.
+        rows: The selected rows of the range.
+        commit_version: The version that added, changed or removed them.
+        mark: The mark of the version that is read, in case the table is dropped and created again.
+    """
+
+    split: Split
+    rows: Rows
+    commit_version: int
+    mark: Mark
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the share of the fragment's files, in bytes."""
+        return self.split.size_bytes
+
+
+def plan_changes(
+    pieces: Iterable[tuple[int, Piece]],
+    latest: TableVersion,
+    target_bytes: int = DEFAULT_SPLIT_BYTES,
+) -> Iterator[ChangeSplit]:
+    """Split pieces into ranges of rows.
+
+    Args:
+        pieces: The pieces of a micro-batch, as `Follower.pieces` yields them.
+        latest: Any version of the table.
+        target_bytes: Larger files are split.
+    """
+    for version, piece in pieces:
+        # A split needs only the number of a version, so one snapshot serves for all.
+        for split in split_fragment(latest.snapshot, piece.fragment, target_bytes):
+            pinned = replace(split, version=piece.version)
+            yield ChangeSplit(pinned, piece.rows, version, piece.mark)
+
+
+def read_changes(
+    change: ChangeSplit,
+    names: Iterable[str],
+    *,
+    filter: str | None = None,
+    batch_size: int | None = None,
+    with_payloads: bool = False,
+    window_bytes: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a change, with `CHANGE_TYPE` and `COMMIT_VERSION` after their columns.
+
+    Args:
+        change: The rows.
+        names: Columns; those that the version does not have are left out.
+        filter: A SQL condition on added rows.
+        batch_size: Rows per batch.
+        with_payloads: Whether to return the bytes of blobs instead of their descriptors.
+        window_bytes: Bytes of rows that are read in one window.
+        storage_options: Options of the object store.
+
+    Raises:
+        VersionNotFoundError: If the version was cleaned up after the batch was planned.
+        InvalidInputError: If the table was dropped and created again after that.
+    """
+    version = TableVersion(change.split.uri, change.split.version, storage_options or {})
+    snapshot = version.snapshot
+    change.mark.require(snapshot.manifest, snapshot.store.uri)
+    columns = tuple(name for name in names if _has(snapshot, name))
+    changed = change.rows is Rows.CHANGED
+    if changed or not columns:  # a scan without columns would not report the number of rows
+        columns = (*columns, CREATED_AT.column)
+    if change.rows is Rows.LOST:
+        stored = scan_schema(snapshot, ScanOptions(columns=columns))
+        batches = iter(text_batches(stored, _lost(change.split, version, columns)))
+    else:
+        condition = f"{UPDATED_AT.column} = {change.commit_version}" if changed else filter
+        batches = read_split(
+            change.split,
+            columns=columns,
+            filter=None if condition is None else version.condition(condition),
+            batch_size=batch_size,
+            with_payloads=with_payloads,
+            window_bytes=window_bytes,
+            json_as_text=True,
+            version=version,
+        )
+    for batch in batches:
+        change_type = pa.repeat("delete" if change.rows is Rows.LOST else "insert", len(batch))
+        if changed:
+            is_new = pc.equal(batch.column(CREATED_AT.column), change.commit_version)
+            change_type = pc.if_else(is_new, "insert", "update")
+        commit_version = pa.repeat(pa.scalar(change.commit_version, pa.int64()), len(batch))
+        typed = batch.append_column(CHANGE_TYPE, change_type)
+        yield typed.append_column(COMMIT_VERSION, commit_version)
+
+
+def _lost(
+    split: Split, version: TableVersion, columns: tuple[str, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that the next version does not have, with their old values."""
+    snapshot = version.snapshot
+    newer = Snapshot.at(snapshot.store, split.version + 1)
+    rows = deleted_rows(snapshot, version.fragment(split.fragment_id), newer)
+    rows = rows[(rows >= split.start) & (rows < split.stop)]
+    addresses = addresses_in(split.fragment_id, rows)
+    for start in range(0, len(addresses), _BATCH_ROWS):
+        table = take_addresses(snapshot, addresses[start : start + _BATCH_ROWS], columns)
+        yield from table.to_batches()
+
+
+def _has(snapshot: Snapshot, name: str) -> bool:
+    with suppress(ColumnNotFoundError):
+        return bool(scan_columns(snapshot.described, [name]))
+    return False
