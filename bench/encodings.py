@@ -24,9 +24,9 @@ from bench.questions.base import timed
 from bench.shapes import cities, int32_small, int64_random, runs, text, vectors
 from pilum.container.assemble import assemble
 from pilum.encodings.choose import encode_pages
-from pilum.encodings.layouts import page_of
+from pilum.encodings.layouts import layout_of, read_pages
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.page import EncodedPage, Page, StoredPage
+from pilum.encodings.page import EncodedPage, PageRead, StoredPage
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, Schema
 from pilum.format.version import FileVersion
@@ -173,13 +173,13 @@ def measure(case: Case, rows: int = ROWS) -> Speed:
     if case.stored not in " ".join(str(encoded.layout).split()):
         raise ValueError(f"{case.name}: stored in another way: {encoded.layout}")
     memory = _Memory(encoded.buffers)
-    if not _decode(field, _page(encoded, memory, case), memory, len(array)).equals(array):
+    if not _decode(field, _page(encoded, memory, case), len(array)).equals(array):
         raise ValueError(f"{case.name}: other values came back")
     encode = [
         timed(lambda: encode_pages(array, case.version, case.options))[0] for _ in range(REPEAT)
     ]
     decode = [
-        timed(lambda: _decode(field, _page(encoded, memory, case), memory, len(array)))[0]
+        timed(lambda: _decode(field, _page(encoded, memory, case), len(array)))[0]
         for _ in range(REPEAT)
     ]
     source = np.ones(array.nbytes, np.uint8)
@@ -188,13 +188,14 @@ def measure(case: Case, rows: int = ROWS) -> Speed:
     return Speed(case.name, array.nbytes, memory.size, *speeds)
 
 
-def _page(encoded: EncodedPage, memory: _Memory, case: Case) -> Page:
+def _page(encoded: EncodedPage, memory: _Memory, case: Case) -> PageRead:
     stored = StoredPage(0, encoded.num_rows, tuple(memory.places))
-    return page_of(encoded.layout, stored, case.version)
+    layout = layout_of(encoded.layout, case.version)
+    return PageRead(layout, stored, RowRanges.of((0, encoded.num_rows)), memory)
 
 
-def _decode(field: Field, page: Page, memory: _Memory, num_rows: int) -> pa.Array:
-    decoded = run_plan(page.read(RowRanges.of((0, num_rows))), memory)
+def _decode(field: Field, page: PageRead, num_rows: int) -> pa.Array:
+    [decoded] = run_plan(read_pages([page]), page.source)
     [leaf] = field.leaves()
     return assemble(field, {leaf.id: decoded}, num_rows)
 

@@ -81,21 +81,49 @@ class MiniBlock:
     def __new__(
         cls,
         values: Plan,
-        def_: Block | None,
         layers: bytes,
         num_buffers: int,
-        large: bool,
+        *,
+        rep: Block | None = None,
+        def_: Block | None = None,
+        large: bool = False,
     ) -> Self: ...
 
-class PickedChunks:
-    def __new__(cls, pages: Sequence[tuple[NDArray[np.int64], int, NDArray[np.int64]]]) -> Self: ...
+class ChunkTable:
+    def __new__(
+        cls,
+        page: MiniBlock,
+        words: Bytes,
+        index: Bytes | None,
+        num_items: int,
+        num_rows: int,
+        body_bytes: int,
+    ) -> Self: ...
+    @property
+    def size_bytes(self) -> int: ...
+    def chunks(self) -> list[tuple[int, int, int, int, int, bool]]: ...
+
+class PageReads:
+    def __new__(
+        cls,
+        pages: Sequence[
+            tuple[
+                MiniBlock,
+                Sequence[tuple[int, int]],
+                int,
+                int,
+                ChunkTable | None,
+                NDArray[np.int64] | None,
+                Bytes | None,
+            ]
+        ],
+    ) -> Self: ...
     def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
     def decode(
         self,
-        pages: Sequence[MiniBlock],
         data: Bytes,
         starts: NDArray[np.int64],
-        only: int | None = None,
+        groups: Sequence[Sequence[int]] | None = None,
     ) -> list[Columns]: ...
 
 class PickedSlots:
@@ -103,27 +131,6 @@ class PickedSlots:
     def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
     def decode(self, data: Bytes, starts: NDArray[np.int64]) -> list[Bytes]: ...
 
-def decode_mini_blocks(
-    pages: Sequence[tuple[MiniBlock, int, int]],
-    data: Bytes,
-    starts: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-) -> list[Columns]: ...
-def decode_mini_blocks_as_one(
-    page: MiniBlock,
-    pages: Sequence[tuple[Bytes, tuple[int, int], tuple[int, int], int, int]],
-) -> Columns: ...
-def decode_mini_block(
-    values: Plan,
-    rep: Block | None,
-    def_: Block | None,
-    layers: bytes,
-    num_buffers: int,
-    large: bool,
-    body: Bytes,
-    chunks: NDArray[np.int64],
-    wanted: NDArray[np.int64],
-) -> Columns: ...
 def decode_full_zip(
     values: Plan,
     bits_rep: int,

@@ -1,4 +1,4 @@
-"""One column of a file: its pages, and the plans that read rows of them.
+"""One column of a file: its pages, and reads of rows of them.
 
 Small files of a table often have identical column metadata, byte for byte. Such files share the
 parsed metadata, which saves time and memory in tables of very many files.
@@ -13,21 +13,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.cache import CachePart
+from pilum.cache import CachePart, CacheSlot
 from pilum.container.explain import PageExplanation, explain_page
 from pilum.container.metadata import PageEntry, parse_column
 from pilum.encodings.base import demand
-from pilum.encodings.joint import JointRead
-from pilum.encodings.layouts import page_of
-from pilum.encodings.page import Decoded, Page, StoredPage
-from pilum.encodings.structural.mini_block import MiniBlockPage
-from pilum.encodings.structural.picked_pages import PickedPage
-from pilum.encodings.structural.whole_pages import WholePage, decoded_with_others
-from pilum.errors import CorruptFileError, UnsupportedFormatError
+from pilum.encodings.layouts import layout_of
+from pilum.encodings.page import Layout, PageRead, StoredPage, at_page
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
-from pilum.storage.base import Plan
+from pilum.storage.base import Source
 
 __all__ = ["Column", "ColumnPages"]
 
@@ -43,6 +38,7 @@ class ColumnPages:
         entries: The pages, in row order.
         row_bounds: int64, shape (pages + 1,), first row of each page and the end.
         end: Where in the file the last of their buffers ends, bytes.
+        layouts: The layouts of pages that were read; see `layout`.
     """
 
     def __init__(self, entries: list[PageEntry], version: FileVersion) -> None:
@@ -53,7 +49,7 @@ class ColumnPages:
         self.end = max(
             (offset + size for stored, _ in entries for offset, size in stored.buffers), default=0
         )
-        self._whole: dict[int, MiniBlockPage | None] = {}
+        self.layouts: list[Layout | None] = [None] * len(entries)
 
     @classmethod
     def parse(cls, data: bytes, file_bytes: int, version: FileVersion) -> ColumnPages:
@@ -88,15 +84,18 @@ class ColumnPages:
         """Number of values in all pages, according to their descriptions."""
         return sum(_num_values(stored, layout) for stored, layout in self.entries)
 
-    def whole(self, number: int) -> MiniBlockPage | None:
-        """Return a page to be read as a whole, or None if it cannot be decoded with others."""
-        if number not in self._whole:
-            stored, layout = self.entries[number]
-            try:
-                self._whole[number] = decoded_with_others(page_of(layout, stored, self.version))
-            except (CorruptFileError, UnsupportedFormatError):
-                self._whole[number] = None  # `Column.read` reports where
-        return self._whole[number]
+    def layout(self, number: int) -> Layout:
+        """Return the layout of a page.
+
+        Raises:
+            CorruptFileError: If its description contradicts the format.
+            UnsupportedFormatError: If it is stored in a way that is not supported.
+        """
+        layout = self.layouts[number]
+        if layout is None:
+            _, description = self.entries[number]
+            layout = self.layouts[number] = layout_of(description, self.version)
+        return layout
 
 
 @lru_cache(maxsize=512)
@@ -114,7 +113,7 @@ class Column:
         elements: Number of page elements per row.
     """
 
-    __slots__ = ("_known", "_lookups", "_pages", "elements", "index", "path", "row_bounds")
+    __slots__ = ("_known", "_lookups", "_slots", "elements", "index", "path", "row_bounds")
 
     def __init__(
         self, path: str, index: int, known: ColumnPages, lookups: CachePart, elements: int = 1
@@ -124,7 +123,7 @@ class Column:
         self.elements = elements
         self._known = known
         self._lookups = lookups
-        self._pages: dict[int, Page] | None = None
+        self._slots: dict[int, CacheSlot] = {}
         self.row_bounds: NDArray[np.int64] = known.row_bounds
         if elements > 1:
             whole = bool((known.row_bounds % elements == 0).all())
@@ -170,52 +169,32 @@ class Column:
         """Return the number of the page that contains a row."""
         return int(np.searchsorted(self.row_bounds, row, side="right")) - 1
 
-    def read(self, number: int, rows: RowRanges) -> Plan[Decoded]:
-        """Read rows of one page, counted from its first.
+    def read(self, start: int, rows: RowRanges, source: Source) -> PageRead:
+        """Return a read of rows of the page that contains row `start`, counted from there.
 
         Raises:
-            CorruptFileError: If the page is damaged; the text names the place.
+            CorruptFileError: If the description of the page is damaged; the text names the place.
             UnsupportedFormatError: If it is stored in a way that is not supported.
         """
+        number = 0 if len(self.row_bounds) == 2 else self.page_at(start)
+        if skip := start - int(self.row_bounds[number]):
+            rows = RowRanges(rows.bounds + skip)
         if self.elements > 1:
             rows = RowRanges(rows.bounds * self.elements)
-        try:
-            return (yield from self._page(number).read(rows))
-        except CorruptFileError as error:
-            raise error.at(f"page {number}").at(f"column {self.index}").at(self.path) from None
-        except UnsupportedFormatError as error:
-            where = f"{self.path}, column {self.index}, page {number}"
-            raise type(error)(f"{error}\n  {where}") from None
-
-    def joint_read(self, number: int, rows: RowRanges) -> JointRead | None:
-        """Return a joint read of rows of one page, or None if they must be read alone."""
-        if self.elements > 1:
-            return None
-        if rows.covers(self.entries[number][0].num_rows):
-            whole = self._known.whole(number)
-            return None if whole is None else WholePage(whole, number, self.index, self.path)
-        try:
-            page = self._page(number)
-        except (CorruptFileError, UnsupportedFormatError):
-            return None  # `read` reports where
-        return PickedPage.of(page, number, self.index, self.path, rows)
-
-    def mini_block(self, number: int, rows: RowRanges) -> MiniBlockPage | None:
-        """Return a page that is read in full, if it can be decoded with pages of other files."""
-        if self.elements > 1 or not rows.covers(self.entries[number][0].num_rows):
-            return None
-        return self._known.whole(number)
-
-    def _page(self, number: int) -> Page:
-        if self._pages is None:
-            self._pages = {}
-        page = self._pages.get(number)
-        if page is None:
-            stored, layout = self.entries[number]
-            lookup = self._lookups.slot(self.index, number)
-            stored = StoredPage(stored.first_row, stored.num_rows, stored.buffers, lookup)
-            page = self._pages[number] = page_of(layout, stored, self._known.version)
+        layout = self._known.layouts[number]
+        if layout is None:
+            with at_page(self.path, self.index, number):
+                layout = self._known.layout(number)
+        page = PageRead(layout, self.entries[number][0], rows, source, self.index, number)
+        if page.memory is None and not page.is_whole:
+            page.lookup = self._slot(number)
         return page
+
+    def _slot(self, number: int) -> CacheSlot:
+        slot = self._slots.get(number)
+        if slot is None:
+            slot = self._slots[number] = self._lookups.slot(self.index, number)
+        return slot
 
 
 def _scalar_bytes(stored: StoredPage, layout: pb.PageLayout) -> int:

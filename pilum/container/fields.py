@@ -9,27 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pilum.arrays.picking import from_zero
 from pilum.container.assemble import assemble, assemble_leaf
 from pilum.container.column import Column
 from pilum.container.explain import PageExplanation
 from pilum.container.packed import members_of
 from pilum.container.reader import FileReader
-from pilum.container.segments import FieldReader, FilePart, Segment
-from pilum.encodings.joint import JointRead
-from pilum.encodings.page import Decoded
-from pilum.encodings.structural.mini_block import MiniBlockPage
-from pilum.encodings.structural.whole_pages import decode_as_one, likeness_of
+from pilum.container.segments import FieldReader, FilePart, Segment, read_by_file
+from pilum.encodings.layouts import read_pages
+from pilum.encodings.page import Decoded, PageRead
+from pilum.encodings.structural.mini_block import MiniBlockLayout, decode_in_memory, joint_key
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
 from pilum.format.types import width_bits
-from pilum.storage.base import Plan, Source
 
 __all__ = ["Leaf", "LeafFieldReader"]
 
@@ -51,14 +49,6 @@ class Leaf:
     column: Column
     members: tuple[Field, ...] = ()
 
-    def page_in_memory(self, rows: RowRanges) -> tuple[NDArray[np.uint8], MiniBlockPage] | None:
-        """Return the only page and its file, if all rows are selected and the file is in memory."""
-        data = self.reader.data
-        if data is None or self.column.num_pages != 1 or self.members:
-            return None
-        page = self.column.mini_block(0, rows)
-        return None if page is None else (data, page)
-
 
 @dataclass(slots=True)
 class LeafSegment(Segment):
@@ -68,54 +58,105 @@ class LeafSegment(Segment):
     start: int
     rows: RowRanges
 
-    def plans(self) -> list[tuple[Source, Plan[Any] | JointRead]]:
-        """Return one plan per leaf."""
-        return [(leaf.reader.source, self._plan(leaf)) for leaf in self.field.leaves.values()]
+    @classmethod
+    def read_all(cls, segments: Sequence[LeafSegment]) -> list[pa.Array]:
+        """Read segments; pages in memory of one form become one array, which is then split."""
+        reads = [segment._reads() for segment in segments]
+        groups = _joint_groups(segments, reads)
+        try:
+            return _read_groups(segments, reads, groups)
+        except CorruptFileError:
+            if len(groups) == len(segments):
+                raise
+        # Reading each segment on its own names the damaged one.
+        return _read_groups(segments, reads, [[place] for place in range(len(segments))])
 
-    def _plan(self, leaf: Leaf) -> Plan[Decoded] | JointRead:
-        column = leaf.column
-        # Other leaves may have more pages than this, so its only page may start before the segment.
-        number = 0 if len(column.row_bounds) == 2 else column.page_at(self.start)
-        skip = self.start - int(column.row_bounds[number])
-        if skip:
-            return _leaf_plan(leaf, number, RowRanges(self.rows.bounds + skip))
-        joint = None if leaf.members else column.joint_read(number, self.rows)
-        return joint or _leaf_plan(leaf, number, self.rows)
+    def _reads(self) -> list[PageRead]:
+        """Return a read of each leaf."""
+        return [
+            leaf.column.read(self.start, self.rows, leaf.reader.source)
+            for leaf in self.field.leaves.values()
+        ]
 
-    @property
-    def likeness(self) -> Hashable | None:
-        """The field, and how its pages are stored, if they are all in memory."""
-        kinds = []
-        for number, leaf in self.field.leaves.items():
-            found = leaf.page_in_memory(self.rows)
-            likeness = likeness_of(*found) if found else None
-            if likeness is None:
-                return None
-            kinds.append((number, likeness))
-        return id(self.field.field), *kinds
+    def build(self, decoded: list[Decoded], num_rows: int) -> pa.Array:
+        """Build the array of rows of the field.
 
-    @staticmethod
-    def read_as_one(segments: Sequence[LeafSegment]) -> pa.Array:
-        """Decode each leaf of all segments with one call."""
-        field = segments[0].field
-        decoded = {}
-        for number in field.leaves:
-            pages = [one.field.leaves[number].page_in_memory(one.rows) for one in segments]
-            decoded[number] = decode_as_one([page for page in pages if page])
-        return assemble(field.field, decoded, sum(segment.rows.num_rows for segment in segments))
+        Args:
+            decoded: The rows of each leaf.
+            num_rows: Their number.
 
-    def build(self, results: Sequence[Any]) -> pa.Array:
-        """Build the array of the rows."""
+        Raises:
+            CorruptFileError: If the leaves contradict each other or their types.
+        """
         own = self.field
         try:
             if own.is_one_leaf:
-                return assemble_leaf(own.field, results[0], self.rows.num_rows)
-            leaves = dict(zip(own.leaves, results, strict=True))
-            return assemble(own.field, leaves, self.rows.num_rows)
+                return assemble_leaf(own.field, decoded[0], num_rows)
+            leaves = {
+                number: rows._replace(members=leaf.members) if leaf.members else rows
+                for (number, leaf), rows in zip(own.leaves.items(), decoded, strict=True)
+            }
+            return assemble(own.field, leaves, num_rows)
         except CorruptFileError as error:
-            files = {leaf.column.path for leaf in self.field.leaves.values()}
-            where = f"column {self.field.field.name!r}, rows from {self.start}"
+            files = {leaf.column.path for leaf in own.leaves.values()}
+            where = f"column {own.field.name!r}, rows from {self.start}"
             raise error.at(where).at(", ".join(sorted(files))) from None
+
+
+def _joint_groups(
+    segments: Sequence[LeafSegment], reads: Sequence[list[PageRead]]
+) -> list[list[int]]:
+    """Group the segments whose pages can be decoded into one array: the same leaves of one field.
+
+    Reading one segment of a small file in memory costs nearly as much as reading many.
+    """
+    if len(segments) == 1:
+        return [[0]]
+    groups: dict[Hashable, list[int]] = {}
+    for place, (segment, pages) in enumerate(zip(segments, reads, strict=True)):
+        key: Hashable = place
+        if pages and pages[0].memory is not None and not segment.field.has_members:
+            forms = [joint_key(page) for page in pages]
+            if None not in forms:
+                key = id(segment.field.field), segment.field.joint_id, *forms
+        groups.setdefault(key, []).append(place)
+    return list(groups.values())
+
+
+def _read_groups(
+    segments: Sequence[LeafSegment], reads: Sequence[list[PageRead]], groups: list[list[int]]
+) -> list[pa.Array]:
+    """Read groups of segments, each into one array, and return the array of each segment."""
+    pages = [
+        pages for group in groups for pages in zip(*[reads[place] for place in group], strict=True)
+    ]
+    decoded = iter(_decode_all(pages))
+    arrays: list[pa.Array] = [None] * len(segments)
+    for group in groups:
+        first = segments[group[0]]
+        rows = [next(decoded) for _ in reads[group[0]]]
+        if len(group) == 1:
+            arrays[group[0]] = first.build(rows, first.rows.num_rows)
+            continue
+        counts = [segments[place].rows.num_rows for place in group]
+        whole, start = first.build(rows, sum(counts)), 0
+        for place, count in zip(group, counts, strict=True):
+            arrays[place] = from_zero(whole.slice(start, count))
+            start += count
+    return arrays
+
+
+def _decode_all(groups: Sequence[Sequence[PageRead]]) -> Sequence[Decoded]:
+    """Read groups of pages, each into one array; groups of several pages are in memory."""
+    in_memory = [
+        pages[0].memory is not None and isinstance(pages[0].layout, MiniBlockLayout)
+        for pages in groups
+    ]
+    together = [pages for pages, is_memory in zip(groups, in_memory, strict=True) if is_memory]
+    others = [pages[0] for pages, is_memory in zip(groups, in_memory, strict=True) if not is_memory]
+    decoded = iter(decode_in_memory(together) if together else ())
+    read = iter(read_by_file([(page.source, page) for page in others], read_pages))
+    return [next(decoded if is_memory else read) for is_memory in in_memory]
 
 
 class LeafFieldReader(FieldReader):
@@ -125,6 +166,8 @@ class LeafFieldReader(FieldReader):
         field: The field, with only the projected members.
         leaves: The places of its leaves; leaves that are in no file are left out and read as null.
         is_one_leaf: Whether it is a single leaf that is in some file.
+        has_members: Whether a leaf is a packed struct.
+        joint_id: A value that two readers of one field share if they have the same leaves.
         num_rows: Physical rows of the fragment.
     """
 
@@ -132,6 +175,8 @@ class LeafFieldReader(FieldReader):
         self.field = field
         self.leaves = leaves
         self.is_one_leaf = field.id in self.leaves and not field.children
+        self.has_members = bool(field.children) and any(leaf.members for leaf in leaves.values())
+        self.joint_id = field.id if self.is_one_leaf else tuple(leaves)
         self.num_rows = num_rows
         self._bytes_per_row: float | None = None
         bounds = [leaf.column.row_bounds for leaf in self.leaves.values()]
@@ -205,8 +250,3 @@ def _memory_bytes(kind: pa.DataType, column: Column) -> float:
         stored = column.stored_bytes
         return max(stored, min(full, column.num_values * _NARROW_BYTES)) if full else stored
     return max(column.stored_bytes, column.num_values * width / 8)
-
-
-def _leaf_plan(leaf: Leaf, number: int, rows: RowRanges) -> Plan[Decoded]:
-    decoded = yield from leaf.column.read(number, rows)
-    return decoded._replace(members=leaf.members) if leaf.members else decoded

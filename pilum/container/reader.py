@@ -73,7 +73,6 @@ class FileReader:
         version: Version of the file.
         num_rows: Rows of the file.
         global_buffers: Position and size of each, bytes; the first is the file descriptor.
-        data: All bytes of a small file, uint8, shape (size,); None for a larger file.
     """
 
     def __init__(
@@ -87,7 +86,6 @@ class FileReader:
         lookups: CachePart,
     ) -> None:
         self.source = source
-        self.data = source.data if isinstance(source, MemorySource) else None
         self.version: FileVersion = footer.version
         self.num_rows, self._file_schema = _described(descriptor.tobytes())
         self.global_buffers = global_buffers

@@ -1,35 +1,32 @@
 """The version-independent interface of files: fields, split into segments that plans read.
 
 A field of a fragment may be stored in several files and pages. A *segment* is some of its rows that
-are stored together; it lists the plans to run for each file, and builds one Arrow array from their
-results. All plans of a step that read the same file are coalesced into one request.
+are stored together, and becomes one Arrow array. Segments are read together: what they need of one
+file is coalesced into few requests.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from pilum.arrays.picking import from_zero
 from pilum.container.explain import PageExplanation
-from pilum.encodings.joint import JointRead
-from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import FileVersion
-from pilum.storage.base import Plan, Source, gather, run_plan
+from pilum.storage.base import Plan, Source, run_plan
 
 if TYPE_CHECKING:
     from pilum.expressions.prune import Zones
 
-__all__ = ["DataFileReader", "FieldReader", "FilePart", "Segment", "read_segments"]
+__all__ = ["DataFileReader", "FieldReader", "FilePart", "Segment", "read_by_file", "read_segments"]
 
-_Reading: TypeAlias = tuple[list[Any], int, Any]
-"""The place of a result, and the plan or joint read that yields it."""
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class DataFileReader(Protocol):
@@ -98,40 +95,17 @@ class Segment(ABC):
     start: int
     rows: RowRanges
 
+    @classmethod
     @abstractmethod
-    def plans(self) -> Sequence[tuple[Source, Plan[Any] | JointRead]]:
-        """Return new plans or joint reads, each with the file that it reads."""
-
-    @abstractmethod
-    def build(self, results: Sequence[Any]) -> pa.Array:
-        """Return the array of the rows.
-
-        Args:
-            results: Results of the plans, in the same order.
+    def read_all(cls, segments: Sequence[Any]) -> list[pa.Array]:
+        """Read segments of this class together and return their arrays.
 
         Raises:
-            CorruptFileError: If they contradict each other.
+            CorruptFileError: If a page is damaged.
         """
-
-    @property
-    def likeness(self) -> Hashable | None:
-        """Return a key of segments that `read_as_one` can join; None if it cannot read this one.
-
-        Such segments need no request, and reading one of them costs nearly as much as reading many.
-        """
-        return None
-
-    @staticmethod
-    def read_as_one(segments: Sequence[Any]) -> pa.Array:
-        """Read the rows of several segments with equal `likeness`, one after the other.
-
-        Raises:
-            CorruptFileError: If one of them is damaged; the text does not name it.
-        """
-        raise NotImplementedError
 
     def read(self) -> pa.Array:
-        """Read the rows, one file after the other."""
+        """Read the rows."""
         return read_segments([self])[0]
 
 
@@ -184,73 +158,33 @@ def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
     Raises:
         CorruptFileError: If a page is damaged.
     """
-    arrays: list[pa.Array | None] = [None] * len(segments)
-    for places in _alike(segments) if len(segments) > 1 else ():
-        _read_as_one(segments, places, arrays)
-    rest = [place for place, array in enumerate(arrays) if array is None]
-    for place, array in zip(rest, _read([segments[place] for place in rest]), strict=True):
-        arrays[place] = array
-    return arrays
+    kinds: dict[type[Segment], None] = dict.fromkeys(type(segment) for segment in segments)
+    if len(kinds) == 1:
+        [kind] = kinds
+        return kind.read_all(segments)
+    arrays: dict[int, pa.Array] = {}
+    for kind in kinds:
+        places = [place for place, segment in enumerate(segments) if type(segment) is kind]
+        found = kind.read_all([segments[place] for place in places])
+        arrays.update(zip(places, found, strict=True))
+    return [arrays[place] for place in range(len(segments))]
 
 
-def _alike(segments: Sequence[Segment]) -> list[list[int]]:
-    """Return the positions of segments that can be read as one."""
-    groups: dict[Hashable, list[int]] = {}
-    for place, segment in enumerate(segments):
-        likeness = segment.likeness
-        if likeness is not None:
-            groups.setdefault(likeness, []).append(place)
-    return [places for places in groups.values() if len(places) > 1]
+def read_by_file(
+    wanted: Sequence[tuple[Source, T]], plan: Callable[[list[T]], Plan[Sequence[R]]]
+) -> list[R]:
+    """Read parts of several files: all parts of one file with one plan.
 
-
-def _read_as_one(
-    segments: Sequence[Segment], places: list[int], arrays: list[pa.Array | None]
-) -> None:
-    """Store the arrays of segments at their positions, unless one is damaged."""
-    group = [segments[place] for place in places]
-    try:
-        whole = group[0].read_as_one(group)
-    except CorruptFileError:
-        return  # reading each on its own names the damaged one
-    first = 0
-    for place, segment in zip(places, group, strict=True):
-        num_rows = segment.rows.num_rows
-        arrays[place] = from_zero(whole.slice(first, num_rows))
-        first += num_rows
-
-
-def _read(segments: Sequence[Segment]) -> list[pa.Array]:
-    by_file: dict[int, tuple[Source, list[_Reading]]] = {}
-    results: list[list[Any]] = []
-    for segment in segments:
-        plans = segment.plans()
-        found: list[Any] = [None] * len(plans)
-        results.append(found)
-        for place, (source, plan) in enumerate(plans):
-            by_file.setdefault(id(source), (source, []))[1].append((found, place, plan))
-    for source, readings in by_file.values():
-        _read_file(source, readings)
-    return [segment.build(found) for segment, found in zip(segments, results, strict=True)]
-
-
-def _read_file(source: Source, readings: list[_Reading]) -> None:
-    """Store the result of each plan at its position; the plans run in lockstep."""
-    joint: dict[type[JointRead], list[_Reading]] = {}
-    alone: list[_Reading] = []
-    for reading in readings:
-        read = reading[2]
-        if isinstance(read, JointRead):
-            joint.setdefault(type(read), []).append(reading)
-        else:
-            alone.append(reading)
-    steps: list[Plan[Any]] = [plan for _, _, plan in alone]
-    steps += [kind.read_all([read for _, _, read in group]) for kind, group in joint.items()]
-    brought = run_plan(gather(steps), source)
-    _put(alone, brought[: len(alone)])
-    for group, results in zip(joint.values(), brought[len(alone) :], strict=True):
-        _put(group, results)
-
-
-def _put(readings: list[_Reading], results: list[Any]) -> None:
-    for (found, place, _), result in zip(readings, results, strict=True):
-        found[place] = result
+    Args:
+        wanted: The parts, each with its file.
+        plan: Builds the plan for parts of one file, which yields one result for each.
+    """
+    by_file: dict[int, list[int]] = {}
+    for place, (source, _) in enumerate(wanted):
+        by_file.setdefault(id(source), []).append(place)
+    results: list[Any] = [None] * len(wanted)
+    for places in by_file.values():
+        found = run_plan(plan([wanted[place][1] for place in places]), wanted[places[0]][0])
+        for place, result in zip(places, found, strict=True):
+            results[place] = result
+    return results

@@ -1,39 +1,66 @@
-"""The registry of structural layouts, by the member of the protobuf oneof that names them."""
+"""The registry of structural layouts, by the member of the protobuf oneof that names them.
+
+`read_pages` reads rows of pages of any layout.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from pilum.encodings.page import Page, StoredPage
-from pilum.encodings.structural.blob import BlobPage
-from pilum.encodings.structural.constant import ConstantPage
-from pilum.encodings.structural.full_zip import FullZipPage
-from pilum.encodings.structural.mini_block import MiniBlockPage
+from pilum.encodings.page import Decoded, Layout, PageRead
+from pilum.encodings.structural.blob import BlobLayout
+from pilum.encodings.structural.constant import ConstantLayout
+from pilum.encodings.structural.full_zip import FullZipLayout
+from pilum.encodings.structural.mini_block import MiniBlockLayout, read_mini_blocks
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion
+from pilum.storage.base import Plan, gather
 
-__all__ = ["page_of"]
+__all__ = ["layout_of", "read_pages"]
 
-_LAYOUTS: dict[str, Callable[[Any, StoredPage, FileVersion], Page]] = {
-    "mini_block_layout": MiniBlockPage.from_proto,
-    "full_zip_layout": FullZipPage.from_proto,
-    "constant_layout": ConstantPage.from_proto,
-    "blob_layout": BlobPage.from_proto,
+_LAYOUTS: dict[str, Callable[[Any, FileVersion], Layout]] = {
+    "mini_block_layout": MiniBlockLayout.from_proto,
+    "full_zip_layout": FullZipLayout.from_proto,
+    "constant_layout": ConstantLayout.from_proto,
+    "blob_layout": BlobLayout.from_proto,
 }
 
 
-def page_of(layout: pb.PageLayout, stored: StoredPage, version: FileVersion) -> Page:
-    """Build a page from its description.
+def layout_of(description: pb.PageLayout, version: FileVersion) -> Layout:
+    """Build a layout from its description.
 
     Raises:
         CorruptFileError: If the description is empty or contradicts the format.
         UnsupportedFormatError: If the layout is unknown.
     """
-    arm = layout.WhichOneof("layout")
+    arm = description.WhichOneof("layout")
     if arm is None:
         raise CorruptFileError("a page without a layout")
     if arm not in _LAYOUTS:
         raise UnsupportedFormatError(f"the structural layout {arm!r} is not supported")
-    return _LAYOUTS[arm](getattr(layout, arm), stored, version)
+    return _LAYOUTS[arm](getattr(description, arm), version)
+
+
+def read_pages(pages: Sequence[PageRead]) -> Plan[list[Decoded]]:
+    """Read rows of pages of one file; each round of requests is one.
+
+    Raises:
+        CorruptFileError: If a page is damaged; the text names the place.
+        UnsupportedFormatError: If a page is stored in a way that is not supported.
+    """
+    together = [page for page in pages if isinstance(page.layout, MiniBlockLayout)]
+    if len(together) == len(pages):
+        return (yield from read_mini_blocks(pages))
+    plans: list[Plan[Any]] = [
+        _read_alone(page) for page in pages if not isinstance(page.layout, MiniBlockLayout)
+    ]
+    found: list[Any] = yield from gather([*plans, read_mini_blocks(together)])
+    joint, alone = iter(found.pop()), iter(found)
+    return [next(joint if isinstance(page.layout, MiniBlockLayout) else alone) for page in pages]
+
+
+def _read_alone(page: PageRead) -> Plan[Decoded]:
+    with page.located():
+        return (yield from page.layout.read(page))

@@ -1,6 +1,7 @@
 """A page: the values of one column for some adjacent rows, stored in one structural layout.
 
-A `Page` is read by a plan that asks for byte ranges and ends in a `Decoded`: the value buffers as
+A page is a `Layout`, which pages of equal descriptions share, and the place where it is stored. Its
+rows are read by a plan that asks for byte ranges and ends in a `Decoded`: the value buffers as
 Arrow has them, and for every layer (inner-most first) its validity and its list offsets. A new
 layout is one file in `structural/` and one line in `layouts.py`.
 """
@@ -8,7 +9,9 @@ layout is one file in `structural/` and one line in `layouts.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,11 +20,11 @@ from numpy.typing import NDArray
 from pilum.cache import CacheSlot
 from pilum.encodings.base import Compressive
 from pilum.encodings.notation import encoding_text
-from pilum.errors import CorruptFileError
+from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
-from pilum.storage.base import Plan, Ranges
+from pilum.storage.base import MemorySource, Plan, Ranges, Source
 
 __all__ = [
     "Candidate",
@@ -29,8 +32,10 @@ __all__ = [
     "DictionaryBlock",
     "EncodedPage",
     "Layer",
-    "Page",
+    "Layout",
+    "PageRead",
     "StoredPage",
+    "at_page",
     "layer_codes",
     "layer_kinds",
 ]
@@ -98,14 +103,11 @@ class StoredPage:
         first_row: Row of the column with which the page begins.
         num_rows: Rows in the page.
         buffers: (offset, size) of each buffer, bytes.
-        lookup: The cache for what a page needs for every random access, such as the table of its
-            chunks; None to cache nothing. A page that is read as a whole caches nothing.
     """
 
     first_row: int
     num_rows: int
     buffers: tuple[tuple[int, int], ...]
-    lookup: CacheSlot | None = field(default=None, compare=False)
 
     def buffer(self, index: int) -> tuple[int, int]:
         """Return the offset and size of one buffer.
@@ -125,18 +127,88 @@ class StoredPage:
         return [fetched[i] for i in range(len(indices))]
 
 
-class Page(ABC):
-    """A page in one structural layout, ready to be read."""
-
-    stored: StoredPage
+class Layout(ABC):
+    """The parsed description of pages; immutable, as pages share it."""
 
     @abstractmethod
-    def read(self, rows: RowRanges) -> Plan[Decoded]:
-        """Read rows, counted from the first of the page.
+    def read(self, page: PageRead) -> Plan[Decoded]:
+        """Read rows of a page that has this layout.
 
         Raises:
             CorruptFileError: If the bytes contradict the description.
         """
+
+
+class PageRead:
+    """Some rows of a page, to be read.
+
+    Attributes:
+        layout: The layout of the page.
+        stored: Its place.
+        rows: The selected rows, counted from the first of the page.
+        lookup: The cache for what a page needs for every random access, such as the table of its
+            chunks; None to cache nothing. A page that is read as a whole caches nothing.
+        source: The file.
+        column: Number of the column in the file.
+        number: Number of the page in the column.
+        is_whole: Whether all rows are selected.
+        memory: The bytes of the file if they are in memory.
+    """
+
+    __slots__ = (
+        "column",
+        "is_whole",
+        "layout",
+        "lookup",
+        "memory",
+        "number",
+        "rows",
+        "source",
+        "stored",
+    )
+
+    def __init__(
+        self,
+        layout: Layout,
+        stored: StoredPage,
+        rows: RowRanges,
+        source: Source,
+        column: int = 0,
+        number: int = 0,
+        lookup: CacheSlot | None = None,
+    ) -> None:
+        self.layout = layout
+        self.stored = stored
+        self.rows = rows
+        self.source = source
+        self.column = column
+        self.number = number
+        self.lookup = lookup
+        self.is_whole = rows.covers(stored.num_rows)
+        self.memory = source.data if isinstance(source, MemorySource) else None
+
+    def with_layout(self, layout: Layout) -> PageRead:
+        """Return a read of the same rows from a page within this one."""
+        return PageRead(
+            layout, self.stored, self.rows, self.source, self.column, self.number, self.lookup
+        )
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Add the place of the page to errors."""
+        with at_page(self.source.path, self.column, self.number):
+            yield
+
+
+@contextmanager
+def at_page(path: str, column: int, number: int) -> Iterator[None]:
+    """Add the place of a page to errors."""
+    try:
+        yield
+    except CorruptFileError as error:
+        raise error.at(f"page {number}").at(f"column {column}").at(path) from None
+    except UnsupportedFormatError as error:
+        raise type(error)(f"{error}\n  {path}, column {column}, page {number}") from None
 
 
 class Candidate(NamedTuple):

@@ -22,6 +22,7 @@ __all__ = [
     "adjusted_entries",
     "bits_of_rows",
     "chunk_parts",
+    "chunk_table",
     "chunks_of_rows",
     "entries_of",
     "fsst_decode",
@@ -385,17 +386,43 @@ def most_entries(def_: Sequence[int], visible: int, values: int) -> int:
     return max(spans, default=len(def_))
 
 
-def chunks_of_rows(table: Sequence[Sequence[int]], rows: Sequence[int]) -> list[int]:
-    """Return the numbers of the chunks that contain any of some rows of a page without lists.
+def chunk_table(
+    words: bytes, large: bool, index: Sequence[tuple[int, int]] | None, num_items: int
+) -> list[tuple[int, int, int, int, int, bool]]:
+    """Return position, bytes, values, first row and rows of each chunk, and whether it continues.
 
     Args:
-        table: Of each chunk: position, bytes, values, first row, rows.
+        words: The words of the chunks.
+        large: Whether a word has 4 bytes.
+        index: The repetition index, if the page has lists.
+        num_items: Values of the page.
+
+    Source: docs/format/encodings-2.1.md, "Mini-block".
+    """
+    width = 4 if large else 2
+    numbers = [int.from_bytes(words[i : i + width], "little") for i in range(0, len(words), width)]
+    sizes = [(number // 16 + 1) * 8 for number in numbers]
+    values = [2 ** (number % 16) for number in numbers[:-1]]
+    values.append(num_items - sum(values))
+    trailers = [False] * len(numbers) if index is None else [rest > 0 for _, rest in index]
+    continues = [False, *trailers[:-1]]
+    ends = values if index is None else [rows for rows, _ in index]
+    rows = [end + t - c for end, t, c in zip(ends, trailers, continues, strict=True)]
+    starts, firsts = accumulate(sizes[:-1], initial=0), accumulate(rows[:-1], initial=0)
+    return list(zip(starts, sizes, values, firsts, rows, continues, strict=True))
+
+
+def chunks_of_rows(table: Sequence[Sequence[int]], rows: Sequence[int]) -> list[int]:
+    """Return the numbers of the chunks that contain a part of any of some rows.
+
+    Args:
+        table: See `chunk_table`.
         rows: Numbers of rows.
     """
     return [
         number
-        for number, (*_, first, count) in enumerate(table)
-        if any(first <= row < first + count for row in rows)
+        for number, (_, _, _, first, count, continues) in enumerate(table)
+        if any(first - continues <= row < first + count for row in rows)
     ]
 
 

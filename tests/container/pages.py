@@ -10,8 +10,8 @@ import pyarrow as pa
 from container.files import MemorySource
 
 from pilum.container.assemble import assemble
-from pilum.encodings.layouts import page_of
-from pilum.encodings.page import StoredPage
+from pilum.encodings.layouts import layout_of, read_pages
+from pilum.encodings.page import PageRead, StoredPage
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
@@ -52,9 +52,10 @@ def read_page(
     for buffer in map(bytes_of, buffers):
         places.append((len(data), len(buffer)))
         data += buffer + bytes(-len(buffer) % _ALIGNMENT)
-    page = page_of(layout, StoredPage(0, num_rows, tuple(places)), version)
+    source, stored = MemorySource(bytes(data)), StoredPage(0, num_rows, tuple(places))
     wanted = RowRanges.of((0, num_rows)) if rows is None else rows
-    decoded = run_plan(page.read(wanted), MemorySource(bytes(data)))
+    page = PageRead(layout_of(layout, version), stored, wanted, source)
+    [decoded] = run_plan(read_pages([page]), source)
     [field] = Schema.from_arrow(pa.schema([("column", kind)])).fields
     [leaf] = field.leaves()
     array = assemble(field, {leaf.id: decoded}, wanted.num_rows)

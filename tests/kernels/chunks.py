@@ -8,11 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilum import kernels
-from pilum.kernels import Block, Plan
+from pilum.kernels import Block, MiniBlock, PageReads, Plan
 
-__all__ = ["NO_LEVELS", "as_bytes", "chunk_of", "cuts", "decode_chunk", "decode_values"]
+__all__ = [
+    "NO_LEVELS",
+    "as_bytes",
+    "chunk_of",
+    "cuts",
+    "decode_chunk",
+    "decode_page",
+    "decode_values",
+    "word_of",
+]
 
+_MAX_SMALL = 30_000
 NO_LEVELS = np.empty(0, dtype=np.uint16)
 
 
@@ -21,9 +30,13 @@ def as_bytes(data: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)
 
 
-def chunk_of(buffers: Sequence[bytes], *, num_levels: int = 0) -> bytes:
-    """A chunk of small-chunk pages (2.1) with these buffers, levels first."""
-    header = np.array([num_levels, *map(len, buffers)], dtype="<u2").tobytes()
+def chunk_of(buffers: Sequence[bytes], *, num_levels: int = 0, large: bool = False) -> bytes:
+    """A chunk with these buffers, levels first; of a page with large chunks, it has no levels."""
+    if large:
+        sizes = np.array([len(buffer) for buffer in buffers], dtype="<u4").tobytes()
+        header = num_levels.to_bytes(2, "little") + sizes
+    else:
+        header = np.array([num_levels, *map(len, buffers)], dtype="<u2").tobytes()
     return b"".join(part + b"\xfe" * (-len(part) % 8) for part in (header, *buffers))
 
 
@@ -38,15 +51,40 @@ def decode_chunk(
     rep: Block | None = None,
     def_: Block | None = None,
     num_rows: int | None = None,
+    large: bool = False,
 ) -> Any:
     """Decodes a page of one chunk: buffers, number of values, layers."""
     num_rows = num_values if num_rows is None else num_rows
-    table = np.array([[0, len(chunk), num_values, 0, num_rows]], dtype=np.int64)
-    wanted = np.array([(0, num_rows)] if rows is None else rows, dtype=np.int64).reshape(-1, 2)
-    body = as_bytes(chunk)
-    return kernels.decode_mini_block(
-        plan, rep, def_, layers, num_buffers, False, body, table, wanted
-    )
+    page = MiniBlock(plan, layers, num_buffers, rep=rep, def_=def_, large=large)
+    words = word_of(chunk, large=large)
+    index = None if rep is None else np.array([num_rows, 0], "<u8").tobytes()
+    return decode_page(page, words, chunk, num_values, num_rows, index=index, rows=rows)
+
+
+def word_of(chunk: bytes, log: int = 0, *, large: bool = False) -> bytes:
+    """The word of a chunk that holds 2 to the power of `log` values."""
+    word = max(len(chunk) // 8 - 1, 0) << 4 | log
+    return word.to_bytes(4 if large else 2, "little")
+
+
+def decode_page(
+    page: MiniBlock,
+    words: bytes,
+    body: bytes,
+    num_items: int,
+    num_rows: int,
+    *,
+    index: bytes | None = None,
+    rows: Sequence[tuple[int, int]] | None = None,
+) -> Any:
+    """Decodes a page in memory: buffers, number of values, layers."""
+    parts = [words, body, *([] if index is None else [index])]
+    ends = np.cumsum([len(part) for part in parts]).tolist()
+    places = [(end - len(part), len(part)) for end, part in zip(ends, parts, strict=True)]
+    wanted = None if rows is None else np.array(rows, dtype=np.int64).reshape(-1, 2)
+    read = (page, places, num_items, num_rows, None, wanted, as_bytes(b"".join(parts)))
+    [decoded] = PageReads([read]).decode(as_bytes(b""), np.empty(0, np.int64))
+    return decoded
 
 
 def decode_values(
@@ -56,8 +94,10 @@ def decode_values(
     rows: Sequence[tuple[int, int]] | None = None,
 ) -> list[bytes]:
     """Decodes values of one chunk without levels; returns Arrow's buffers."""
+    large = sum(map(len, buffers)) > _MAX_SMALL
+    chunk = chunk_of(buffers, large=large)
     made, _, _ = decode_chunk(
-        plan, chunk_of(buffers), num_values, num_buffers=len(buffers), rows=rows
+        plan, chunk, num_values, num_buffers=len(buffers), rows=rows, large=large
     )
     return [buffer.tobytes() for buffer in made]
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernels.chunks import as_bytes, chunk_of, cuts, decode_chunk
+from kernels.chunks import as_bytes, chunk_of, cuts, decode_chunk, decode_page, word_of
 from kernels.test_levels import columns, rebuilt
 
-from pilum import kernels
 from pilum.errors import CorruptFileError
-from pilum.kernels import Block, Plan, reference
+from pilum.kernels import Block, MiniBlock, PageReads, Plan, reference
 
 FLAT = Block.flat(16)
 
@@ -120,19 +119,12 @@ def test_rows_that_span_chunks() -> None:
     # Rows [1, 2, 3] and [4]; two values in each chunk, the first row goes on in the second one.
     first = chunk_of([levels_bytes([1, 0]), b"\1\2"], num_levels=2)
     second = chunk_of([levels_bytes([0, 1]), b"\3\4"], num_levels=2)
-    table = np.array([[0, 24, 2, 0, 1], [24, 24, 2, 1, 1]], np.int64)
+    page = MiniBlock(Plan.flat(8), b"\1\2", 1, rep=FLAT)
+    words = word_of(first, 1) + word_of(second, 1)
+    index = np.array([0, 2, 2, 0], "<u8").tobytes()
     for wanted, expected in (((0, 2), [[1, 2, 3], [4]]), ((0, 1), [[1, 2, 3]]), ((1, 2), [[4]])):
-        chunks = table if wanted != (1, 2) else table[1:].copy()
-        buffers, _, layers = kernels.decode_mini_block(
-            Plan.flat(8),
-            FLAT,
-            None,
-            b"\1\2",
-            1,
-            False,
-            as_bytes(first + second),
-            chunks,
-            np.array([wanted], np.int64),
+        buffers, _, layers = decode_page(
+            page, words, first + second, 4, 2, index=index, rows=[wanted]
         )
         assert rebuilt(layers, "l", buffers[0].tolist()) == expected
 
@@ -141,47 +133,25 @@ def test_rows_that_span_chunks() -> None:
 def test_large_chunks_have_wider_sizes() -> None:
     header = b"\0\0" + (3).to_bytes(4, "little") + bytes(2)
     body = header + b"\1\2\3" + bytes(5)
-    table = np.array([[0, len(body), 3, 0, 3]], np.int64)
-    rows = np.array([[0, 3]], np.int64)
-    buffers, _, _ = kernels.decode_mini_block(
-        Plan.flat(8), None, None, b"\1", 1, True, as_bytes(body), table, rows
-    )
+    page = MiniBlock(Plan.flat(8), b"\1", 1, large=True)
+    buffers, _, _ = decode_page(page, word_of(body, large=True), body, 3, 3)
     assert buffers[0].tobytes() == b"\1\2\3"
 
 
-@pytest.mark.parametrize(
-    "table",
-    [[[0, 1000, 3, 0, 3]], [[1000, 24, 3, 0, 3]], [[2**62, 2**62, 3, 0, 3]], [[0, 0, 3, 0, 3]]],
-)
-def test_chunks_outside_of_the_data_are_corrupt(table: list[list[int]]) -> None:
+@pytest.mark.parametrize("place", [(0, 1000), (1000, 24), (2**62, 2**62), (0, 0)])
+def test_chunks_outside_of_the_data_are_corrupt(place: tuple[int, int]) -> None:
     body = chunk_of([b"\1\2\3"])
+    data = as_bytes(body + word_of(body))
+    page = MiniBlock(Plan.flat(8), b"\1", 1)
+    read = (page, [(len(body), 2), place], 3, 3, None, None, data)
     with pytest.raises(CorruptFileError):
-        kernels.decode_mini_block(
-            Plan.flat(8),
-            None,
-            None,
-            b"\1",
-            1,
-            False,
-            as_bytes(body),
-            np.array(table, np.int64),
-            np.array([[0, 3]], np.int64),
-        )
+        PageReads([read]).decode(as_bytes(b""), np.empty(0, np.int64))
 
 
 def test_what_is_not_a_size_is_refused() -> None:
+    page = MiniBlock(Plan.flat(8), b"\1", 1)
     with pytest.raises(ValueError, match="negative"):
-        kernels.decode_mini_block(
-            Plan.flat(8),
-            None,
-            None,
-            b"\1",
-            1,
-            False,
-            as_bytes(b""),
-            np.array([[-1, 0, 0, 0, 0]], np.int64),
-            np.array([[0, 3]], np.int64),
-        )
+        decode_page(page, b"\0\0", bytes(8), 3, 3, rows=[(-1, 3)])
 
 
 @pytest.mark.checklist("S4.8")

@@ -285,8 +285,8 @@ def test_dictionaries_are_checked(index: int, offsets: list[int]) -> None:
 
 
 def test_a_dictionary_column_may_have_no_value() -> None:
-    chunk = chunk_of([b""])
-    made, num_values, _ = decode_chunk(Plan.flat(32), chunk, 0, rows=[])
+    chunk = chunk_of([bytes(4)])
+    made, num_values, _ = decode_chunk(Plan.flat(32), chunk, 1, rows=[])
     assert (num_values, [buffer.tobytes() for buffer in made]) == (0, [b""])
 
 

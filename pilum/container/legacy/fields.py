@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +19,12 @@ from pilum.container.legacy.file import LegacyFile, explain_field, page_owners, 
 from pilum.container.legacy.page_kinds import is_var_binary, width_bits
 from pilum.container.legacy.pages import Pages
 from pilum.container.legacy.statistics import read_zones
-from pilum.container.segments import FieldReader, FilePart, Segment
+from pilum.container.segments import FieldReader, FilePart, Segment, read_by_file
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.expressions.prune import Zones
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
-from pilum.storage.base import Plan, Source
+from pilum.storage.base import Plan, gather
 
 __all__ = ["LegacyFieldReader"]
 
@@ -62,21 +61,22 @@ class LegacySegment(Segment):
     start: int
     rows: RowRanges
 
-    def plans(self) -> list[tuple[Source, Plan[Any]]]:
-        """Return one plan per file."""
+    @classmethod
+    def read_all(cls, segments: Sequence[LegacySegment]) -> list[pa.Array]:
+        """Read segments with one plan per part, all parts of a file in lockstep."""
+        plans = [
+            (part.file.source, part.read(segment.field.field, segment.rows))
+            for segment in segments
+            for part in segment.field.parts
+        ]
+        found = iter(read_by_file(plans, gather))
         return [
-            (part.file.source, part.read(self.field.field, self.rows)) for part in self.field.parts
+            _merged(
+                segment.field.field,
+                [(frozenset(part.pages), next(found)) for part in segment.field.parts],
+            )
+            for segment in segments
         ]
-
-    def build(self, results: Sequence[Any]) -> pa.Array:
-        """Build the array of the rows."""
-        if len(results) == 1:
-            return results[0]
-        found = [
-            (frozenset(part.pages), array)
-            for part, array in zip(self.field.parts, results, strict=True)
-        ]
-        return _merged(self.field.field, found)
 
 
 class LegacyFieldReader(FieldReader):

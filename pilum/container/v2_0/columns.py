@@ -16,7 +16,6 @@ from pilum.arrays.joining import join_arrays
 from pilum.container.explain import PageExplanation, explained
 from pilum.container.v2_0.metadata import ColumnEntry
 from pilum.encodings.base import demand
-from pilum.encodings.joint import JointRead
 from pilum.encodings.v2_0.base import ArrayEncoding, Direct, Items
 from pilum.encodings.v2_0.direct_reads import DirectRead
 from pilum.encodings.v2_0.list import Entries, List
@@ -102,8 +101,8 @@ class Column:
         except pa.ArrowInvalid as error:
             raise UnsupportedFormatError(f"{self.path}, column {self.index}: {error}") from None
 
-    def joint_read(self, rows: RowRanges, kind: pa.DataType) -> JointRead | None:
-        """Return a joint read of items of one page, or None if they must be read alone."""
+    def direct_read(self, rows: RowRanges, kind: pa.DataType) -> DirectRead | None:
+        """Return a read of items of one page at known positions, or None if they are not known."""
         if not 0 < rows.num_rows <= _JOINT_ITEMS:
             return None
         first, last = int(rows.bounds[0, 0]), int(rows.bounds[-1, 1])
@@ -117,7 +116,7 @@ class Column:
         return values and DirectRead(values, rows, number, self.index, self.path)
 
     def _direct(self, number: int, kind: pa.DataType, *, is_whole: bool) -> Direct | None:
-        """Return how values of a page are read jointly with others; cached, as it is used often."""
+        """Return the positions of values of a page; cached, as they are used often."""
         known = self._known_direct.get((number, is_whole))
         if known is not None and known[0] == kind:
             return known[1]

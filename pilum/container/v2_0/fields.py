@@ -17,16 +17,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.container.explain import PageExplanation
-from pilum.container.segments import FieldReader, FilePart, Segment
+from pilum.container.segments import FieldReader, FilePart, Segment, read_by_file
 from pilum.container.v2_0.columns import Column
 from pilum.container.v2_0.nodes import Node, node_of, struct_array
 from pilum.container.v2_0.reader import PagedFileReader
-from pilum.encodings.joint import JointRead
+from pilum.encodings.v2_0.direct_reads import DirectRead, read_directly
 from pilum.encodings.v2_0.struct import PackedStruct
 from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
-from pilum.storage.base import Plan, Source
+from pilum.storage.base import Plan, Source, gather
 
 __all__ = ["PagedFieldReader"]
 
@@ -79,17 +79,26 @@ class PagedSegment(Segment):
     start: int
     rows: RowRanges
 
-    def plans(self) -> list[tuple[Source, Plan[Any] | JointRead]]:
-        """Return one plan per piece."""
-        rows = RowRanges(self.rows.bounds + self.start) if self.start else self.rows
-        return [
-            (piece.source, piece.node.joint_read(rows) or piece.node.read(rows))
-            for piece in self.field.pieces
-        ]
+    @classmethod
+    def read_all(cls, segments: Sequence[PagedSegment]) -> list[pa.Array]:
+        """Read segments piece by piece, all pieces of a file together."""
+        wanted: list[tuple[Source, tuple[Node, RowRanges]]] = []
+        for segment in segments:
+            rows, start = segment.rows, segment.start
+            rows = RowRanges(rows.bounds + start) if start else rows
+            wanted += [(piece.source, (piece.node, rows)) for piece in segment.field.pieces]
+        found = iter(read_by_file(wanted, _read_nodes))
+        return [segment.field.shape.build(found, segment.rows.num_rows) for segment in segments]
 
-    def build(self, results: Sequence[Any]) -> pa.Array:
-        """Build the array of the rows."""
-        return self.field.shape.build(iter(results), self.rows.num_rows)
+
+def _read_nodes(wanted: list[tuple[Node, RowRanges]]) -> Plan[list[pa.Array]]:
+    """Read rows of nodes of one file; those whose positions are known share one request."""
+    reads = [node.direct_read(rows) or node.read(rows) for node, rows in wanted]
+    direct = [read for read in reads if isinstance(read, DirectRead)]
+    plans: list[Plan[Any]] = [read for read in reads if not isinstance(read, DirectRead)]
+    *others, together = yield from gather([*plans, read_directly(direct)])
+    alone, known = iter(others), iter(together)
+    return [next(known if isinstance(read, DirectRead) else alone) for read in reads]
 
 
 class PagedFieldReader(FieldReader):

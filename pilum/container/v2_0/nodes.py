@@ -25,9 +25,9 @@ from pilum.container.explain import PageExplanation
 from pilum.container.v2_0.columns import Column
 from pilum.container.v2_0.reader import PagedFileReader
 from pilum.encodings.base import demand
-from pilum.encodings.joint import JointRead
 from pilum.encodings.v2_0.base import bits_of
 from pilum.encodings.v2_0.binary import OFFSET_BITS
+from pilum.encodings.v2_0.direct_reads import DirectRead
 from pilum.encodings.v2_0.list import Entries, List
 from pilum.encodings.v2_0.struct import PackedStruct, packed_bytes
 from pilum.errors import CorruptFileError, UnsupportedFormatError
@@ -52,8 +52,8 @@ class Node(ABC):
             CorruptFileError: If a column is damaged.
         """
 
-    def joint_read(self, rows: RowRanges) -> JointRead | None:
-        """Return a joint read of rows; None if the node must be read alone."""
+    def direct_read(self, rows: RowRanges) -> DirectRead | None:
+        """Return a read of rows at known positions; None if they are not known."""
         return None
 
     def columns(self) -> tuple[Column, ...]:
@@ -115,9 +115,9 @@ class Values(Node):
         width = packed_bytes(self.kind) or (bits_of(self.kind) or _TEXT_BYTES * 8) / 8
         return max(self.column.stored_bytes, width * self.column.num_items)
 
-    def joint_read(self, rows: RowRanges) -> JointRead | None:
-        """Return a joint read of the values; None if they must be read alone."""
-        return self.column.joint_read(rows, self.kind)
+    def direct_read(self, rows: RowRanges) -> DirectRead | None:
+        """Return a read of values at known positions; None if they are not known."""
+        return self.column.direct_read(rows, self.kind)
 
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
         """Read the values."""

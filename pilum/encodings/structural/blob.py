@@ -30,40 +30,36 @@ from pilum.encodings.page import (
     Decoded,
     EncodedPage,
     Layer,
-    Page,
-    StoredPage,
+    Layout,
+    PageRead,
     layer_codes,
     layer_kinds,
 )
-from pilum.encodings.structural.mini_block import MiniBlockPage
+from pilum.encodings.structural.mini_block import MiniBlockLayout
 from pilum.encodings.structural.mini_block_writer import encode_mini_block
 from pilum.errors import UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
-from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
 from pilum.levels import Levels
 from pilum.storage.base import Plan
 
-__all__ = ["BlobPage", "encode_blob_page"]
+__all__ = ["BlobLayout", "encode_blob_page"]
 
 _PLACES = PackedStruct((64, 64))
 _DEFAULTS = EncodingOptions()
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
 
 
-@dataclass
-class BlobPage(Page):
-    """A page of positions and sizes of blobs."""
+@dataclass(frozen=True)
+class BlobLayout(Layout):
+    """The layout of pages of positions and sizes of blobs."""
 
-    stored: StoredPage
-    inner: MiniBlockPage
+    inner: MiniBlockLayout
     layers: bytes
 
     @classmethod
-    def from_proto(
-        cls, layout: pb.BlobLayout, stored: StoredPage, version: FileVersion
-    ) -> BlobPage:
-        """Read the description of a page.
+    def from_proto(cls, layout: pb.BlobLayout, version: FileVersion) -> BlobLayout:
+        """Read the description.
 
         Raises:
             CorruptFileError: If it contradicts the format.
@@ -75,14 +71,14 @@ class BlobPage(Page):
             raise UnsupportedFormatError("blobs within lists")
         arm = layout.inner_layout.WhichOneof("layout")
         demand(arm == "mini_block_layout", f"blob page: descriptors in {arm}")
-        inner = MiniBlockPage.from_proto(layout.inner_layout.mini_block_layout, stored, version)
+        inner = MiniBlockLayout.from_proto(layout.inner_layout.mini_block_layout, version)
         demand(inner.values == _PLACES, f"blob page: descriptors as {inner.values.arm}")
         demand(inner.layers == b"\1", f"blob page: layers {list(inner.layers)} of descriptors")
-        return cls(stored, inner, layers)
+        return cls(inner, layers)
 
-    def read(self, rows: RowRanges) -> Plan[Decoded]:
+    def read(self, page: PageRead) -> Plan[Decoded]:
         """Read positions and sizes."""
-        decoded = yield from self.inner.read(rows)
+        decoded = yield from self.inner.read(page.with_layout(self.inner))
         demand(decoded.dictionary is None, "blob page: descriptors in a dictionary")
         places = decoded.buffers[0].view("<u8").reshape(-1, 2)
         levels = np.where(places[:, 1] == 0, places[:, 0], 0)

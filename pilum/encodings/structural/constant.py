@@ -35,8 +35,8 @@ from pilum.encodings.page import (
     DictionaryBlock,
     EncodedPage,
     Layer,
-    Page,
-    StoredPage,
+    Layout,
+    PageRead,
     layer_codes,
     layer_kinds,
 )
@@ -48,7 +48,7 @@ from pilum.format.version import FileVersion
 from pilum.levels import Levels
 from pilum.storage.base import Plan
 
-__all__ = ["ConstantPage", "Scalar", "encode_constant"]
+__all__ = ["ConstantLayout", "Scalar", "encode_constant"]
 
 _NULLABLE_ITEM = bytes([3])
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
@@ -56,21 +56,19 @@ _MAX_LEVELS = 1 << 28
 _MAX_INLINE_BYTES = 32
 
 
-@dataclass
-class ConstantPage(Page):
-    """A page that stores no value for each row."""
+@dataclass(frozen=True)
+class ConstantLayout(Layout):
+    """The layout of pages that store no value for each row."""
 
-    stored: StoredPage
     layers: bytes
+    has_scalars: bool
     inline_value: bytes | None = None
     rep: _Levels | None = None
     def_: _Levels | None = None
 
     @classmethod
-    def from_proto(
-        cls, layout: pb.ConstantLayout, stored: StoredPage, version: FileVersion
-    ) -> ConstantPage:
-        """Read the description of a page.
+    def from_proto(cls, layout: pb.ConstantLayout, version: FileVersion) -> ConstantLayout:
+        """Read the description.
 
         Raises:
             CorruptFileError: If it contradicts the file version.
@@ -78,26 +76,35 @@ class ConstantPage(Page):
         inline = layout.inline_value if layout.HasField("inline_value") else None
         rep = _Levels.of(layout, "rep_compression", layout.num_rep_values)
         def_ = _Levels.of(layout, "def_compression", layout.num_def_values)
-        count = len(stored.buffers)
-        newer = inline is not None or rep is not None or def_ is not None or count % 2 == 1
-        demand(
-            version.has_scalar_pages or not newer,
-            "constant page: a scalar or compressed levels, which need version 2.2",
-        )
-        known = count in ((0, 2) if inline is not None else (0, 1, 2, 3))
-        demand(known, f"constant page: {count} buffers")
-        return cls(stored, layer_codes(layout.layers), inline, rep, def_)
+        found = cls(layer_codes(layout.layers), version.has_scalar_pages, inline, rep, def_)
+        found._check(0)
+        return found
 
-    def read(self, rows: RowRanges) -> Plan[Decoded]:
-        """Read rows of the page."""
-        buffers = yield from self.stored.fetch(*range(len(self.stored.buffers)))
+    def read(self, page: PageRead) -> Plan[Decoded]:
+        """Read rows of a page."""
+        self._check(len(page.stored.buffers))
+        buffers = yield from page.stored.fetch(*range(len(page.stored.buffers)))
         value = self._value(buffers)
-        layers = self._layers(buffers[-2:], rows) if len(buffers) > 1 else self._flat(rows, value)
+        if len(buffers) > 1:
+            layers = self._layers(buffers[-2:], page.rows, page.stored.num_rows)
+        else:
+            layers = self._flat(page.rows, value)
         count = layers[0].length
         if value is None:
             return Decoded(None, [], count, layers)
         # A scalar is a dictionary of one value, to which every index is 0.
         return Decoded(Flat(8), [np.zeros(count, dtype=np.uint8)], count, layers, value)
+
+    def _check(self, num_buffers: int) -> None:
+        """Raise an error if pages cannot have that many buffers."""
+        is_inline = self.inline_value is not None
+        newer = is_inline or self.rep is not None or self.def_ is not None or num_buffers % 2 == 1
+        demand(
+            self.has_scalars or not newer,
+            "constant page: a scalar or compressed levels, which need version 2.2",
+        )
+        known = num_buffers in ((0, 2) if is_inline else (0, 1, 2, 3))
+        demand(known, f"constant page: {num_buffers} buffers")
 
     def _value(self, buffers: list[NDArray[np.uint8]]) -> DictionaryBlock | None:
         if self.inline_value is not None:
@@ -112,11 +119,13 @@ class ConstantPage(Page):
             layer = Layer(rows.num_rows, validity, rows.num_rows, None)
         return [layer] * len(self.layers)
 
-    def _layers(self, buffers: list[NDArray[np.uint8]], rows: RowRanges) -> list[Layer]:
+    def _layers(
+        self, buffers: list[NDArray[np.uint8]], rows: RowRanges, num_rows: int
+    ) -> list[Layer]:
         levels = _decode(self.rep, buffers[0]), _decode(self.def_, buffers[1])
         count = max(len(level) for level in levels)
         demand(all(len(level) in (0, count) for level in levels), "constant page: uneven levels")
-        picked = _entries_of(levels[0], count, rows, self.stored.num_rows)
+        picked = _entries_of(levels[0], count, rows, num_rows)
         rep, def_ = (level[picked] if len(level) else _NO_LEVELS for level in levels)
         decoded = [Layer(*layer) for layer in kernels.unravel(self.layers, rep, def_, len(picked))]
         demand(

@@ -16,7 +16,7 @@ docs/format/encodings-2.1.md, "Full-zip".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,8 @@ from pilum.encodings.page import (
     Decoded,
     EncodedPage,
     Layer,
-    Page,
+    Layout,
+    PageRead,
     StoredPage,
     layer_codes,
     layer_kinds,
@@ -45,29 +46,23 @@ from pilum.format.version import FileVersion
 from pilum.levels import Levels
 from pilum.storage.base import Plan, Ranges
 
-__all__ = ["FullZipPage", "encode_full_zip", "value_parts"]
+__all__ = ["FullZipLayout", "encode_full_zip", "value_parts"]
 
 
-@dataclass
-class FullZipPage(Page):
-    """A full-zip page of a file."""
+@dataclass(frozen=True)
+class FullZipLayout(Layout):
+    """The layout of full-zip pages."""
 
-    stored: StoredPage
     values: Compressive
     bits_rep: int
     bits_def: int
     layers: bytes
     value_bytes: int | None
-    _plan: kernels.Plan = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._plan = self.values.plan()
+    plan: kernels.Plan
 
     @classmethod
-    def from_proto(
-        cls, layout: pb.FullZipLayout, stored: StoredPage, version: FileVersion
-    ) -> FullZipPage:
-        """Read the description of a page.
+    def from_proto(cls, layout: pb.FullZipLayout, version: FileVersion) -> FullZipLayout:
+        """Read the description.
 
         Raises:
             CorruptFileError: If it contradicts the format.
@@ -93,9 +88,9 @@ class FullZipPage(Page):
             )
             value_bytes = layout.bits_per_value // 8
             demand(value_bytes == _stored_bytes(values), "full-zip: width of the values")
-        page = cls(stored, values, layout.bits_rep, layout.bits_def, layers, value_bytes)
-        demand(page.has_index or page.stride > 0, "full-zip: entries without bytes")
-        return page
+        found = cls(values, layout.bits_rep, layout.bits_def, layers, value_bytes, values.plan())
+        demand(found.has_index or found.stride > 0, "full-zip: entries without bytes")
+        return found
 
     @property
     def has_index(self) -> bool:
@@ -107,20 +102,21 @@ class FullZipPage(Page):
         """Bytes of one row of fixed width."""
         return _control_bytes(self.bits_rep + self.bits_def) + (self.value_bytes or 0)
 
-    def read(self, rows: RowRanges) -> Plan[Decoded]:
-        """Read rows of the page."""
-        start, size = self.stored.buffer(0)
-        if rows.covers(self.stored.num_rows):
+    def read(self, page: PageRead) -> Plan[Decoded]:
+        """Read rows of a page."""
+        rows = page.rows
+        start, size = page.stored.buffer(0)
+        if page.is_whole:
             offsets, sizes = np.array([0]), np.array([size])
         elif self.has_index:
-            offsets, sizes = yield from self._look_up(rows, size)
+            offsets, sizes = yield from _look_up(page.stored, rows, size)
         else:
             offsets, sizes = rows.starts * self.stride, (rows.stops - rows.starts) * self.stride
         fetched = yield Ranges(offsets + start, sizes)
         if len(fetched) == 1 and self._is_plain():
             return self._as_they_are(fetched[0], rows.num_rows)
         buffers, num_values, layers = kernels.decode_full_zip(
-            self._plan,
+            self.plan,
             self.bits_rep,
             self.bits_def,
             self.layers,
@@ -145,20 +141,21 @@ class FullZipPage(Page):
         layers = [Layer(num_rows, None, 0, None) for _ in self.layers]
         return Decoded(self.values, [data], num_rows, layers)
 
-    def _look_up(
-        self, rows: RowRanges, data_bytes: int
-    ) -> Plan[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Locate the bytes of rows by the index."""
-        start, size = self.stored.buffer(1)
-        width, rest = divmod(size, self.stored.num_rows + 1)
-        demand(rest == 0 and width in (1, 2, 4, 8), f"full-zip index: {size} bytes")
-        counts = rows.stops - rows.starts + 1
-        fetched = yield Ranges(start + rows.starts * width, counts * width)
-        firsts = _unsigned(fetched.data, fetched.starts, width)
-        lasts = _unsigned(fetched.data, fetched.starts + (counts - 1) * width, width)
-        ordered = bool(((firsts >= 0) & (firsts <= lasts) & (lasts <= data_bytes)).all())
-        demand(ordered, "full-zip index: offsets out of order")
-        return firsts, lasts - firsts
+
+def _look_up(
+    stored: StoredPage, rows: RowRanges, data_bytes: int
+) -> Plan[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Locate the bytes of rows by the index."""
+    start, size = stored.buffer(1)
+    width, rest = divmod(size, stored.num_rows + 1)
+    demand(rest == 0 and width in (1, 2, 4, 8), f"full-zip index: {size} bytes")
+    counts = rows.stops - rows.starts + 1
+    fetched = yield Ranges(start + rows.starts * width, counts * width)
+    firsts = _unsigned(fetched.data, fetched.starts, width)
+    lasts = _unsigned(fetched.data, fetched.starts + (counts - 1) * width, width)
+    ordered = bool(((firsts >= 0) & (firsts <= lasts) & (lasts <= data_bytes)).all())
+    demand(ordered, "full-zip index: offsets out of order")
+    return firsts, lasts - firsts
 
 
 def _unsigned(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:

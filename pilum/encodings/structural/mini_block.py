@@ -1,6 +1,6 @@
 """Mini-block pages: narrow values in chunks of some kilobytes (`PageLayout.mini_block_layout`).
 
-    buffer 0    chunk words, see `chunks.py`
+    buffer 0    chunk words, see rust/kernels/src/chunks.rs
     buffer 1    the chunks, one after the other
     buffer 2    the dictionary, if there is one
     last        the repetition index, if there are lists
@@ -13,13 +13,24 @@ A chunk consists of these parts, each padded to 8 bytes from its start:
     repetition levels, definition levels, value buffers
 
 Chunks are the unit of I/O; within a chunk, single flat, bit-packed and variable values are accessed
-without decoding the others. Source: docs/format/encodings-2.1.md, "Mini-block".
+without decoding the others. Pages are read together, as tables of many columns have many small
+ones, and takes read little of each:
+
+    one request      chunk words, indices and dictionaries of which only some chunks are read,
+                     unless they are cached
+    one request      those chunks; all other pages as a whole
+    one kernel call  for all pages
+
+Tables of many small files have many small pages of one column. If these are in memory and have the
+same description and dictionary, they are decoded into one array. Source:
+docs/format/encodings-2.1.md, "Mini-block".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,105 +38,61 @@ from numpy.typing import NDArray
 from pilum import kernels
 from pilum.encodings.base import Compressive, demand
 from pilum.encodings.dictionary_block import read_dictionary
-from pilum.encodings.page import (
-    Decoded,
-    DictionaryBlock,
-    Layer,
-    Page,
-    StoredPage,
-    layer_codes,
-)
+from pilum.encodings.page import Decoded, DictionaryBlock, Layer, Layout, PageRead, layer_codes
 from pilum.encodings.registry import compressive_of
-from pilum.encodings.structural.chunks import ChunkTable
+from pilum.errors import CorruptFileError
 from pilum.format.pb import encodings21_pb2 as pb
-from pilum.format.rows import RowRanges
 from pilum.format.version import FileVersion
-from pilum.kernels import Block
-from pilum.storage.base import Fetched, Plan, Ranges
+from pilum.storage.base import Plan, Ranges
 
-__all__ = [
-    "Lookup",
-    "MiniBlockPage",
-]
+__all__ = ["MiniBlockLayout", "decode_in_memory", "joint_key", "read_mini_blocks"]
 
+T = TypeVar("T")
+
+_Columns: TypeAlias = "tuple[list[NDArray[Any]], int, list[Any]]"
+"""Buffers, number of values, and layers of some rows."""
 
 _LISTS = frozenset({2, 4, 5, 6})
 """Kinds of layers that are lists."""
 
-_ZERO = np.zeros(1, dtype=np.int64)
-_SMALL_DESCRIPTION = 256
-_NOWHERE = StoredPage(0, 0, ())
 _LOOKUP_BYTES = 1024
 """The approximate size of the objects around the arrays."""
+_SMALL_DICTIONARY = 4096
+_NO_BYTES = np.empty(0, np.uint8)
+_NO_STARTS = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """Metadata that is read once per page and cached.
+@dataclass(frozen=True, eq=False)
+class MiniBlockLayout(Layout):
+    """The layout of mini-block pages.
 
     Attributes:
-        chunks: The table of its chunks.
-        dictionary: The dictionary, if its values are indices.
+        values: How values are stored, or indices if there is a dictionary.
+        layers: Kind of each layer, inner-most first.
+        has_lists: Whether one of them is a list.
+        dictionary: How the dictionary is stored; None without one.
+        num_dictionary_items: Number of its values.
+        num_items: Number of values of a page.
+        chunks: The layout of the chunks.
+        form: The description without `num_items`: pages of equal form can be decoded together.
     """
 
-    chunks: ChunkTable
-    dictionary: DictionaryBlock | None
-
-    def owned(self) -> Lookup:
-        """Return a copy in memory of its own."""
-        return Lookup(self.chunks, self.dictionary and self.dictionary.owned())
-
-    @property
-    def size_bytes(self) -> int:
-        """The approximate bytes in memory."""
-        dictionary = self.dictionary.size_bytes if self.dictionary else 0
-        return _LOOKUP_BYTES + self.chunks.size_bytes + dictionary
-
-
-@dataclass
-class MiniBlockPage(Page):
-    """A mini-block page of a file."""
-
-    stored: StoredPage
     values: Compressive
-    rep: Block | None
-    def_: Block | None
+    layers: bytes
+    has_lists: bool
     dictionary: Compressive | None
     num_dictionary_items: int
-    layers: bytes
     num_items: int
-    large: bool
-    kernel_page: kernels.MiniBlock | None
-    _plan: kernels.Plan = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._plan = self.values.plan()
+    chunks: kernels.MiniBlock
+    form: bytes
 
     @classmethod
-    def from_proto(
-        cls, layout: pb.MiniBlockLayout, stored: StoredPage, version: FileVersion
-    ) -> MiniBlockPage:
-        """Read the description of a page.
+    def from_proto(cls, layout: pb.MiniBlockLayout, version: FileVersion) -> MiniBlockLayout:
+        """Read the description.
 
         Raises:
             CorruptFileError: If it contradicts the format.
         """
-        data = layout.SerializeToString()
-        if len(data) > _SMALL_DESCRIPTION:
-            return cls._read(layout, stored, version)
-        return _known_page(data, version)._at(stored)
-
-    def _at(self, stored: StoredPage) -> MiniBlockPage:
-        """Return a page of the same description at another place."""
-        page = object.__new__(MiniBlockPage)
-        vars(page).update(vars(self))
-        page.stored = stored
-        return page
-
-    @classmethod
-    def _read(
-        cls, layout: pb.MiniBlockLayout, stored: StoredPage, version: FileVersion
-    ) -> MiniBlockPage:
         large = version.has_large_chunks
         demand(layout.has_large_chunk == large, "mini-block: chunk words of another file version")
         values = compressive_of(layout.value_compression)
@@ -135,142 +102,250 @@ class MiniBlockPage(Page):
         )
         layers = layer_codes(layout.layers)
         has_lists = not _LISTS.isdisjoint(layers)
-        has_rep = layout.HasField("rep_compression")
+        has_rep, has_def = layout.HasField("rep_compression"), layout.HasField("def_compression")
         demand(has_rep == has_lists, "mini-block: repetition levels without lists, or the reverse")
         demand(layout.repetition_index_depth == has_lists, "mini-block: no repetition index")
-        def_ = (
-            compressive_of(layout.def_compression) if layout.HasField("def_compression") else None
-        )
-        has_dictionary = layout.HasField("dictionary")
-        return cls(
-            stored,
-            values,
-            compressive_of(layout.rep_compression).block() if has_rep else None,
-            def_.block() if def_ else None,
-            compressive_of(layout.dictionary) if has_dictionary else None,
-            layout.num_dictionary_items,
+        chunks = kernels.MiniBlock(
+            values.plan(),
             layers,
+            values.num_buffers,
+            rep=compressive_of(layout.rep_compression).block() if has_rep else None,
+            def_=compressive_of(layout.def_compression).block() if has_def else None,
+            large=large,
+        )
+        form = pb.MiniBlockLayout()
+        form.CopyFrom(layout)
+        form.ClearField("num_items")
+        return cls(
+            values,
+            layers,
+            has_lists,
+            compressive_of(layout.dictionary) if layout.HasField("dictionary") else None,
+            layout.num_dictionary_items,
             layout.num_items,
-            large,
-            None if has_rep else _kernel_page(values, def_, layers, large),
-        )
-
-    def known_lookup(self) -> Lookup | None:
-        """Return the cached metadata for random access, or None."""
-        slot = self.stored.lookup
-        return None if slot is None else slot.get()
-
-    def read(self, rows: RowRanges) -> Plan[Decoded]:
-        """Read rows of the page; a whole page with one request."""
-        lookup = self.known_lookup()
-        if lookup is None and rows.covers(self.stored.num_rows):
-            fetched, chunks, lookup = yield from self._fetch_all()
-        else:
-            lookup = lookup or (yield from self._look_up())
-            fetched, chunks = yield from self._fetch_chunks(lookup.chunks, rows)
-        buffers, num_values, layers = kernels.decode_mini_block(
-            self._plan,
-            self.rep,
-            self.def_,
-            self.layers,
-            self.values.num_buffers,
-            self.large,
-            fetched.data,
             chunks,
-            rows.bounds,
-        )
-        return Decoded(
-            self.values, buffers, num_values, [*map(Layer._make, layers)], lookup.dictionary
+            form.SerializeToString(),
         )
 
-    def _fetch_chunks(
-        self, table: ChunkTable, rows: RowRanges
-    ) -> Plan[tuple[Fetched, NDArray[np.int64]]]:
-        """Read the chunks of rows, coalescing adjacent chunks.
+    def read(self, page: PageRead) -> Plan[Decoded]:
+        """Read rows of a page."""
+        [decoded] = yield from read_mini_blocks([page])
+        return decoded
 
-        Returns:
-            The fetched bytes, and the lines of the chunk table with positions in them.
-        """
-        body = self.stored.buffer(1)[0]
-        numbers = table.covering(rows)
-        if isinstance(numbers, slice):
-            chunks = table.table[numbers].copy()
-            start = int(chunks[0, 0])
-            size = int(chunks[-1, 0] + chunks[-1, 1]) - start
-            fetched = yield Ranges(np.array([start + body]), np.array([size]))
-            chunks[:, 0] += fetched.starts[0] - start
-            return fetched, chunks
-        chunks = table.table[numbers]
-        start = int(chunks[0, 0])
-        size = int(chunks[-1, 0] + chunks[-1, 1]) - start
-        if size <= 2 * int(chunks[:, 1].sum()):
-            # The gaps are small: one range is cheaper than many.
-            fetched = yield Ranges(np.array([start + body]), np.array([size]))
-            chunks[:, 0] += fetched.starts[0] - start
-            return fetched, chunks
-        cuts = np.flatnonzero(numbers[1:] - numbers[:-1] != 1) + 1
-        first = np.concatenate((_ZERO, cuts))
-        begins = chunks[first, 0]
-        last = np.append(cuts, len(numbers)) - 1
-        sizes = chunks[last, 0] + chunks[last, 1] - begins
-        fetched = yield Ranges(begins + body, sizes)
-        chunks[:, 0] += np.repeat(fetched.starts - begins, last - first + 1)
-        return fetched, chunks
 
-    def _fetch_all(self) -> Plan[tuple[Fetched, NDArray[np.int64], Lookup]]:
-        """Read the whole page without caching anything."""
-        fetched = yield Ranges.of(self.stored.buffer(1), *self._lookup_buffers())
-        _, *buffers = fetched
-        lookup = self._parse(buffers)
-        chunks = lookup.chunks.table.copy()
-        chunks[:, 0] += fetched.starts[0]
-        return fetched, chunks, lookup
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """Metadata that are read once per page and cached.
 
-    def _look_up(self) -> Plan[Lookup]:
-        """Read the metadata for random access, and cache them."""
-        fetched = yield Ranges.of(*self._lookup_buffers())
-        lookup = self._parse(list(fetched))
-        if self.stored.lookup:
+    Attributes:
+        chunks: The table of its chunks.
+        dictionary: The dictionary, if its values are indices.
+    """
+
+    chunks: kernels.ChunkTable
+    dictionary: DictionaryBlock | None
+
+    def owned(self) -> _Lookup:
+        """Return a copy in memory of its own."""
+        return _Lookup(self.chunks, self.dictionary and self.dictionary.owned())
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate bytes in memory."""
+        dictionary = self.dictionary.size_bytes if self.dictionary else 0
+        return _LOOKUP_BYTES + self.chunks.size_bytes + dictionary
+
+
+def read_mini_blocks(pages: Sequence[PageRead]) -> Plan[list[Decoded]]:
+    """Read rows of mini-block pages of one file.
+
+    Raises:
+        CorruptFileError: If one is damaged; the text names it.
+    """
+    if not pages:
+        return []
+    lookups = yield from _look_up(pages)
+    reads = _reads(pages, lookups)
+    offsets, sizes = reads.ranges()
+    unknown = [
+        page
+        for page, lookup in zip(pages, lookups, strict=True)
+        if lookup is None and _layout(page).dictionary is not None
+    ]
+    next_dictionary = len(offsets)
+    if unknown:
+        dictionaries = np.array([_buffer(page, 2) for page in unknown], np.int64)
+        offsets = np.concatenate((offsets, dictionaries[:, 0]))
+        sizes = np.concatenate((sizes, dictionaries[:, 1]))
+    fetched = yield Ranges(offsets, sizes)
+    columns = _decode(reads, pages, fetched.data, fetched.starts, None)
+    decoded = []
+    for page, lookup, found in zip(pages, lookups, columns, strict=True):
+        dictionary = None if lookup is None else lookup.dictionary
+        if lookup is None and _layout(page).dictionary is not None:
+            dictionary = _dictionary(page, fetched[next_dictionary])
+            next_dictionary += 1
+        decoded.append(_decoded(page, found, dictionary))
+    return decoded
+
+
+def decode_in_memory(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
+    """Decode groups of mini-block pages of files in memory, each group into one array.
+
+    Args:
+        groups: Pages with equal `joint_key`; the files may differ.
+
+    Raises:
+        CorruptFileError: If a page is damaged; the text names it unless it is damaged only in
+            combination with others.
+    """
+    pages = [page for group in groups for page in group]
+    numbers = iter(range(len(pages)))
+    reads = _reads(pages, [None] * len(pages))
+    columns = _decode(
+        reads, pages, _NO_BYTES, _NO_STARTS, [[next(numbers) for _ in group] for group in groups]
+    )
+    decoded = []
+    for group, found in zip(groups, columns, strict=True):
+        page, dictionary = group[0], None
+        if _layout(page).dictionary is not None:
+            dictionary = _dictionary(page, _dictionary_in_memory(page))
+        decoded.append(_decoded(page, found, dictionary))
+    return decoded
+
+
+def joint_key(page: PageRead) -> Hashable | None:
+    """Return a key of the pages in memory with which a page can be decoded into one array.
+
+    Returns:
+        None if it can be decoded only on its own.
+    """
+    layout = page.layout
+    if page.memory is None or not isinstance(layout, MiniBlockLayout):
+        return None
+    if layout.dictionary is None:
+        return layout.form
+    if len(page.stored.buffers) < 3 or page.stored.buffer(2)[1] > _SMALL_DICTIONARY:
+        return None
+    return layout.form, _dictionary_in_memory(page).tobytes()
+
+
+def _layout(page: PageRead) -> MiniBlockLayout:
+    assert isinstance(page.layout, MiniBlockLayout)
+    return page.layout
+
+
+def _buffer(page: PageRead, index: int) -> tuple[int, int]:
+    with page.located():
+        return page.stored.buffer(index)
+
+
+def _dictionary_in_memory(page: PageRead) -> NDArray[np.uint8]:
+    assert page.memory is not None
+    offset, size = _buffer(page, 2)
+    return page.memory[offset : offset + size]
+
+
+def _reads(pages: Sequence[PageRead], lookups: Sequence[_Lookup | None]) -> kernels.PageReads:
+    """Plan what to read of pages; only some chunks of those with a lookup."""
+    wanted = []
+    for page, lookup in zip(pages, lookups, strict=True):
+        layout, stored = _layout(page), page.stored
+        table = None if lookup is None else lookup.chunks
+        bounds = None if page.is_whole else page.rows.bounds
+        place = layout.chunks, stored.buffers, layout.num_items, stored.num_rows
+        wanted.append((*place, table, bounds, page.memory))
+    return _located(
+        pages, lambda: kernels.PageReads(wanted), lambda i: kernels.PageReads([wanted[i]])
+    )
+
+
+def _decode(
+    reads: kernels.PageReads,
+    pages: Sequence[PageRead],
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    groups: list[list[int]] | None,
+) -> list[_Columns]:
+    return _located(
+        pages,
+        lambda: reads.decode(data, starts, groups),
+        lambda i: reads.decode(data, starts, [[i]]),
+    )
+
+
+def _located(
+    pages: Sequence[PageRead], run: Callable[[], T], run_one: Callable[[int], object]
+) -> T:
+    """Call a kernel for all pages; if it fails, for each page, to name the damaged one."""
+    try:
+        return run()
+    except CorruptFileError:
+        for number, page in enumerate(pages):
+            with page.located():
+                run_one(number)
+        raise
+
+
+def _decoded(page: PageRead, found: _Columns, dictionary: DictionaryBlock | None) -> Decoded:
+    buffers, num_values, layers = found
+    made = [*map(Layer._make, layers)]
+    return Decoded(_layout(page).values, buffers, num_values, made, dictionary)
+
+
+def _dictionary(page: PageRead, data: NDArray[np.uint8]) -> DictionaryBlock:
+    layout = _layout(page)
+    assert layout.dictionary is not None
+    with page.located():
+        return read_dictionary(layout.dictionary, data, layout.num_dictionary_items)
+
+
+def _look_up(pages: Sequence[PageRead]) -> Plan[list[_Lookup | None]]:
+    """Return the lookups of the pages of which some chunks are read, and cache those read for it.
+
+    Pages in memory and pages that are read as a whole need none.
+    """
+    lookups: list[_Lookup | None] = [None] * len(pages)
+    missing: list[tuple[int, PageRead]] = []
+    for number, page in enumerate(pages):
+        if page.is_whole or page.memory is not None:
+            continue
+        lookups[number] = None if page.lookup is None else page.lookup.get()
+        if lookups[number] is None:
+            missing.append((number, page))
+    if not missing:
+        return lookups
+    places = [_lookup_places(page) for _, page in missing]
+    fetched = yield Ranges.of(*(place for own in places for place in own))
+    found = iter(fetched)
+    for (number, page), own in zip(missing, places, strict=True):
+        lookup = _parse(page, [next(found) for _ in own])
+        if page.lookup is not None:
             lookup = lookup.owned()
-            self.stored.lookup.put(lookup, lookup.size_bytes)
-        return lookup
+            page.lookup.put(lookup, lookup.size_bytes)
+        lookups[number] = lookup
+    return lookups
 
-    def _lookup_buffers(self) -> list[tuple[int, int]]:
-        if self.dictionary is None and self.rep is None:
-            return [self.stored.buffer(0)]
-        wanted = [0]
-        if self.dictionary is not None:
-            wanted.append(2)
-        if self.rep is not None:
-            wanted.append(len(self.stored.buffers) - 1)
-        return [self.stored.buffer(index) for index in wanted]
 
-    def _parse(self, buffers: list[NDArray[np.uint8]]) -> Lookup:
-        words, *others = buffers
-        chunks = ChunkTable.parse(
-            words,
-            others[-1] if self.rep is not None else None,
-            large=self.large,
-            num_items=self.num_items,
-            num_rows=self.stored.num_rows,
-            body_bytes=self.stored.buffer(1)[1],
+def _lookup_places(page: PageRead) -> list[tuple[int, int]]:
+    layout, wanted = _layout(page), [0]
+    if layout.dictionary is not None:
+        wanted.append(2)
+    if layout.has_lists:
+        wanted.append(len(page.stored.buffers) - 1)
+    return [_buffer(page, index) for index in wanted]
+
+
+def _parse(page: PageRead, buffers: list[NDArray[np.uint8]]) -> _Lookup:
+    layout = _layout(page)
+    with page.located():
+        chunks = kernels.ChunkTable(
+            layout.chunks,
+            buffers[0],
+            buffers[-1] if layout.has_lists else None,
+            layout.num_items,
+            page.stored.num_rows,
+            page.stored.buffer(1)[1],
         )
-        dictionary = None
-        if self.dictionary is not None:
-            dictionary = read_dictionary(self.dictionary, others[0], self.num_dictionary_items)
-        return Lookup(chunks, dictionary)
-
-
-@lru_cache(maxsize=256)
-def _kernel_page(
-    values: Compressive, def_: Compressive | None, layers: bytes, large: bool
-) -> kernels.MiniBlock:
-    """Return the kernel description, shared by pages without lists that differ only in length."""
-    levels = def_.block() if def_ else None
-    return kernels.MiniBlock(values.plan(), levels, layers, values.num_buffers, large)
-
-
-@lru_cache(maxsize=256)
-def _known_page(data: bytes, version: FileVersion) -> MiniBlockPage:
-    """Parse a description, cached because columns of one type and length share one."""
-    return MiniBlockPage._read(pb.MiniBlockLayout.FromString(data), _NOWHERE, version)
+    has_dictionary = layout.dictionary is not None
+    return _Lookup(chunks, _dictionary(page, buffers[1]) if has_dictionary else None)

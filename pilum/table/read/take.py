@@ -27,11 +27,10 @@ from pilum.parallel import num_threads, submit
 from pilum.storage.prefetch import run_all
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
-from pilum.table.read.columns import MetaColumns, scan_columns
+from pilum.table.read.columns import MetaColumns
 from pilum.table.read.fragment_files import FragmentReader
 from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.read.take_small import are_small, rows_of_small
 
 __all__ = [
     "addresses_of",
@@ -42,8 +41,9 @@ __all__ = [
     "take_row_ids",
 ]
 
-_SEVERAL = 4
-"""Minimum number of adjacent small fragments that are read together."""
+_SMALL_BYTES = 64 * 1024
+_TOGETHER = 256
+"""Maximum number of adjacent small fragments that are read together."""
 _MANY_VALUES = 4096
 """Minimum number of rows x columns for which decoding uses more than one thread."""
 
@@ -219,7 +219,7 @@ def _take(
     in_order = len(places) < 2 or bool((places[:-1] < places[1:]).all())
     distinct, back = (places, None) if in_order else np.unique(places, return_inverse=True)
     arrow = _arrow(names, schema)
-    tables = _fragments_rows(snapshot, _by_fragment(snapshot, distinct, find), names, schema, arrow)
+    tables = _fragments_rows(snapshot, _by_fragment(snapshot, distinct, find), names, schema)
     table = pa.concat_tables(tables) if tables else arrow.empty_table()
     return table if back is None else _reordered(table, integers(back))
 
@@ -275,53 +275,62 @@ def _by_fragment(snapshot: Snapshot, addresses: NDArray[np.uint64], find: _Find)
 
 
 def _fragments_rows(
-    snapshot: Snapshot, parts: list[_Part], names: list[str], schema: Schema, arrow: pa.Schema
+    snapshot: Snapshot, parts: list[_Part], names: list[str], schema: Schema
 ) -> list[pa.Table]:
-    """Return a table per fragment."""
+    """Return a table per fragment; adjacent small fragments share tables."""
     meta = MetaColumns(snapshot)
     tables: list[pa.Table] = []
-    for small, group in groupby(parts, lambda part: are_small(part[0])):
-        neighbours = list(group)
-        if small and len(neighbours) >= _SEVERAL:
-            columns = scan_columns(schema, names)
-            tables += rows_of_small(neighbours, columns, arrow, meta)
+    for small, group in groupby(parts, lambda part: _is_small(part[0])):
+        adjacent = list(group)
+        if small:
+            steps = range(0, len(adjacent), _TOGETHER)
+            pieces = (adjacent[start : start + _TOGETHER] for start in steps)
+            tables += [_rows_of(piece, names, schema, meta) for piece in pieces]
         else:
-            tables += run_all(
-                snapshot.store,
-                [partial(_fragment_rows, *part, names, schema, meta) for part in neighbours],
-            )
+            reads = [partial(_rows_of, [part], names, schema, meta) for part in adjacent]
+            tables += run_all(snapshot.store, reads)
     return tables
 
 
-def _fragment_rows(
-    reader: FragmentReader,
-    rows: NDArray[np.int64],
-    names: list[str],
-    schema: Schema,
-    meta: MetaColumns,
+def _is_small(reader: FragmentReader) -> bool:
+    """Return whether all files of a fragment are small and local, so that they are in memory."""
+    if reader.store.is_remote:
+        return False
+    sizes = [file.size_bytes for file in reader.fragment.files]
+    return bool(sizes) and all(size is not None and size <= _SMALL_BYTES for size in sizes)
+
+
+def _rows_of(
+    parts: Sequence[_Part], names: list[str], schema: Schema, meta: MetaColumns
 ) -> pa.Table:
-    ranges = RowRanges.of_rows(rows)
-    fields = reader.fields(schema.fields)
-    by_name = dict(zip(schema.names, _read_fields(fields, ranges), strict=True))
-    arrow = _arrow(names, schema)
-    arrays = [
-        by_name[name] if name in by_name else meta.values(reader, name, rows) for name in names
+    """Return rows of some fragments, whose pages are decoded together."""
+    fields: list[list[FieldReader]] = []
+    segments: list[list[Segment]] = [[] for _ in schema.fields]
+    for reader, rows in parts:
+        ranges = RowRanges.of_rows(rows)
+        fields.append(reader.fields(schema.fields))
+        for column, field in zip(segments, fields[-1], strict=True):
+            column.extend(field.segments(ranges))
+    arrays = _read_columns(segments, sum(len(rows) for _, rows in parts))
+    by_name = {
+        name: join_arrays(pieces, f"column {name!r}") if pieces else field.empty()
+        for name, pieces, field in zip(schema.names, arrays, fields[0], strict=True)
+    }
+    made = [
+        by_name[name]
+        if name in by_name
+        else pa.concat_arrays([meta.values(reader, name, rows) for reader, rows in parts])
+        for name in names
     ]
-    return pa.Table.from_arrays(arrays, schema=arrow)
+    return pa.Table.from_arrays(made, schema=_arrow(names, schema))
 
 
-def _read_fields(fields: list[FieldReader], rows: RowRanges) -> list[pa.Array]:
-    """Return one array per field."""
-    segments = [list(field.segments(rows)) for field in fields]
-    if rows.num_rows * len(fields) < _MANY_VALUES:
-        arrays = iter(read_segments([segment for group in segments for segment in group]))
-        parts = [[next(arrays) for _ in group] for group in segments]
-    else:
-        parts = _read_in_threads(segments)
-    return [
-        join_arrays(arrays, f"column {field.field.name!r}") if arrays else field.empty()
-        for arrays, field in zip(parts, fields, strict=True)
-    ]
+def _read_columns(segments: list[list[Segment]], num_rows: int) -> list[list[pa.Array]]:
+    """Return the arrays of the segments of each column."""
+    if num_rows * len(segments) >= _MANY_VALUES:
+        return _read_in_threads(segments)
+    arrays = iter(read_segments([segment for column in segments for segment in column]))
+    return [[next(arrays) for _ in column] for column in segments]
 
 
 def _read_in_threads(segments: list[list[Segment]]) -> list[list[pa.Array]]:

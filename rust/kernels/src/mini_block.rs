@@ -10,9 +10,9 @@
 //! visible ones among its entries.
 
 use std::ops::Range;
-use std::slice;
 
 use crate::block::{BlockPlan, decode_level_ranges, decode_levels};
+use crate::chunks::Chunk;
 use crate::error::{Result, ensure, part, rest, size, u16_at, u32_at};
 use crate::levels::Layers;
 use crate::unravel::{Unraveled, Unraveler};
@@ -30,115 +30,12 @@ pub struct Page {
     pub layers: Layers,
 }
 
-/// One chunk within the fetched bytes.
-#[derive(Debug, Clone, Copy)]
-pub struct Chunk {
-    pub start: usize,
-    pub size: usize,
-    pub num_values: usize,
-    /// The first row that starts here (or would, if none does).
-    pub first_row: usize,
-    /// Number of rows that start here.
-    pub num_rows: usize,
-}
-
-/// Where a whole page without lists lies within the fetched bytes.
-#[derive(Debug, Clone, Copy)]
-pub struct Whole<'a> {
-    /// One word per chunk, see `Whole::chunks`.
-    pub words: &'a [u8],
-    /// The chunks, one after the other.
+/// Some rows of one page: chunks within some bytes, which must contain the rows.
+#[derive(Debug)]
+pub struct Rows<'a> {
     pub body: &'a [u8],
-    pub num_items: usize,
-    pub num_rows: usize,
-}
-
-const MAX_CHUNK_VALUES: usize = 32_768;
-
-impl Whole<'_> {
-    /// The chunks, according to their words: bytes / 8 - 1 from bit 4 on, and in the low bits the
-    /// logarithm of the number of values. The logarithm of the last chunk is not read: it has the
-    /// remaining values.
-    fn chunks(&self, large: bool) -> Result<Vec<Chunk>> {
-        let width = if large { 4 } else { 2 };
-        let count = self.words.len() / width;
-        let whole = count > 0 && self.words.len().is_multiple_of(width);
-        ensure(
-            whole,
-            "chunk words, bytes",
-            self.words.len(),
-            format_args!("a multiple of {width}"),
-        )?;
-        let mut chunks = Vec::with_capacity(count);
-        let (mut start, mut first_row) = (0, 0);
-        for index in 0..count {
-            let word = if large {
-                size(
-                    u32_at(self.words, width * index, "chunk words")?,
-                    "chunk word",
-                )?
-            } else {
-                usize::from(u16_at(self.words, width * index, "chunk words")?)
-            };
-            let is_last = index + 1 == count;
-            let num_values = if is_last {
-                self.num_items.saturating_sub(first_row)
-            } else {
-                1 << (word & 15)
-            };
-            let size = ((word >> 4) + 1) * 8;
-            chunks.push(Chunk {
-                start,
-                size,
-                num_values,
-                first_row,
-                num_rows: num_values,
-            });
-            start += size;
-            first_row += num_values;
-        }
-        ensure(
-            start <= self.body.len(),
-            "chunks, bytes",
-            start,
-            format_args!("at most {}", self.body.len()),
-        )?;
-        let last = chunks.last().map_or(0, |chunk| chunk.num_values);
-        ensure(
-            (1..=MAX_CHUNK_VALUES).contains(&last),
-            "values of the last chunk",
-            last,
-            format_args!("1 to {MAX_CHUNK_VALUES}"),
-        )?;
-        ensure(first_row == self.num_rows, "rows", first_row, self.num_rows)?;
-        Ok(chunks)
-    }
-}
-
-/// Decodes all rows of a page without lists.
-pub fn decode_whole(page: &Page, whole: &Whole<'_>) -> Result<Decoded> {
-    decode_joined(page, slice::from_ref(whole))
-}
-
-/// Decodes all rows of pages without lists that have the same description, one after the other.
-pub fn decode_joined(page: &Page, wholes: &[Whole<'_>]) -> Result<Decoded> {
-    ensure(
-        page.layers.max_rep == 0,
-        "lists in the page",
-        "some",
-        "none",
-    )?;
-    let mut tables = Vec::with_capacity(wholes.len());
-    for whole in wholes {
-        tables.push((whole, whole.chunks(page.large)?));
-    }
-    let num_rows = wholes.iter().map(|whole| whole.num_rows).sum();
-    let stored = wholes.iter().map(|whole| whole.body.len()).sum();
-    let mut decoder = Decoder::new(page, num_rows, stored)?;
-    for (whole, chunks) in &tables {
-        decoder.take(whole.body, chunks, slice::from_ref(&(0..whole.num_rows)))?;
-    }
-    decoder.finish(num_rows)
+    pub chunks: Vec<Chunk>,
+    pub wanted: &'a [Range<usize>],
 }
 
 /// Values and layers of the selected rows.
@@ -158,20 +55,26 @@ struct Scratch {
     values: Vec<Range<usize>>,
 }
 
-/// Decodes the selected rows of the given chunks, which must contain them.
-pub fn decode(
-    page: &Page,
-    body: &[u8],
-    chunks: &[Chunk],
-    rows: &[Range<usize>],
-) -> Result<Decoded> {
-    let wanted: usize = rows.iter().map(ExactSizeIterator::len).sum();
-    let expected = if page.layers.max_rep == 0 { wanted } else { 0 };
-    let stored: usize = chunks.iter().map(|chunk| chunk.size).sum();
-    let in_chunks: usize = chunks.iter().map(|chunk| chunk.num_values).sum();
-    let mut decoder = Decoder::new(page, expected.min(in_chunks), stored.min(body.len()))?;
-    decoder.take(body, chunks, rows)?;
-    decoder.finish(wanted)
+/// Decodes rows of pages that have the same layout, one page after the other.
+pub fn decode(page: &Page, pages: &[Rows<'_>]) -> Result<Decoded> {
+    let (mut expected, mut stored) = (0, 0);
+    for rows in pages {
+        let chunks: usize = rows.chunks.iter().map(|chunk| chunk.size).sum();
+        stored += chunks.min(rows.body.len());
+        if page.layers.max_rep == 0 {
+            let in_chunks: usize = rows.chunks.iter().map(|chunk| chunk.num_values).sum();
+            expected += num_rows(rows.wanted).min(in_chunks);
+        }
+    }
+    let mut decoder = Decoder::new(page, expected, stored)?;
+    for rows in pages {
+        decoder.take(rows)?;
+    }
+    Ok(decoder.finish())
+}
+
+fn num_rows(ranges: &[Range<usize>]) -> usize {
+    ranges.iter().map(ExactSizeIterator::len).sum()
 }
 
 /// The values and levels decoded so far, of one page or of several.
@@ -195,14 +98,15 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// Appends the selected rows of chunks.
-    fn take(&mut self, body: &[u8], chunks: &[Chunk], rows: &[Range<usize>]) -> Result<()> {
-        let mut cursor = 0;
-        for chunk in chunks {
-            self.take_chunk(body, chunk, rows, &mut cursor)
+    /// Appends the selected rows of a page.
+    fn take(&mut self, rows: &Rows<'_>) -> Result<()> {
+        let (mut cursor, before) = (0, self.levels.num_rows());
+        for chunk in &rows.chunks {
+            self.take_chunk(rows.body, chunk, rows.wanted, &mut cursor)
                 .map_err(|error| error.at(format_args!("chunk of row {}", chunk.first_row)))?;
         }
-        Ok(())
+        let (found, wanted) = (self.levels.num_rows() - before, num_rows(rows.wanted));
+        ensure(found == wanted, "rows of the chunks", found, wanted)
     }
 
     fn take_chunk(
@@ -237,20 +141,16 @@ impl<'a> Decoder<'a> {
             &scratch.values,
             &mut self.values,
         )?;
-        let found: usize = scratch.values.iter().map(ExactSizeIterator::len).sum();
-        self.num_values += found;
+        self.num_values += num_rows(&scratch.values);
         Ok(())
     }
 
-    fn finish(self, wanted: usize) -> Result<Decoded> {
-        let layers = self.levels.finish();
-        let found = layers.last().map_or(0, |layer| layer.len);
-        ensure(found == wanted, "rows of the chunks", found, wanted)?;
-        Ok(Decoded {
+    fn finish(self) -> Decoded {
+        Decoded {
             values: self.values,
             num_values: self.num_values,
-            layers,
-        })
+            layers: self.levels.finish(),
+        }
     }
 }
 
@@ -278,7 +178,7 @@ fn plain_levels(
     levels: &mut Unraveler,
 ) -> Result<()> {
     select_values(chunk, rows, cursor, &mut scratch.values);
-    let wanted = scratch.values.iter().map(ExactSizeIterator::len).sum();
+    let wanted = num_rows(&scratch.values);
     let Some(plan) = &page.def else {
         return levels.push(&[], &[], wanted);
     };

@@ -93,6 +93,11 @@ impl Unraveler {
         Ok(())
     }
 
+    /// Rows processed so far.
+    pub fn num_rows(&self) -> usize {
+        self.states.last().map_or(0, |state| state.len)
+    }
+
     /// One result per layer, inner-most first.
     pub fn finish(self) -> Vec<Unraveled> {
         self.states.into_iter().map(State::finish).collect()

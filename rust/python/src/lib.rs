@@ -10,6 +10,7 @@ mod decoding;
 mod encoding;
 mod json;
 mod packed;
+mod page_reads;
 mod pages20;
 mod picking;
 mod plans;
@@ -24,10 +25,7 @@ mod _kernels {
     #[pymodule_export]
     use crate::chunking::{Coding, MiniBlockWriter, PageValues};
     #[pymodule_export]
-    use crate::decoding::{
-        MiniBlock, decode_block, decode_full_zip, decode_mini_block, decode_mini_blocks,
-        decode_mini_blocks_as_one, decompress, look_up_strings, unravel,
-    };
+    use crate::decoding::{decode_block, decode_full_zip, decompress, look_up_strings, unravel};
     #[pymodule_export]
     use crate::encoding::{
         compress, compress_fsst, compress_zstd, count_runs, distinct_strings,
@@ -39,11 +37,13 @@ mod _kernels {
     #[pymodule_export]
     use crate::packed::{join_rows, split_rows};
     #[pymodule_export]
+    use crate::page_reads::{ChunkTable, MiniBlock, PageReads};
+    #[pymodule_export]
     use crate::pages20::{
         adjusted_entries, decompress_fsst, gather_bits, gather_bytes, text_ends, unpack_linear,
     };
     #[pymodule_export]
-    use crate::picking::{PickedChunks, PickedSlots};
+    use crate::picking::PickedSlots;
     #[pymodule_export]
     use crate::plans::{Block, Plan};
 }

@@ -1,0 +1,354 @@
+//! Rows of mini-block pages: which bytes to read for them, and what these bytes hold.
+
+use std::ops::Range;
+use std::slice;
+use std::sync::Arc;
+
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use pilum_kernels::chunks::{self, Chunk, Picked, Stored, pick};
+use pilum_kernels::error::{Corrupt, out_of_range, part, size};
+use pilum_kernels::levels::Layers;
+use pilum_kernels::mini_block::{self, Rows};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::arrays::{corrupt, slice as contiguous};
+use crate::decoding::{out, ranges_of};
+use crate::picking::{Made, Pairs, places_out};
+use crate::plans::{Block, Plan};
+
+type Bytes<'py> = PyReadonlyArray1<'py, u8>;
+
+/// The layout of the chunks of mini-block pages, which may differ in place and length.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct MiniBlock(mini_block::Page);
+
+#[pymethods]
+impl MiniBlock {
+    #[new]
+    #[pyo3(signature = (values, layers, num_buffers, *, rep=None, def_=None, large=false))]
+    fn new(
+        py: Python<'_>,
+        values: &Plan,
+        layers: &[u8],
+        num_buffers: usize,
+        rep: Option<&Block>,
+        def_: Option<&Block>,
+        large: bool,
+    ) -> PyResult<Self> {
+        Ok(Self(mini_block::Page {
+            rep: rep.map(|block| block.0.clone()),
+            def: def_.map(|block| block.0.clone()),
+            values: values.0.clone(),
+            num_buffers,
+            large,
+            layers: Layers::new(layers).map_err(|error| corrupt(py, &error))?,
+        }))
+    }
+}
+
+impl MiniBlock {
+    fn has_lists(&self) -> bool {
+        self.0.layers.max_rep > 0
+    }
+}
+
+/// The table of all chunks of a page.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct ChunkTable(Vec<Chunk>);
+
+#[pymethods]
+impl ChunkTable {
+    /// Reads the words of the chunks, and the repetition index of a page with lists.
+    #[new]
+    #[allow(clippy::needless_pass_by_value)]
+    fn new(
+        py: Python<'_>,
+        page: &MiniBlock,
+        words: Bytes<'_>,
+        index: Option<Bytes<'_>>,
+        num_items: usize,
+        num_rows: usize,
+        body_bytes: usize,
+    ) -> PyResult<Self> {
+        let stored = Stored {
+            words: contiguous(&words)?,
+            index: index.as_ref().map(contiguous).transpose()?,
+            large: page.0.large,
+            num_items,
+            num_rows,
+            body_bytes,
+        };
+        let parsed = chunks::parse(&stored).map_err(|error| corrupt(py, &error))?;
+        Ok(Self(parsed))
+    }
+
+    /// Bytes in memory.
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        size_of_val(self.0.as_slice())
+    }
+
+    /// Position, bytes, values, first row and rows of each chunk, and whether it begins in the
+    /// middle of a row.
+    fn chunks(&self) -> Vec<(usize, usize, usize, usize, usize, bool)> {
+        let line = |chunk: &Chunk| {
+            (
+                chunk.start,
+                chunk.size,
+                chunk.num_values,
+                chunk.first_row,
+                chunk.num_rows,
+                chunk.continues,
+            )
+        };
+        self.0.iter().map(line).collect()
+    }
+}
+
+/// Position and bytes.
+type Place = (usize, usize);
+
+/// Layout, place of each buffer, items and rows of a page; then its chunk table, to read only some
+/// chunks; the selected rows, unless all are; and its file, if that is in memory.
+type PageArg<'py> = (
+    Py<MiniBlock>,
+    Vec<Place>,
+    usize,
+    usize,
+    Option<PyRef<'py, ChunkTable>>,
+    Option<Pairs<'py>>,
+    Option<Py<PyArray1<u8>>>,
+);
+
+/// The buffers of a page that are read as a whole.
+#[derive(Clone, Copy)]
+struct Whole {
+    words: Place,
+    body: Place,
+    index: Option<Place>,
+}
+
+impl Whole {
+    fn of(py: Python<'_>, page: &MiniBlock, buffers: &[Place]) -> PyResult<Self> {
+        let missing = |index: usize| {
+            let found = buffers.len();
+            let text = format!(
+                "page buffers: expected at least {}, found {found}",
+                index + 1
+            );
+            corrupt(py, &Corrupt(text))
+        };
+        let buffer = |index: usize| buffers.get(index).copied().ok_or_else(|| missing(index));
+        let last = page.has_lists().then(|| buffer(buffers.len().max(3) - 1));
+        Ok(Self {
+            words: buffer(0)?,
+            body: buffer(1)?,
+            index: last.transpose()?,
+        })
+    }
+
+    fn places(&self) -> impl Iterator<Item = Place> {
+        [self.words, self.body].into_iter().chain(self.index)
+    }
+}
+
+/// Where the bytes of a read are.
+enum Source {
+    /// The file, in memory.
+    Memory(Py<PyArray1<u8>>, Whole),
+    /// Ranges to be fetched, from the given number on.
+    Fetched(usize, Whole),
+    /// Ranges of some chunks to be fetched, from the given number on.
+    Picked(usize, Picked),
+}
+
+struct Read {
+    page: Py<MiniBlock>,
+    num_items: usize,
+    /// All rows of the page.
+    every: Range<usize>,
+    /// None for all rows.
+    wanted: Option<Arc<Vec<Range<usize>>>>,
+    source: Source,
+}
+
+impl Read {
+    fn rows<'a>(
+        &'a self,
+        memory: Option<&'a [u8]>,
+        data: &'a [u8],
+        starts: &[i64],
+    ) -> Result<Rows<'a>, Corrupt> {
+        let start = |range: usize| {
+            let start = starts.get(range).ok_or_else(|| out_of_range("ranges"))?;
+            size(*start, "position of a range")
+        };
+        let (words, body, index) = match &self.source {
+            Source::Memory(_, whole) => {
+                let data = memory.ok_or_else(|| out_of_range("files in memory"))?;
+                let place = |(start, length)| part(data, start, length, "page, bytes");
+                let index = whole.index.map(place).transpose()?;
+                (place(whole.words)?, place(whole.body)?, index)
+            }
+            Source::Fetched(first, whole) => {
+                let place = |range: usize, (_, length): Place| {
+                    part(data, start(first + range)?, length, "page, bytes")
+                };
+                let index = whole.index.map(|index| place(2, index)).transpose()?;
+                (place(0, whole.words)?, place(1, whole.body)?, index)
+            }
+            Source::Picked(first, picked) => {
+                let mut chunks = Vec::with_capacity(picked.chunks.len());
+                for &(range, chunk) in &picked.chunks {
+                    let start = start(first + range)?.saturating_add(chunk.start);
+                    chunks.push(Chunk { start, ..chunk });
+                }
+                return Ok(Rows {
+                    body: data,
+                    chunks,
+                    wanted: self.wanted(),
+                });
+            }
+        };
+        let stored = Stored {
+            words,
+            index,
+            large: self.page.get().0.large,
+            num_items: self.num_items,
+            num_rows: self.every.end,
+            body_bytes: body.len(),
+        };
+        Ok(Rows {
+            body,
+            chunks: chunks::parse(&stored)?,
+            wanted: self.wanted(),
+        })
+    }
+
+    fn wanted(&self) -> &[Range<usize>] {
+        match &self.wanted {
+            Some(wanted) => wanted,
+            None => slice::from_ref(&self.every),
+        }
+    }
+}
+
+/// Rows of several mini-block pages. Those in files that are in memory may be of any file, all
+/// others are of one file and are fetched with one request.
+#[pyclass(frozen, module = "pilum._kernels")]
+pub struct PageReads {
+    reads: Vec<Read>,
+    ranges: Vec<Place>,
+}
+
+#[pymethods]
+impl PageReads {
+    #[new]
+    fn new(py: Python<'_>, pages: Vec<PageArg<'_>>) -> PyResult<Self> {
+        let (mut reads, mut ranges) = (Vec::with_capacity(pages.len()), Vec::new());
+        let mut last: Option<(*mut _, Arc<Vec<Range<usize>>>)> = None;
+        for (page, buffers, num_items, num_rows, table, bounds, data) in pages {
+            let wanted = match &bounds {
+                None => None,
+                // Pages that are cut at the same rows share the list of selected rows.
+                Some(bounds) => match &last {
+                    Some((known, shared)) if *known == bounds.as_ptr() => Some(shared.clone()),
+                    _ => {
+                        let shared = Arc::new(ranges_of(bounds)?);
+                        last = Some((bounds.as_ptr(), shared.clone()));
+                        Some(shared)
+                    }
+                },
+            };
+            let first = ranges.len();
+            let source = match (data, table, &wanted) {
+                (Some(data), _, _) => Source::Memory(data, Whole::of(py, page.get(), &buffers)?),
+                (None, Some(table), Some(wanted)) => {
+                    let picked = pick(&table.0, wanted).map_err(|error| corrupt(py, &error))?;
+                    let body = Whole::of(py, page.get(), &buffers)?.body.0;
+                    let place = |&(start, length): &Place| (body.saturating_add(start), length);
+                    ranges.extend(picked.ranges.iter().map(place));
+                    Source::Picked(first, picked)
+                }
+                (None, _, None) => {
+                    let whole = Whole::of(py, page.get(), &buffers)?;
+                    ranges.extend(whole.places());
+                    Source::Fetched(first, whole)
+                }
+                (None, None, Some(_)) => {
+                    return Err(PyValueError::new_err(
+                        "some rows, but no table of the chunks",
+                    ));
+                }
+            };
+            reads.push(Read {
+                page,
+                num_items,
+                every: 0..num_rows,
+                wanted,
+                source,
+            });
+        }
+        Ok(Self { reads, ranges })
+    }
+
+    /// Positions in the file and sizes of what is to be fetched, page by page.
+    fn ranges<'py>(&self, py: Python<'py>) -> PyResult<(Made<'py>, Made<'py>)> {
+        places_out(py, self.ranges.iter().copied())
+    }
+
+    /// Decodes the rows of groups of pages, each group into one array; each page on its own if
+    /// there are no groups. All pages of a group have the layout of its first one.
+    #[pyo3(signature = (data, starts, groups=None))]
+    #[allow(clippy::needless_pass_by_value)]
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        data: Bytes<'py>,
+        starts: PyReadonlyArray1<'py, i64>,
+        groups: Option<Vec<Vec<usize>>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (data, starts) = (contiguous(&data)?, contiguous(&starts)?);
+        let mut files = Vec::with_capacity(self.reads.len());
+        for read in &self.reads {
+            files.push(match &read.source {
+                Source::Memory(file, _) => Some(file.bind(py).try_readonly()?),
+                _ => None,
+            });
+        }
+        let memory: Vec<_> = files
+            .iter()
+            .map(|file| file.as_ref().map(contiguous).transpose())
+            .collect::<PyResult<_>>()?;
+        let decoded = py.detach(|| {
+            let decode = |group: &[usize]| {
+                let mut pages = Vec::with_capacity(group.len());
+                for &number in group {
+                    let (read, memory) = self
+                        .reads
+                        .get(number)
+                        .zip(memory.get(number))
+                        .ok_or_else(|| out_of_range("pages"))?;
+                    pages.push((read, read.rows(*memory, data, starts)?));
+                }
+                let layout = pages.first().map(|(read, _)| &read.page.get().0);
+                let layout = layout.ok_or_else(|| out_of_range("pages of a group"))?;
+                let rows: Vec<_> = pages.into_iter().map(|(_, rows)| rows).collect();
+                mini_block::decode(layout, &rows)
+            };
+            match &groups {
+                Some(groups) => groups.iter().map(|group| decode(group)).collect(),
+                None => (0..self.reads.len())
+                    .map(|page| decode(&[page]))
+                    .collect::<Result<Vec<_>, _>>(),
+            }
+        });
+        let columns = PyList::empty(py);
+        for decoded in decoded.map_err(|error| corrupt(py, &error))? {
+            columns.append(out(py, Ok(decoded))?)?;
+        }
+        Ok(columns)
+    }
+}
