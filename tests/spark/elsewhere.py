@@ -21,6 +21,7 @@ from guard import GUARD_SECONDS
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from spark.helpers import with_patience
 
 import pilum.spark
 
@@ -153,7 +154,7 @@ def streams(spark: SparkSession, uri: str) -> None:
 
 def _drain(writer: DataStreamWriter, uri: str) -> None:
     query = writer.option("checkpointLocation", f"{uri}-checkpoint").trigger(availableNow=True)
-    query.start(uri).awaitTermination()
+    with_patience(lambda: query.start(uri).awaitTermination())
 
 
 def rows(spark: SparkSession) -> DataFrame:

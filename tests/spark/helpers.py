@@ -6,19 +6,22 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyspark
 from guard import GUARD_SECONDS
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from pilum.distributed import Mode, commit_parts, start_job, write_part
 from pilum.storage.open import open_store
 from pilum.table.read.snapshot import Snapshot
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -84,12 +87,30 @@ def drain(
     writer = frame.writeStream.format(source).option("checkpointLocation", str(checkpoint))
     for name, value in how.items():
         writer = writer.options(**value) if name == "options" else getattr(writer, name)(value)
-    query = writer.trigger(availableNow=True).start(uri)
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
-    return str(query.id)
+    writer = writer.trigger(availableNow=True)
+
+    def run() -> str:
+        query = writer.start(uri)
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
+        return str(query.id)
+
+    return with_patience(run)
+
+
+def with_patience(run: Callable[[], T]) -> T:
+    """Runs a query again as long as Spark gives up on a Python process that starts slowly.
+
+    Spark waits ten seconds for each process of a streaming source, and has no setting for that.
+    """
+    while True:
+        try:
+            return run()
+        except PySparkException as error:
+            if "Python worker failed to connect back" not in str(error):
+                raise
 
 
 def forget(checkpoint: Path, batch: int) -> None:

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 from spark.elsewhere import SETTINGS, grandparent
+from spark.helpers import with_patience
 
 from pilum.spark.options import Options
 from pilum.spark.sink import PilumStreamWriter
@@ -76,7 +77,8 @@ def main(uri: str, incoming: str, checkpoint: str) -> None:
     rows = spark.readStream.schema("id bigint").json(incoming)
     writer = rows.writeStream.format("mortal").option("checkpointLocation", checkpoint)
     try:
-        writer.trigger(availableNow=True).start(uri).awaitTermination()
+        writer = writer.trigger(availableNow=True)
+        with_patience(lambda: writer.start(uri).awaitTermination())
     except Exception:
         print("died", flush=True)
         os._exit(0)

@@ -18,6 +18,7 @@ from typing import NoReturn
 from pyspark.sql import SparkSession
 from spark.beside import stopping_source
 from spark.elsewhere import SETTINGS
+from spark.helpers import with_patience
 
 
 def die(folder: str) -> NoReturn:
@@ -36,7 +37,7 @@ def main(uri: str, folder: str, copy: str, checkpoint: str) -> None:
     writer = spark.readStream.format("stopping").load(uri).writeStream.format("stopping")
     writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
     try:
-        writer.start(copy).awaitTermination()
+        with_patience(lambda: writer.start(copy).awaitTermination())
     except Exception:
         print("died", flush=True)
         os._exit(0)

@@ -46,7 +46,8 @@ def has_connect() -> bool:
 def run(where: str, uri: str) -> None:
     done = subprocess.run(
         [sys.executable, SCRIPT, where, uri],
-        env=environment(Path(uri).parent),
+        # Spark Connect then takes a free port, not 15002, which another process may have.
+        env=environment(Path(uri).parent) | ({"SPARK_TESTING": "1"} if where == "connect" else {}),
         cwd=Path(uri).parent,
         capture_output=True,
         text=True,
