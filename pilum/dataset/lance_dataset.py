@@ -108,43 +108,12 @@ def dataset(
         InvalidInputError: If an argument is invalid.
     """
     del block_size, index_cache_size, read_params
-    found = _opened(
-        uri,
-        version,
-        asof,
-        storage_options,
-        _session(metadata_cache_size_bytes, index_cache_size_bytes, session),
-        commit_lock,
-        commit_handler,
-    )
-    if default_scan_options:
-        found._scan_defaults = dict(default_scan_options)
-    return found
-
-
-def _session(
-    metadata_cache_size_bytes: int | None,
-    index_cache_size_bytes: int | None,
-    session: Session | None,
-) -> Session | None:
     if metadata_cache_size_bytes is not None or index_cache_size_bytes is not None:
         if session is not None:
             raise InvalidInputError("pass a session or the sizes of its caches, not both")
-        return Session(index_cache_size_bytes, metadata_cache_size_bytes)
-    return session
-
-
-def _opened(
-    uri: Location,
-    version: Reference | None,
-    asof: datetime | date | str | None,
-    storage_options: Mapping[str, str] | None,
-    session: Session | None,
-    commit_lock: CommitLock | None,
-    commit_handler: CommitHandler | None,
-) -> LanceDataset:
+        session = Session(index_cache_size_bytes, metadata_cache_size_bytes)
     if asof is None:
-        return LanceDataset(
+        found = LanceDataset(
             uri,
             version,
             storage_options=storage_options,
@@ -152,11 +121,17 @@ def _opened(
             commit_lock=commit_lock,
             commit_handler=commit_handler,
         )
-    if version is not None:
+    elif version is not None:
         raise InvalidInputError("pass a version or asof, not both")
-    store = open_table(uri, storage_options, commit_lock=commit_lock, commit_handler=commit_handler)
-    snapshot = Snapshot.as_of(store, moment(asof), session)
-    return LanceDataset.pinned(uri, storage_options, snapshot)
+    else:
+        store = open_table(
+            uri, storage_options, commit_lock=commit_lock, commit_handler=commit_handler
+        )
+        snapshot = Snapshot.as_of(store, moment(asof), session)
+        found = LanceDataset.pinned(uri, storage_options, snapshot)
+    if default_scan_options:
+        found._scan_defaults = dict(default_scan_options)
+    return found
 
 
 class WriteKeywords(InsertKeywords, FragmentKeywords, total=False):

@@ -1,0 +1,97 @@
+"""Checks of arguments, and signatures that list the keywords that a function passes on."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pilum
+from pilum.arguments import positions, require_count, require_known, with_keywords
+from pilum.errors import InvalidInputError
+from pilum.fragment import write_fragments
+
+
+class Keywords(TypedDict, total=False):
+    size: int
+    name: str | None
+    place: str | None
+
+
+def test_signatures_list_the_keywords_that_are_passed_on() -> None:
+    @with_keywords(Keywords, {"size": 3}, without=("place",))
+    def closed(first: int, **keywords: Unpack[Keywords]) -> None: ...
+
+    @with_keywords(Keywords)
+    def open_ended(first: int, name: str = "x", **others: Any) -> None: ...
+
+    assert str(inspect.signature(closed)).replace("'", "") == (
+        "(first: int, *, size: int = 3, name: str | None = None) -> None"
+    )
+    assert str(inspect.signature(open_ended)).replace("'", "").replace('"', "") == (
+        "(first: int, name: str = x, *, size: int = None, place: str | None = None, "
+        "**others: Any) -> None"
+    )
+
+
+def test_what_the_public_functions_list() -> None:
+    def defaults(function: Callable[..., Any]) -> dict[str, Any]:
+        return {name: one.default for name, one in inspect.signature(function).parameters.items()}
+
+    write, insert = defaults(pilum.write_dataset), defaults(pilum.LanceDataset.insert)
+    assert write["max_rows_per_file"] == insert["max_rows_per_file"] == 1 << 20
+    assert write["enable_v2_manifest_paths"] is True
+    assert write["commit_message"] is insert["commit_message"] is None
+    assert "storage_options" not in insert
+    scan = defaults(pilum.LanceDataset.scanner)
+    assert set(scan) == set(defaults(pilum.LanceDataset.to_table))
+    assert set(scan) - {"fragments"} == set(defaults(pilum.LanceFragment.to_batches))
+    assert "fragments" in scan
+
+
+def test_a_keyword_that_a_call_does_not_have(tmp_path: Path) -> None:
+    table = pa.table({"a": [1]})
+    dataset = pilum.write_dataset(table, tmp_path / "t")
+    fragment = dataset.get_fragments()[0]
+    wrong: dict[str, Any] = {"max_rows_per_fil": 1}
+    calls: dict[str, Callable[[], Any]] = {
+        "write_dataset": lambda: pilum.write_dataset(table, tmp_path / "u", **wrong),
+        "insert": lambda: dataset.insert(table, **wrong),
+        "write_fragments": lambda: write_fragments(table, tmp_path / "u", **wrong),
+    }
+    for name, call in calls.items():
+        expected = f"{name} has no argument 'max_rows_per_fil'; did you mean 'max_rows_per_file'"
+        with pytest.raises(TypeError, match=expected):
+            call()
+    with pytest.raises(TypeError, match="insert has no argument 'storage_options'"):
+        dataset.insert(table, storage_options={})  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="no argument 'fragments'"):
+        fragment.to_table(fragments=[fragment])
+    assert not (tmp_path / "u").exists()
+    assert dataset.count_rows() == 1
+
+
+def test_names_of_keywords() -> None:
+    require_known("this has", ["a"], {"a", "b"})
+    with pytest.raises(InvalidInputError, match=r"^this has no argument 'zzz'$"):
+        require_known("this has", ["a", "zzz"], {"a", "b"})
+
+
+@pytest.mark.parametrize("value", [True, "1", 1.0, None, -1])
+def test_what_is_no_count(value: Any) -> None:
+    with pytest.raises(InvalidInputError, match="what: expected"):
+        require_count("what", value)
+
+
+def test_counts_and_positions() -> None:
+    assert require_count("what", np.int16(3), 3) == 3
+    assert positions(pa.array([2, 0]), 3).tolist() == [2, 0]
+    assert positions([], 0).tolist() == []
+    for wrong in ([3], [-1], [0.5], pa.array([0, None])):
+        with pytest.raises(InvalidInputError, match="indices: "):
+            positions(wrong, 3)
