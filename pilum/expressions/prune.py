@@ -198,8 +198,8 @@ def _in_set(zones: Zones, node: InSet) -> Mask:
     if pt.is_integer(looked_up.type) and not (zones.least.null_count or zones.most.null_count):
         values = np.sort(looked_up.to_numpy())
         first = values.searchsorted(zones.least.to_numpy(), side="left")
-        behind = values.searchsorted(zones.most.to_numpy(), side="right")
-        found: Mask = zones.may_have_value & (first < behind)
+        stop = values.searchsorted(zones.most.to_numpy(), side="right")
+        found: Mask = zones.may_have_value & (first < stop)
         return found
     if len(looked_up) <= _MAX_SET:
         return _any(_may_hold("=", zones, value, value) for value in looked_up)

@@ -344,11 +344,9 @@ def _split(fetched: Fetched, wanted: list[Ranges]) -> list[Fetched]:
     answers: list[Fetched] = []
     first = 0
     for ranges in wanted:
-        behind = first + len(ranges.offsets)
-        answers.append(
-            Fetched(fetched.data, fetched.starts[first:behind], fetched.sizes[first:behind])
-        )
-        first = behind
+        stop = first + len(ranges.offsets)
+        answers.append(Fetched(fetched.data, fetched.starts[first:stop], fetched.sizes[first:stop]))
+        first = stop
     return answers
 
 

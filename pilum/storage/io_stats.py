@@ -61,7 +61,7 @@ class IoCounter:
     @classmethod
     def of(cls, location: str) -> IoCounter:
         """Return the counter of a location: files that are kept open serve every store there."""
-        return _counters.setdefault(location, cls(location))
+        return _counters.of(location)
 
     def renew(self) -> None:
         """Count from zero, with a fresh lock."""
@@ -102,4 +102,25 @@ class IoCounter:
         self._read_iops = self._read_bytes = self._write_iops = self._written_bytes = 0
 
 
-_counters: WeakValueDictionary[str, IoCounter] = WeakValueDictionary()
+class _Counters:
+    """The counters of this process, one for each location with a store."""
+
+    def __init__(self) -> None:
+        self._by_location: WeakValueDictionary[str, IoCounter] = WeakValueDictionary()
+        self.renew()
+        renew_in_child(self)
+
+    def renew(self) -> None:
+        """Take a fresh lock."""
+        self._lock = threading.Lock()
+
+    def of(self, location: str) -> IoCounter:
+        """Return the counter of a location."""
+        with self._lock:
+            found = self._by_location.get(location)
+            if found is None:
+                found = self._by_location[location] = IoCounter(location)
+            return found
+
+
+_counters = _Counters()

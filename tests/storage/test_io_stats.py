@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from guard import GUARD_SECONDS
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Ranges
@@ -36,6 +39,18 @@ def test_stores_of_one_folder_count_together(store: LocalStore) -> None:
     other = pickle.loads(pickle.dumps(store))
     assert other.io is store.io is LocalStore(store.root).io
     assert LocalStore(store.root + "/below").io is not store.io
+
+
+def test_stores_that_are_opened_by_several_threads_count_together(tmp_path: Path) -> None:
+    start = threading.Barrier(8, timeout=GUARD_SECONDS)
+
+    def opened(_: int) -> IoCounter:
+        start.wait()
+        return LocalStore(str(tmp_path / "table")).io
+
+    with ThreadPoolExecutor(8) as threads:
+        first, *others = threads.map(opened, range(8))
+    assert all(counter is first for counter in others)
 
 
 def test_a_child_process_counts_from_zero() -> None:

@@ -99,9 +99,9 @@ def _read_bits(pages: Pages, slots: Slots, count: int) -> Plan[NDArray[np.uint8]
     pages.require(slots)
     pages.require_bytes(slots.furthest * count // 8)
     wanted = slots.times(count)
-    first, behind = wanted.starts // 8, (wanted.stops + 7) // 8
-    pages.require_bytes(int((behind - first).sum()) // 8)  # runs may share a byte
-    fetched = yield Ranges(pages.positions[slots.batches] + first, behind - first)
+    first, stop = wanted.starts // 8, (wanted.stops + 7) // 8
+    pages.require_bytes(int((stop - first).sum()) // 8)  # runs may share a byte
+    fetched = yield Ranges(pages.positions[slots.batches] + first, stop - first)
     return bits(joined(fetched), wanted)
 
 
@@ -215,8 +215,8 @@ def encode_var_binary(array: pa.Array) -> tuple[Any, NDArray[np.int64]]:
     if len(array):
         every = np.frombuffer(offsets_buffer, np.int64 if large else np.int32)
         offsets = every[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    first, behind = int(offsets[0]), int(offsets[-1])
-    data = b"" if data_buffer is None else memoryview(data_buffer)[first:behind]
+    first, stop = int(offsets[0]), int(offsets[-1])
+    data = b"" if data_buffer is None else memoryview(data_buffer)[first:stop]
     return data, offsets - first
 
 
@@ -273,8 +273,8 @@ def encode_offsets(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """
     # Arrow has no offsets at all for an array of no lists.
     offsets = array.offsets.to_numpy().astype(np.int64) if len(array) else np.zeros(1, np.int64)
-    first, behind = int(offsets[0]), int(offsets[-1])
-    return offsets - first, array.values.slice(first, behind - first)
+    first, stop = int(offsets[0]), int(offsets[-1])
+    return offsets - first, array.values.slice(first, stop - first)
 
 
 def read_keys(kind: pa.DataType, values: pa.Array, pages: Pages, slots: Slots) -> Plan[pa.Array]:

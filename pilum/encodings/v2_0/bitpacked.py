@@ -40,10 +40,7 @@ class Bitpacked(FixedWidth):
     @classmethod
     def from_proto(cls, message: pb.Bitpacked, children: Children) -> Bitpacked:
         """Read the member message."""
-        packed, bits = message.compressed_bits_per_value, message.uncompressed_bits_per_value
-        demand(
-            bits in (8, 16, 32, 64) and 0 < packed <= bits, f"bitpacked: {packed} of {bits} bits"
-        )
+        packed, bits = _widths(cls.arm, message)
         return cls(packed, bits, Buffer.from_proto(message.buffer), message.signed)
 
     def member(self) -> pb.Bitpacked:
@@ -61,8 +58,8 @@ class Bitpacked(FixedWidth):
         need = -(items.total * self.packed // -8)
         demand(size >= need, f"bitpacked: {size} bytes for {items.total} values")
         starts, stops = items.rows.starts * self.packed, items.rows.stops * self.packed
-        first, behind = starts // 8, -(stops // -8)
-        fetched = yield Ranges(offset + first, behind - first)
+        first, stop = starts // 8, -(stops // -8)
+        fetched = yield Ranges(offset + first, stop - first)
         bits = kernels.gather_bits(
             fetched.data, np.column_stack((fetched.starts * 8 + starts % 8, stops - starts))
         )
@@ -82,11 +79,7 @@ class BitpackedForNonNeg(FixedWidth):
     @classmethod
     def from_proto(cls, message: pb.BitpackedForNonNeg, children: Children) -> BitpackedForNonNeg:
         """Read the member message."""
-        packed, bits = message.compressed_bits_per_value, message.uncompressed_bits_per_value
-        demand(
-            bits in (8, 16, 32, 64) and 0 < packed <= bits,
-            f"bitpacked_for_non_neg: {packed} of {bits} bits",
-        )
+        packed, bits = _widths(cls.arm, message)
         return cls(packed, bits, Buffer.from_proto(message.buffer))
 
     def member(self) -> pb.BitpackedForNonNeg:
@@ -115,12 +108,19 @@ class BitpackedForNonNeg(FixedWidth):
         return _picked(data, items.rows, groups, self.bits // 8)
 
 
+def _widths(arm: str, message: pb.Bitpacked | pb.BitpackedForNonNeg) -> tuple[int, int]:
+    """Return the bits of a packed value and of an integer."""
+    packed, bits = message.compressed_bits_per_value, message.uncompressed_bits_per_value
+    demand(bits in (8, 16, 32, 64) and 0 < packed <= bits, f"{arm}: {packed} of {bits} bits")
+    return packed, bits
+
+
 def _groups(rows: RowRanges) -> RowRanges:
     """Return the groups that hold some rows, with adjacent groups joined."""
-    first, behind = rows.starts // _GROUP, -(rows.stops // -_GROUP)
-    opens = np.append(True, first[1:] > behind[:-1])
+    first, stop = rows.starts // _GROUP, -(rows.stops // -_GROUP)
+    opens = np.append(True, first[1:] > stop[:-1])
     closes = np.append(opens[1:], True)
-    return RowRanges(np.column_stack((first[opens], behind[closes])))
+    return RowRanges(np.column_stack((first[opens], stop[closes])))
 
 
 def _picked(data: Bytes, rows: RowRanges, groups: RowRanges, width: int) -> Bytes:

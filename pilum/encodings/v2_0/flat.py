@@ -106,15 +106,15 @@ class Flat(FixedWidth):
         """Read the bytes of the selected values; bits are moved to the front of their bytes."""
         offset, size = self.buffer.place(items.buffers)
         bounds = items.rows.bounds
-        first, behind = bounds[:, 0] * self.bits // 8, -(bounds[:, 1] * self.bits // -8)
+        first, stop = bounds[:, 0] * self.bits // 8, -(bounds[:, 1] * self.bits // -8)
         if self.compression is None:
             self._check(items.total, size)
-            fetched = yield Ranges(offset + first, behind - first)
+            fetched = yield Ranges(offset + first, stop - first)
         else:
             stored = yield Ranges.of((offset, size))
             data = self.compression.decompress(stored[0])
             self._check(items.total, len(data))
-            fetched = Fetched(data, first, behind - first)
+            fetched = Fetched(data, first, stop - first)
         return _bits(fetched, items) if self.bits == 1 else _joined(fetched)
 
     def _check(self, total: int, size: int) -> None:
