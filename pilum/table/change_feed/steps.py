@@ -60,7 +60,7 @@ _ADVICE = (
 )
 _NO_ROWS = (CreateIndex, Project, ReserveFragments, Rewrite, UpdateBases, UpdateConfig)
 _ONLY_ADDS = (Append, Clone, Merge, *_NO_ROWS)
-_TELLING = (DataReplacement, Delete, Overwrite, Update)
+_RECORDING = (DataReplacement, Delete, Overwrite, Update)
 """Operations that change rows and record in which fragments."""
 
 
@@ -217,7 +217,7 @@ def added_step(snapshot: Snapshot) -> Step:
         return _step(snapshot, new)
     if isinstance(operation, Update) and not (operation.updated or operation.removed):
         return _step(snapshot, new)  # a merge that matched no row
-    if isinstance(operation, _TELLING):
+    if isinstance(operation, _RECORDING):
         new += _added(snapshot, _changed(snapshot, committed))
         return _step(snapshot, new, changed_by=_arm(committed))
     return replace(whole_step(snapshot), changed_by=_arm(committed))
@@ -235,7 +235,7 @@ def changed_step(snapshot: Snapshot) -> Step:
     operation = committed and committed.operation
     if isinstance(operation, _ONLY_ADDS) or _is_first(committed):
         return added_step(snapshot)
-    if not isinstance(operation, _TELLING) or _hides_rows(operation):
+    if not isinstance(operation, _RECORDING) or _hides_rows(operation):
         raise UnsupportedFeatureError(
             f"{snapshot.store.uri}, version {snapshot.manifest.version}: {_arm(committed)} does "
             "not record which rows it changed; begin again after it, with a new checkpoint"

@@ -308,8 +308,7 @@ class _Feed:
             if batch is None:
                 raise InvalidInputError(f"values of {self._given} rows; there are {self._num_rows}")
             part = batch.slice(0, min(num_rows, BATCH_ROWS))
-            behind = batch.slice(part.num_rows)
-            self._rest = behind if behind.num_rows else None
+            self._rest = batch.slice(part.num_rows) if part.num_rows < batch.num_rows else None
             self._given += part.num_rows
             num_rows -= part.num_rows
             if part.num_rows:

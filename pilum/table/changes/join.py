@@ -162,27 +162,21 @@ def join_keys(
         CorruptFileError: If a file is damaged.
     """
     wanted = ScanOptions((*names, ROW_ADDRESS), batch_size=_BATCH_ROWS, fragment_ids=fragment_ids)
-    parts = [_pairs(snapshot, wanted, block) for block in _blocks(source)]
+    blocks = _windows(_source_keys(source), BLOCK_BYTES)
+    parts = [_pairs(snapshot, wanted, block) for block in blocks]
     return parts[0] if len(parts) == 1 else Matches.concatenate(parts).in_order()
 
 
-def _blocks(source: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield blocks of source keys without nulls, with the numbers of their rows."""
-    held: list[pa.RecordBatch] = []
-    first = size_bytes = 0
+def _source_keys(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield source keys without nulls, with the numbers of their rows."""
+    first = 0
     for whole in source:
         # A single batch may be the whole source.
         for start in range(0, whole.num_rows, _SLICE_ROWS):
             batch = whole.slice(start, _SLICE_ROWS)
             numbers = pa.array(np.arange(first, first + batch.num_rows))
             first += batch.num_rows
-            held.append(_keys(batch.columns, numbers, _ROW))
-            size_bytes += held[-1].nbytes
-            if size_bytes >= BLOCK_BYTES:
-                yield pa.Table.from_batches(held)
-                held, size_bytes = [], 0
-    if held:
-        yield pa.Table.from_batches(held)
+            yield _keys(batch.columns, numbers, _ROW)
 
 
 def _pairs(snapshot: Snapshot, wanted: ScanOptions, block: pa.Table) -> Matches:
@@ -213,7 +207,7 @@ def _joined(window: pa.Table, block: pa.Table) -> Matches:
 
 
 def _windows(batches: Iterable[pa.RecordBatch], full_bytes: int) -> Iterator[pa.Table]:
-    """Yield batches combined into windows that are joined together."""
+    """Yield batches combined into tables, each complete when it has this size."""
     held: list[pa.RecordBatch] = []
     size_bytes = 0
     for batch in batches:

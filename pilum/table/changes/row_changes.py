@@ -106,25 +106,19 @@ def delete_rows(
     Raises:
         OSError: If the store fails. After any exception, no file is left.
     """
-    fragments = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
-    marked = {number: _marked(fragments[number], vector) for number, vector in rows.items()}
-    parts = [
-        (mark.before, _all_deleted(snapshot, mark.before, mark.rows))
-        for mark in marked.values()
-        if mark.rows is not None
-    ]
+    marked, parts = {}, []
+    for number, vector in rows.items():
+        fragment = snapshot.manifest.fragments.find(number)
+        assert fragment is not None
+        if len(vector) == fragment.num_rows:
+            marked[number] = Marked(fragment, None)
+        else:
+            deleted = snapshot.deletions(fragment)
+            marked[number] = Marked(fragment, vector)
+            parts.append((fragment, deleted.union(vector) if deleted else vector))
     updated = store_deletions(snapshot.store, parts, snapshot.manifest.version)
     removed = tuple(number for number, mark in marked.items() if mark.rows is None)
     return Delete(updated, removed, predicate, marked=marked)
-
-
-def _marked(fragment: Fragment, rows: DeletionVector) -> Marked:
-    return Marked(fragment, None if len(rows) == fragment.num_rows else rows)
-
-
-def _all_deleted(snapshot: Snapshot, fragment: Fragment, rows: DeletionVector) -> DeletionVector:
-    deleted = snapshot.deletions(fragment)
-    return deleted.union(rows) if deleted else rows
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from pilum.errors import (
     CommitConflictError,
@@ -282,16 +282,14 @@ class _Committer:
         worst, clash = verdict(mine.footprint(), other.operation.footprint())
         if worst is not Verdict.COMPATIBLE:
             again = worst is not Verdict.INCOMPATIBLE
-            error = CommitConflictError(
-                f"{self.store.uri}: the {mine.arm} for version {self.transaction.read_version} "
+            error = self._conflict(
+                other.version,
+                f"the {mine.arm} for version {self.transaction.read_version} "
                 f"conflicts with the {other.operation.arm} of version {other.version} over "
                 + ", ".join(map(str, clash))
                 + ("; do it again on the latest version" if again else ""),
                 retryable=again,
-                operation=mine.arm,
-                read_version=self.transaction.read_version,
                 other_operation=other.operation.arm,
-                version=other.version,
                 fragment_ids=fragment_ids_of(clash),
             )
             if worst is not Verdict.MERGEABLE and not (again and mine.can_follow_more):
@@ -318,37 +316,40 @@ class _Committer:
         if name.version == self.checked_version + 1:
             return
         if read is None or not operation.fits(read, load_named(self.store, newest)):
-            raise CommitConflictError(
-                f"{self.store.uri}: version {self.checked_version + 1} is gone, "
-                "so what it changed is unknown; open the newest version and do it again",
-                operation=self.transaction.operation.arm,
-                read_version=self.transaction.read_version,
-                version=self.checked_version + 1,
+            missing = self.checked_version + 1
+            raise self._conflict(
+                missing,
+                f"version {missing} is gone, so what it changed is unknown; open the newest "
+                "version and do it again",
             )
 
     def _require_direct(self, base: Manifest) -> None:
         """Check that no version came between, if that is not allowed."""
         mine = self.transaction
         if mine.follows_directly and mine.read_version != base.version:
-            raise CommitConflictError(
-                f"{self.store.uri}: version {base.version} came after version {mine.read_version}; "
-                f"the {mine.operation.arm} is for version {mine.read_version} alone",
+            raise self._conflict(
+                base.version,
+                f"version {base.version} came after version {mine.read_version}; the "
+                f"{mine.operation.arm} is for version {mine.read_version} alone",
                 retryable=True,
-                operation=mine.operation.arm,
-                read_version=mine.read_version,
-                version=base.version,
             )
 
     def _load(self, name: ManifestName) -> Committed:
         try:
             return load_transaction(self.store, name.version, name.path)
         except (NotFoundError, CorruptFileError, UnsupportedFormatError) as error:
-            raise CommitConflictError(
-                f"{self.store.uri}: cannot find out what version {name.version} changed: {error}",
-                operation=self.transaction.operation.arm,
-                read_version=self.transaction.read_version,
-                version=name.version,
-            ) from error
+            what = f"cannot find out what version {name.version} changed: {error}"
+            raise self._conflict(name.version, what) from error
+
+    def _conflict(self, version: int, what: str, **more: Any) -> CommitConflictError:
+        mine = self.transaction
+        return CommitConflictError(
+            f"{self.store.uri}: {what}",
+            operation=mine.operation.arm,
+            read_version=mine.read_version,
+            version=version,
+            **more,
+        )
 
     def _build(self, names: list[ManifestName]) -> Manifest:
         """Return the manifest of the next version: the operation's result and the common parts."""

@@ -110,7 +110,7 @@ def deep_clone(
         transaction = _transaction(source, is_shallow=False, branch=None)
 
         def is_needed() -> bool:
-            return _may_stand(target, source.manifest.version, transaction)
+            return _may_be_published(target, source.manifest.version, transaction)
 
         with copy_files(copies, target, progress, is_needed):
             return _publish(target, content, transaction)
@@ -293,7 +293,7 @@ def _put(target: Store, manifest: Manifest, transaction: Transaction) -> None:
     )
     is_free = not latest_manifest(target)  # checked again: copying may have taken long
     won = is_free and handler_of(target).publish(target, name, body)
-    if not won and not _stands(target, name.path, transaction):
+    if not won and not _is_published(target, name.path, transaction):
         with suppress(OSError):
             target.delete(path)
         raise _exists(target)
@@ -301,7 +301,7 @@ def _put(target: Store, manifest: Manifest, transaction: Transaction) -> None:
         target.put(HINT_PATH, f'{{"version":{manifest.version}}}'.encode())
 
 
-def _stands(target: Store, path: str, transaction: Transaction) -> bool:
+def _is_published(target: Store, path: str, transaction: Transaction) -> bool:
     """Return whether a manifest was written by a transaction, in case the put's answer was lost."""
     try:
         return uuid_at(target, path) == transaction.uuid
@@ -309,9 +309,9 @@ def _stands(target: Store, path: str, transaction: Transaction) -> bool:
         return False
 
 
-def _may_stand(target: Store, version: int, transaction: Transaction) -> bool:
+def _may_be_published(target: Store, version: int, transaction: Transaction) -> bool:
     try:
-        return _stands(target, NamingScheme.V2.manifest_path(version), transaction)
+        return _is_published(target, NamingScheme.V2.manifest_path(version), transaction)
     except (OSError, PilumError):
         return True  # unknown; unused files do no harm
 

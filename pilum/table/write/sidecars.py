@@ -62,16 +62,16 @@ class SidecarFiles:
         while first < len(sizes):
             number, sink = self._pack = self._pack or self._new()
             room = limit - sink.position
-            behind = int(np.searchsorted(ends, done + room, side="right"))
-            if behind <= first and sink.position:
+            end = int(np.searchsorted(ends, done + room, side="right"))
+            if end <= first and sink.position:
                 self.finish()
                 continue
-            behind = max(behind, first + 1)
-            part = slice(first, behind)
+            end = max(end, first + 1)
+            part = slice(first, end)
             numbers[part] = number
             positions[part] = sink.position + ends[part] - sizes[part] - done
-            sink.write(data[done : int(ends[behind - 1])])
-            first, done = behind, int(ends[behind - 1])
+            sink.write(data[done : int(ends[end - 1])])
+            first, done = end, int(ends[end - 1])
         return numbers, positions
 
     def dedicate(self, data: Any) -> int:

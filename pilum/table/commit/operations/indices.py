@@ -200,8 +200,8 @@ def with_moved_rows(
     old, new, fields = BitMap(moved_from), BitMap(new_fragment_ids), set(changed_fields)
 
     def change(index: table_pb2.IndexMetadata, covered: BitMap) -> BitMap:
-        knows = old <= covered and fields.isdisjoint(_fields_of(index))
-        return covered | new if knows and not _keeps_addresses(index) else covered
+        covers_all = old <= covered and fields.isdisjoint(_fields_of(index))
+        return covered | new if covers_all and not _keeps_addresses(index) else covered
 
     return _with_coverage(section, change)
 
