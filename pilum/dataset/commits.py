@@ -39,7 +39,7 @@ from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.versions.history import latest_manifest
-from pilum.table.write.sidecars import delete_with_sidecars, discard_file
+from pilum.table.write.sidecars import discard_file
 
 __all__ = [
     "Retries",
@@ -256,4 +256,4 @@ def _discard_in_bases(store: Store, operation: Append | Overwrite | Merge) -> No
         store = with_bases(store, bases) if bases else Snapshot.latest(store).store
         for file in files:
             if file.base_id is not None:
-                delete_with_sidecars(*data_file_place(store, file))
+                discard_file(*data_file_place(store, file))

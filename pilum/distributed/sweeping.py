@@ -18,7 +18,7 @@ from pilum.errors import NotFoundError
 from pilum.storage.base import Store
 from pilum.table.model.names import DATA_FOLDER, data_path
 from pilum.table.versions.open import open_table
-from pilum.table.write.sidecars import delete_data_file
+from pilum.table.write.sidecars import discard_file
 
 __all__ = ["leave_tombstone", "sweep", "sweep_attempts", "was_given_up"]
 
@@ -44,7 +44,7 @@ def sweep(store: Store, uuid: str, is_kept: Callable[[str], bool] | None = None)
     own = (name for name in names if not _is_tombstone(name, uuid))
     lost = [name for name in own if is_kept is None or not is_kept(name)]
     for name in lost:
-        delete_data_file(store, name)
+        discard_file(store, data_path(name))
     return len(lost)
 
 

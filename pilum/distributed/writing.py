@@ -31,7 +31,7 @@ from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.versions.open import open_table
 from pilum.table.write.align import align
 from pilum.table.write.blob_inputs import with_blobs_v2
-from pilum.table.write.sidecars import delete_data_file
+from pilum.table.write.sidecars import discard_file
 from pilum.table.write.write import write_fragments
 
 __all__ = [
@@ -68,7 +68,7 @@ def write_part(
     fragments = write_fragments(store, schema, aligned, options)
     if was_given_up(store, job.uuid):
         for file in (file for fragment in fragments for file in fragment.files):
-            delete_data_file(store, file.path)
+            discard_file(store, file.path_in_table)
         raise CommitError(
             f"{job.uri}: the job {job.uuid} was given up while its task {partition} was still "
             "writing; what that wrote is deleted"

@@ -57,10 +57,11 @@ from pilum.table.commit.operations.merge import Merge
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.index_segments import index_segments
+from pilum.table.model.names import data_path
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.align import align
-from pilum.table.write.sidecars import delete_data_file
+from pilum.table.write.sidecars import discard_file
 from pilum.table.write.write import WriteOptions, write_fragments
 
 __all__ = [
@@ -181,7 +182,7 @@ def new_files(store: Store) -> Iterator[list[str]]:
         yield written
     except BaseException:
         for path in written:
-            delete_data_file(store, path)
+            discard_file(store, data_path(path))
         raise
 
 

@@ -38,6 +38,7 @@ from pilum.format.blobs import has_blobs
 from pilum.format.version import FileVersion
 from pilum.parallel import num_threads
 from pilum.storage.base import Store
+from pilum.table.commit.operations.fragments import data_paths
 from pilum.table.commit.operations.indices import with_rewritten_fragments
 from pilum.table.commit.operations.reserve import ReserveFragments
 from pilum.table.commit.operations.rewrite import Rewrite
@@ -383,9 +384,8 @@ def commit_moves(
 def discard_moves(store: Store, moves: Iterable[Move]) -> None:
     """Remove new files that are not committed."""
     for move in moves:
-        for fragment in move.new:
-            for file in fragment.files:
-                discard_file(store, file.path_in_table)
+        for path in data_paths(move.new):
+            discard_file(store, path)
 
 
 class _Portions:

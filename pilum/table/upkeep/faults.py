@@ -15,9 +15,9 @@ from urllib.parse import unquote
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, PilumError
 from pilum.storage.base import Store
 from pilum.table.model.names import BRANCHES_FOLDER, TAGS_FOLDER, ManifestName
-from pilum.table.refs.branches import load_branch
+from pilum.table.refs.branches import Branch, load_branch
 from pilum.table.refs.ref_files import SUFFIX, misplaced_folders
-from pilum.table.refs.tags import load_tag
+from pilum.table.refs.tags import Tag, load_tag
 from pilum.table.versions.branch_root import Line
 from pilum.table.versions.history import list_manifests, load_named
 
@@ -100,28 +100,26 @@ def reference_faults(line: Line) -> Iterator[Fault]:
         for name in misplaced_folders(line.root, folder):
             what = "a folder, where a file is expected"
             yield Fault(FaultKind.DAMAGED, f"{folder}/{name}", 0, None, what)
-    for path, size, name in _records(line.root, TAGS_FOLDER):
-        try:
-            tag = load_tag(line.root, name)
-        except InvalidInputError:
-            continue  # no tag can have this name, so the file does not belong to the table
-        except (PilumError, OSError) as error:
-            yield _unreadable(path, size, error)
-            continue
-        if tag.version not in versions(tag.branch):
-            yield _dangling(path, f"tag {name!r}", tag.branch, tag.version)
-    for path, size, name in _records(line.root, BRANCHES_FOLDER):
-        try:
-            branch = load_branch(line.root, name)
-        except InvalidInputError:
-            continue
-        except (PilumError, OSError) as error:
-            yield _unreadable(path, size, error)
-            continue
-        if branch.parent_version not in versions(branch.parent):
-            yield _dangling(path, f"branch {name!r}", branch.parent, branch.parent_version)
-        if not versions(name):
-            yield Fault(FaultKind.MISSING, path, size, None, f"branch {name!r} has no version")
+    for folder, load in ((TAGS_FOLDER, load_tag), (BRANCHES_FOLDER, load_branch)):
+        for path, size, name in _records(line.root, folder):
+            try:
+                record: Tag | Branch = load(line.root, name)
+            except InvalidInputError:
+                continue  # no reference can have this name, so the file is not the table's
+            except (PilumError, OSError) as error:
+                kind = FaultKind.MISSING if isinstance(error, NotFoundError) else FaultKind.DAMAGED
+                yield Fault(kind, path, size, None, str(error))
+                continue
+            if isinstance(record, Tag):
+                who, branch, version = f"tag {name!r}", record.branch, record.version
+            else:
+                who, branch, version = f"branch {name!r}", record.parent, record.parent_version
+            if version not in versions(branch):
+                on = f" of branch {branch!r}" if branch else ""
+                what = f"{who} names version {version}{on}, which does not exist"
+                yield Fault(FaultKind.MISSING, path, 0, None, what)
+            if isinstance(record, Branch) and not versions(name):
+                yield Fault(FaultKind.MISSING, path, size, None, f"{who} has no version")
 
 
 def _records(root: Store, folder: str) -> Iterator[tuple[str, int, str]]:
@@ -137,14 +135,3 @@ def _names(store: Store) -> list[ManifestName]:
         return list_manifests(store)
     except CorruptFileError:
         return []
-
-
-def _unreadable(path: str, size: int, error: Exception) -> Fault:
-    kind = FaultKind.MISSING if isinstance(error, NotFoundError) else FaultKind.DAMAGED
-    return Fault(kind, path, size, None, str(error))
-
-
-def _dangling(path: str, who: str, branch: str | None, version: int) -> Fault:
-    on = f" of branch {branch!r}" if branch else ""
-    what = f"{who} names version {version}{on}, which does not exist"
-    return Fault(FaultKind.MISSING, path, 0, None, what)

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from pilum.errors import InvalidInputError
 from pilum.storage.base import Sink, Store, finish_new
-from pilum.table.model.names import DATA_FOLDER, data_path, sidecar_beside
+from pilum.table.model.names import sidecar_beside
 
-__all__ = ["SidecarFiles", "delete_data_file", "delete_with_sidecars", "discard_file"]
+__all__ = ["SidecarFiles", "discard_file"]
 
+_DATA_SUFFIX = ".lance"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 
 
@@ -108,7 +109,7 @@ class SidecarFiles:
     def abort(self) -> None:
         """Drop the packed file that is open.
 
-        Finished files are removed by `delete_data_file`.
+        Finished files are removed by `discard_file`.
         """
         if self._pack:
             self._pack[1].abort()
@@ -120,28 +121,15 @@ class SidecarFiles:
 
 
 def discard_file(store: Store, path: str) -> None:
-    """Remove a file that nothing refers to, by its path below the root of the table.
+    """Remove a file that nothing refers to, and the sidecars of a data file.
 
-    A data file is removed with its sidecars. Errors of the store are ignored.
+    Errors of the store are ignored: a later cleanup removes what is left.
     """
-    folder, _, file_path = path.partition("/")
-    if folder == DATA_FOLDER:
-        delete_data_file(store, file_path)
+    with suppress(OSError):
+        store.delete(path)
+    if not path.endswith(_DATA_SUFFIX):
         return
-    with suppress(OSError):
-        store.delete(path)
-
-
-def delete_data_file(store: Store, file_path: str) -> None:
-    """Remove a data file of the table and its sidecars; ignore errors of the store."""
-    delete_with_sidecars(store, data_path(file_path))
-
-
-def delete_with_sidecars(store: Store, path: str) -> None:
-    """Remove a data file at any place and its sidecars; ignore errors of the store."""
-    with suppress(OSError):
-        store.delete(path)
-    folder = path.removesuffix(".lance")
+    folder = path.removesuffix(_DATA_SUFFIX)
     with suppress(OSError):
         for entry in list(store.list(folder)):
             store.delete(f"{folder}/{entry.name}")

@@ -33,7 +33,7 @@ from pilum.storage.pending_files import MAX_BYTES, PendingFiles
 from pilum.table.model.base_paths import BasePath
 from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.names import data_path, new_data_file_name
-from pilum.table.write.sidecars import SidecarFiles, delete_with_sidecars
+from pilum.table.write.sidecars import SidecarFiles, discard_file
 
 __all__ = ["Target", "WriteOptions", "all_targets", "chosen_targets", "write_fragments"]
 
@@ -215,7 +215,7 @@ class _RollingWriter:
             if self._sidecars:
                 self._sidecars.abort()
         for target, name in self._written:
-            delete_with_sidecars(target.store, target.path(name))
+            discard_file(target.store, target.path(name))
 
     def _open(self) -> DataFileWriter:
         name = new_data_file_name(self._options.file_name_prefix)

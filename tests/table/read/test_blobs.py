@@ -23,8 +23,8 @@ from pilum.errors import (
     UnsupportedTypeError,
 )
 from pilum.storage.local import LocalStore
-from pilum.table.model.names import sidecar_path
-from pilum.table.write.sidecars import SidecarFiles, delete_data_file
+from pilum.table.model.names import data_path, sidecar_path
+from pilum.table.write.sidecars import SidecarFiles, discard_file
 
 PLAIN = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
 LARGE = [b"a" * 70_000, b"b" * (5 << 20), b"c" * 80_000]
@@ -120,7 +120,7 @@ def test_deleting_a_data_file_deletes_its_sidecars_only(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path), sync=False)
     for name in ("a.lance", "b.lance"):
         SidecarFiles(store, f"data/{name}", 100, allow_uris=False).dedicate(b"x")
-    delete_data_file(store, "a.lance")
+    discard_file(store, data_path("a.lance"))
     assert files_of(tmp_path) == [sidecar_path("b.lance", 1)]
 
 
