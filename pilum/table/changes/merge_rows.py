@@ -40,7 +40,6 @@ from pilum.table.changes.row_changes import (
     matching_rows,
     moved,
     require_rewritable,
-    rows_by_fragment,
     with_blobs,
     write_rows,
 )
@@ -155,14 +154,14 @@ def finish_merge(
         OSError: If the store fails. After any exception, no file is left.
     """
     parts = tuple(parts)
-    updated = [part.rewritten.addresses for part in parts]
+    rewritten = [part.rewritten for part in parts]
     gone = [*(part.removed for part in parts), others]
-    rows = rows_by_fragment(np.sort(np.concatenate([*updated, *gone])))
     num_inserted = sum(part.num_inserted for part in parts)
     fields = [one.id for one in snapshot.schema.walk()]
     keyed = clauses.inserts_primary_keys and num_inserted > 0
-    operation = moved(snapshot, (part.rewritten for part in parts), rows, fields, keyed)
-    return operation, MergeCounts(num_inserted, sum(map(len, updated)), sum(map(len, gone)))
+    operation = moved(snapshot, rewritten, fields, gone, inserts_keys=keyed)
+    num_updated = sum(len(part.addresses) for part in rewritten)
+    return operation, MergeCounts(num_inserted, num_updated, sum(map(len, gone)))
 
 
 def _others(

@@ -48,7 +48,6 @@ __all__ = [
     "moved",
     "require_rewritable",
     "rewrite_matching",
-    "rows_by_fragment",
     "update_rows",
     "with_blobs",
     "write_rows",
@@ -207,20 +206,12 @@ def discarded_on_failure(snapshot: Snapshot, fragments: Iterable[Fragment]) -> I
         raise
 
 
-def rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, DeletionVector]:
-    """Group rows by fragment, from ascending and distinct addresses."""
-    rows = rows_of(addresses).astype(np.uint32)
-    return {
-        FragmentId(number): DeletionVector(rows[positions])
-        for number, positions in by_fragment(addresses)
-    }
-
-
 def moved(
     snapshot: Snapshot,
     parts: Iterable[Rewritten],
-    rows: dict[FragmentId, DeletionVector],
     fields: Iterable[FieldId],
+    deleted: Iterable[NDArray[np.uint64]] = (),
+    *,
     inserts_keys: bool = False,
 ) -> Update:
     """Mark the rows that moved; the table changes only when the result is committed.
@@ -228,8 +219,8 @@ def moved(
     Args:
         snapshot: The version.
         parts: The new fragments, in order. If it fails, their files are removed.
-        rows: Physical rows to mark as deleted, none of them already deleted.
         fields: Fields with new values.
+        deleted: Addresses of further rows to mark as deleted; no row is marked already, or twice.
         inserts_keys: See `Update.inserts_keys`.
 
     Raises:
@@ -238,7 +229,8 @@ def moved(
     parts = tuple(parts)
     with discarded_on_failure(snapshot, (one for part in parts for one in part.fragments)):
         fragments = [one for part in parts for one in _with_lineage(snapshot, part)]
-        found = delete_rows(snapshot, rows)
+        gone = [np.empty(0, np.uint64), *(part.addresses for part in parts), *deleted]
+        found = delete_rows(snapshot, _rows_by_fragment(np.sort(np.concatenate(gone))))
     return Update(
         found.updated,
         found.removed,
@@ -247,6 +239,15 @@ def moved(
         inserts_keys=inserts_keys,
         marked=found.marked,
     )
+
+
+def _rows_by_fragment(addresses: NDArray[np.uint64]) -> dict[FragmentId, DeletionVector]:
+    """Group rows by fragment, from ascending and distinct addresses."""
+    rows = rows_of(addresses).astype(np.uint32)
+    return {
+        FragmentId(number): DeletionVector(rows[positions])
+        for number, positions in by_fragment(addresses)
+    }
 
 
 def _with_lineage(snapshot: Snapshot, part: Rewritten) -> tuple[Fragment, ...]:
@@ -315,11 +316,8 @@ def finish_update(
     Raises:
         OSError: If the store fails. After any exception, no file is left.
     """
-    parts = tuple(parts)
-    addresses = np.concatenate([np.empty(0, np.uint64), *(part.addresses for part in parts)])
     fields = (field for name in values for field in snapshot.schema.by_name[name].walk())
-    rows = rows_by_fragment(np.sort(addresses))
-    return moved(snapshot, parts, rows, (field.id for field in fields))
+    return moved(snapshot, parts, (field.id for field in fields))
 
 
 def _changed(
