@@ -142,7 +142,7 @@ def commit(
     """
     if attempts < 1:
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
-    committer = _committer(store, transaction)
+    committer = _Committer(own_store(store), transaction)
     try:
         return committer.run(attempts, timeout_seconds, scheme)
     except NOT_COMMITTED:  # after any other failure the files stay: they may be in use
@@ -170,17 +170,12 @@ def commit_detached(store: Store, transaction: Transaction) -> Manifest:
             the older scheme.
         OSError: If the store fails.
     """
-    committer = _committer(store, transaction)
+    committer = _Committer(own_store(store), transaction)
     try:
         return committer.run_detached()
     except NOT_COMMITTED:
         committer.discard(keep=transaction)
         raise
-
-
-def _committer(store: Store, transaction: Transaction) -> _Committer:
-    loaded = replace(transaction, operation=transaction.operation.loaded(store))
-    return _Committer(own_store(store), loaded)
 
 
 @dataclass

@@ -40,24 +40,17 @@ class Operation(ABC):
     def footprint(self) -> Footprint:
         """Return what the operation relies on and what it changes."""
 
-    def loaded(self, store: Store) -> Self:
-        """Return the operation with the table data it needs, read once before it is applied.
-
-        Raises:
-            NotFoundError: If that data does not exist.
-        """
-        del store
-        return self
-
     def prepared(self, store: Store, manifest: Manifest) -> Self:
         """Return the operation prepared for exactly one preceding version.
 
         It reads or writes whatever it needs for that version.
 
-        Called before every `apply`, with the same manifest.
+        Called before every `apply`, with the same manifest. The next attempt prepares the result,
+        so that an operation reads only once what is the same for all versions.
 
         Raises:
             CommitConflictError: If the operation cannot follow that version.
+            NotFoundError: If table data that it needs does not exist.
         """
         del store, manifest
         return self

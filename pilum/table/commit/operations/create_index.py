@@ -42,8 +42,8 @@ class CreateIndex(Operation):
     Attributes:
         new: Segments to add; a segment with the uuid of an existing one replaces it.
         removed: Segments to remove, if they still exist.
-        made_of: The versions that new segments were built from, by number, once `loaded`. They are
-            not part of the transaction.
+        made_of: The versions that new segments were built from, by number, once `prepared`; not
+            part of the transaction.
     """
 
     arm = "create_index"
@@ -87,13 +87,16 @@ class CreateIndex(Operation):
             ),
         )
 
-    def loaded(self, store: Store) -> Self:
+    def prepared(self, store: Store, manifest: Manifest) -> Self:
         """Return the operation with the versions that its new segments were built from.
 
         Raises:
             VersionNotFoundError: If a version no longer exists, so that changes since are unknown.
             CorruptFileError: If its manifest is damaged.
         """
+        del manifest
+        if self.made_of is not None:
+            return self
         numbers = {segment.dataset_version for segment in self.new}
         return replace(self, made_of={one: load_version(store, one) for one in numbers})
 
@@ -123,7 +126,7 @@ class CreateIndex(Operation):
         if covered is None or is_system_index(segment.message):
             return segment.message
         if self.made_of is None:
-            raise InvalidInputError(f"version {segment.dataset_version} is not loaded")
+            raise InvalidInputError(f"version {segment.dataset_version} is not prepared")
         before = self.made_of[segment.dataset_version]
         changed = _changed(before, manifest, segment.field_ids)
         message = table_pb2.IndexMetadata()

@@ -28,7 +28,7 @@ class Restore(Operation):
 
     Attributes:
         version: Number of the version.
-        content: Its content, once `loaded`. It is not part of the transaction.
+        content: Its content, once `prepared`. It is not part of the transaction.
     """
 
     arm = "restore"
@@ -50,7 +50,7 @@ class Restore(Operation):
         """Return a footprint that ignores changes of rows, but not new metadata of columns."""
         return Footprint.of(relies_on=(Kind.METADATA, Kind.MEMTABLES), changes=(Kind.HISTORY,))
 
-    def loaded(self, store: Store) -> Self:
+    def prepared(self, store: Store, manifest: Manifest) -> Self:
         """Return the operation with the content of its version.
 
         Raises:
@@ -58,6 +58,9 @@ class Restore(Operation):
             UnsupportedFeatureError: If the version uses a feature that would be lost.
             CorruptFileError: If its manifest is damaged.
         """
+        del manifest
+        if self.content is not None:
+            return self
         content = load_version(store, self.version)
         where = f"{store.uri}, version {self.version}"
         require_readable(content.reader_flags, where)
@@ -68,11 +71,11 @@ class Restore(Operation):
         """Return the old manifest, with its own writer; id counters are never set back.
 
         Raises:
-            InvalidInputError: If the old version is not loaded, or has no stable row ids although
+            InvalidInputError: If it is not prepared, or has no stable row ids although
                 the table has them.
         """
         if self.content is None:
-            raise InvalidInputError(f"version {self.version} is not loaded")
+            raise InvalidInputError(f"version {self.version} is not prepared")
         lost = manifest.reader_flags & ~self.content.reader_flags
         if lost & Feature.STABLE_ROW_IDS:
             raise InvalidInputError(f"version {self.version} has no stable row ids")
