@@ -32,7 +32,7 @@ from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.json_columns import given_schema, given_table
 from pilum.table.read.take import physical_rows, take_addresses
-from pilum.table.write.adopted import adopted_file
+from pilum.table.write.align import adopted_file
 
 __all__ = ["FragmentSession", "LanceFragment", "write_fragments"]
 

@@ -84,7 +84,7 @@ class DataFile:
             NotFoundError: If the file does not exist.
             CorruptFileError: If the file is damaged.
         """
-        from pilum.table.write.adopted import adopted_file
+        from pilum.table.write.align import adopted_file
 
         return cls.from_table(adopted_file(dataset.snapshot, path, base_id)[0])
 

@@ -10,6 +10,10 @@ may differ: the name of a list's item or of a map's key and value, whether a dic
 and whether nulls are declared (that there are none where the table forbids them is checked in the
 values). Columns of an extension type also accept plain storage, because Spark has no extension
 types.
+
+Data files that another writer wrote are matched in the same way, but keep their bytes: their
+columns are found by name, each must have the type that the table has, and the entry in the manifest
+says which column has which field.
 """
 
 from __future__ import annotations
@@ -22,9 +26,15 @@ import pyarrow.types as pt
 
 from pilum.arrays.retype import retyped
 from pilum.blocks import list_items
-from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError
+from pilum.container.open import open_file
+from pilum.errors import (
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+    UnsupportedVersionError,
+)
 from pilum.format.meta_columns import META_COLUMNS
-from pilum.format.schema import Field, Schema
+from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.types import (
     EXTENSION_METADATA,
     EXTENSION_NAME,
@@ -32,11 +42,22 @@ from pilum.format.types import (
     restored_schema,
     stored_metadata,
 )
+from pilum.format.version import FileVersion
+from pilum.table.model.base_paths import data_file_place
+from pilum.table.model.fragment import DataFile
 from pilum.table.read.json_columns import with_binary_json
+from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.blob_inputs import blob_field
 from pilum.table.write.forms import converted, table_form, without_views
 
-__all__ = ["Alignment", "align", "new_schema", "require_sound_keys", "require_unreserved"]
+__all__ = [
+    "Alignment",
+    "adopted_file",
+    "align",
+    "new_schema",
+    "require_sound_keys",
+    "require_unreserved",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,3 +291,66 @@ def _require_values(field: Field, path: str, *, nullable: bool) -> None:
         )
     for child in field.children:
         _require_values(child, f"{path}.{child.name}", nullable=nullable)
+
+
+def adopted_file(snapshot: Snapshot, path: str, base_id: int | None = None) -> tuple[DataFile, int]:
+    """Return the manifest entry for a file that lies with the data files of a table.
+
+    Args:
+        snapshot: The version.
+        path: Path of the file, below `data/`.
+        base_id: The base path that it lies in; None for the table's own folder.
+
+    Returns:
+        The entry, and the number of rows.
+
+    Raises:
+        SchemaMismatchError: If the table lacks one of its columns, or has another type for it.
+        UnsupportedVersionError: If the file has version 0.1, whose columns cannot be found by name.
+        NotFoundError: If there is no such file.
+        CorruptFileError: If the file is not a Lance file, or is damaged.
+    """
+    store, place = data_file_place(snapshot.store, DataFile(path, (), (), 0, 0, base_id=base_id))
+    source = store.source(place)
+    try:
+        file = open_file(source)
+        if file.version is FileVersion.LEGACY:
+            raise UnsupportedVersionError(
+                f"{place}: files of version 0.1 belong to the table that they were written for"
+            )
+        columns = file.field_columns()
+        pairs = {
+            known.id: columns[own.id]
+            for field in file.schema.fields
+            for own, known in _field_pairs(
+                field, snapshot.schema.by_name.get(field.name), field.name
+            )
+            if own.id in columns
+        }
+        version = file.version
+        entry = DataFile(
+            path,
+            tuple(map(FieldId, pairs)),
+            tuple(pairs.values()),
+            version.major,
+            version.minor,
+            source.size,
+            base_id,
+        )
+        return entry, file.num_rows
+    finally:
+        source.close()
+
+
+def _field_pairs(own: Field, known: Field | None, path: str) -> Iterator[tuple[Field, Field]]:
+    """Yield each field of the file with the matching field of the table."""
+    if known is None:
+        raise SchemaMismatchError(f"the table has no column {path!r}")
+    mine, theirs = ({child.name: child for child in field.children} for field in (own, known))
+    if own.logical_type != known.logical_type or mine.keys() != theirs.keys():
+        raise SchemaMismatchError(
+            f"column {path!r}: type {own.arrow_type}; the table has {known.arrow_type}"
+        )
+    yield own, known
+    for name, child in mine.items():
+        yield from _field_pairs(child, theirs[name], f"{path}.{name}")
