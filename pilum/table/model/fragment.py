@@ -32,6 +32,7 @@ from pilum.table.model.stored_sequence import (
     IN_HIDDEN_COLUMN,
     ROW_IDS,
     UPDATED_AT,
+    SequenceKind,
     StoredSequence,
 )
 
@@ -331,10 +332,10 @@ class Fragment:
             files,
             message.physical_rows,
             deletions,
-            *(
-                kind.from_proto(message) if message.WhichOneof(kind.arm) else None
-                for kind in (ROW_IDS, CREATED_AT, UPDATED_AT)
-            ),
+            # An attribute is read faster than a sequence by its kind.
+            message.inline_row_ids or _sequence(message, ROW_IDS),
+            message.inline_created_at_versions or _sequence(message, CREATED_AT),
+            message.inline_last_updated_at_versions or _sequence(message, UPDATED_AT),
         )
 
     def to_proto(self) -> table_pb2.DataFragment:
@@ -391,6 +392,10 @@ class Fragment:
         if not 0 <= number <= MAX_FRAGMENT_ID or rows < 0:
             raise InvalidInputError(f"not a fragment: {data!r}")
         return cls(FragmentId(number), files, rows, deletions, *sequences)
+
+
+def _sequence(message: table_pb2.DataFragment, kind: SequenceKind) -> StoredSequence | None:
+    return kind.from_proto(message) if message.WhichOneof(kind.arm) else None
 
 
 def _base_id_from_json(value: Any) -> int | None:

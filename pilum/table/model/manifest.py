@@ -148,7 +148,7 @@ class Manifest:
     def highest_fragment_id(self) -> int:
         """The highest fragment id ever assigned, -1 if there was none."""
         known = -1 if self.max_fragment_id is None else self.max_fragment_id
-        return int(self.fragments.ids.max(initial=known))
+        return max([known, *(fragment.id for fragment in self.fragments)])
 
     @property
     def first_new_field_id(self) -> int:
@@ -158,7 +158,7 @@ class Manifest:
     @property
     def contradiction(self) -> str:
         """Describe how fragments contradict the table or each other, as in some of release 0.16."""
-        if not self.fragments.are_distinct:
+        if len({fragment.id for fragment in self.fragments}) < len(self.fragments):
             return "two fragments have one id"
         if (self.reader_flags | self.writer_flags) & Feature.STABLE_ROW_IDS:
             lacking = [str(one.id) for one in self.fragments if one.row_ids is None]
