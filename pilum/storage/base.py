@@ -7,11 +7,16 @@ and is sent the bytes. `run_plan` is the one place where plans meet a file:
 
 `gather` merges many plans into one that takes their steps together. The requests of all columns and
 pages of a step then reach the source as one call, which sorts and coalesces them.
+
+`prefetch` runs tasks that wait for a store: concurrently if the store is remote, in turn if it is
+local.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError
+from pilum.parallel import submit_waiting
 from pilum.storage.io_stats import IoCounter
 
 __all__ = [
@@ -33,11 +39,17 @@ __all__ = [
     "entries_below",
     "finish_new",
     "gather",
+    "prefetch",
+    "run_all",
     "run_plan",
+    "write_all",
     "write_object",
 ]
 
 T = TypeVar("T")
+
+_MAX_STARTED = 32
+"""`prefetch` runs at most so many tasks before their results are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +274,11 @@ class Store(Protocol):
 
 def write_object(store: Store, path: str, data: bytes) -> None:
     """Write an object that other objects refer to: it is either complete, or does not exist."""
-    sink = store.sink(path)
+    write_all(store.sink(path), data)
+
+
+def write_all(sink: Sink, data: bytes) -> None:
+    """Write all bytes of an object to its sink, and finish it; abort it after a failure."""
     try:
         sink.write(data)
         sink.finish()
@@ -383,3 +399,26 @@ class MemorySource:
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
+
+
+def run_all(store: Store, tasks: Iterable[Callable[[], T]]) -> list[T]:
+    """Run all tasks and return their results in order."""
+    return list(prefetch(store, tasks))
+
+
+def prefetch(store: Store, tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yield the results of tasks in order; at most 32 tasks run before their results are used."""
+    if not store.is_remote:
+        yield from (task() for task in tasks)
+        return
+    running: deque[Future[T]] = deque()
+    try:
+        for task in tasks:
+            running.append(submit_waiting(task))
+            if len(running) == _MAX_STARTED:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        for future in running:
+            future.cancel()

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
-from pilum.storage.base import Entry, Fetched, MemorySource, Ranges, Store
+from pilum.storage.base import Entry, Fetched, MemorySource, Ranges, Store, write_all
 from pilum.storage.coalesce import ALIGNMENT_BYTES, lay_out
 from pilum.storage.io_stats import IoCounter
 from pilum.storage.local_sink import LocalSink
@@ -131,13 +131,7 @@ class LocalStore:
 
         Does not wait for the device: after a loss of power the file may be old, or missing.
         """
-        sink = LocalSink(self._absolute(path), sync=False, io=self.io)
-        try:
-            sink.write(data)
-            sink.finish()
-        except BaseException:
-            sink.abort()
-            raise
+        write_all(LocalSink(self._absolute(path), sync=False, io=self.io), data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a whole file unless one of the same name exists; exactly one caller wins.

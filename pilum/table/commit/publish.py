@@ -45,9 +45,8 @@ from pilum.errors import (
     UnsupportedFormatError,
 )
 from pilum.format.schema import Schema
-from pilum.storage.base import Store, write_object
+from pilum.storage.base import Store, prefetch, write_object
 from pilum.storage.local import pending_of
-from pilum.storage.prefetch import prefetch
 from pilum.table.commit.footprint import Verdict, fragment_ids_of, verdict
 from pilum.table.commit.jobs import Job, find_job
 from pilum.table.commit.next_version import continuable, next_version

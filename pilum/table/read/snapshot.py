@@ -11,8 +11,7 @@ from pilum.errors import CorruptFileError, UnsupportedVersionError, VersionNotFo
 from pilum.format.blobs import described
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
-from pilum.storage.base import Store
-from pilum.storage.prefetch import prefetch
+from pilum.storage.base import Store, prefetch
 from pilum.table.model.base_paths import with_bases
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions
 from pilum.table.model.features import Feature, require_readable

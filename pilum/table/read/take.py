@@ -24,7 +24,7 @@ from pilum.format.row_address import addresses_of_rows, fragment_ids_of, rows_of
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema
 from pilum.parallel import num_threads, submit
-from pilum.storage.prefetch import run_all
+from pilum.storage.base import run_all
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import MetaColumns

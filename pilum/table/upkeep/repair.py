@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from pilum.storage.base import Store
-from pilum.storage.prefetch import run_all
+from pilum.storage.base import Store, run_all
 from pilum.table.commit.operations.restore import Restore
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.manifest import Manifest

@@ -42,9 +42,8 @@ from pilum.errors import (
     CommitStatusUnknownError,
     NotFoundError,
 )
-from pilum.storage.base import Store, write_object
+from pilum.storage.base import Store, prefetch, write_object
 from pilum.storage.open import open_beside
-from pilum.storage.prefetch import prefetch
 from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.manifest_file import load_message
 from pilum.table.model.names import (

@@ -19,8 +19,7 @@ from pilum.errors import (
     VersionNotFoundError,
 )
 from pilum.format.pb import table_pb2
-from pilum.storage.base import Store, write_object
-from pilum.storage.prefetch import run_all
+from pilum.storage.base import Store, run_all, write_object
 from pilum.table.model.manifest import Manifest, moment_of, nanoseconds_of
 from pilum.table.model.manifest_file import load_manifest, load_message
 from pilum.table.model.names import (

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from guard import GUARD_SECONDS
 
+from pilum.storage.base import prefetch, run_all
 from pilum.storage.local import LocalStore
-from pilum.storage.prefetch import prefetch, run_all
 
 
 @dataclass(frozen=True)
