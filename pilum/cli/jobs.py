@@ -1,24 +1,45 @@
-"""Spark jobs from a job file, as run by `pilum job`."""
+"""Spark jobs from job files in TOML, with one section of arguments for each kind of job.
+
+    [ingest]                          pilum job ingest --file nightly.toml
+    source = "/data/in"
+    target = "/data/events.lance"
+    format = "csv"
+    schema = "id long, name string"
+    transform = "SELECT id, lower(name) AS name FROM {source}"
+    job = "nightly"
+
+    [compact]                         pilum job compact --file nightly.toml
+    target = "/data/events.lance"
+
+    [storage]                         options of the object store, for all sections
+    [spark]                           settings of the Spark session
+    "spark.driver.memory" = "2g"
+
+An unknown section or argument is an error, so that a typing error cannot change what a job does.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
+import tomllib
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pilum.cli.job_file import JobSpec
 from pilum.cli.outcome import Exit
-from pilum.errors import InvalidInputError, MissingDependencyError
+from pilum.errors import InvalidInputError, MissingDependencyError, NotFoundError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["carry_out", "merge_clauses", "run_job"]
+    from pilum.dataset.upkeep import VerifyReport
+
+__all__ = ["KINDS", "JobSpec", "Kind", "carry_out", "merge_clauses", "read_job", "run_job"]
 
 _LOG = logging.getLogger("pilum")
 _CLAUSES = {
@@ -30,6 +51,72 @@ _CLAUSES = {
     "when_not_matched": {"insert": "when_not_matched_insert_all"},
     "when_not_matched_by_source": {"delete": "when_not_matched_by_source_delete"},
 }
+_SHARED = ("storage", "spark")
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A job as read from a job file.
+
+    Attributes:
+        kind: One of `KINDS`.
+        arguments: The arguments by name; their types are checked.
+        storage: Options of the object store.
+        spark: Settings of the Spark session.
+    """
+
+    kind: str
+    arguments: Mapping[str, Any]
+    storage: Mapping[str, str]
+    spark: Mapping[str, str]
+
+
+def read_job(path: str, kind: str) -> JobSpec:
+    """Read the section of a job file for one kind of job.
+
+    Raises:
+        NotFoundError: If the file does not exist.
+        InvalidInputError: If the file is not valid TOML, or an entry is unknown, missing or of the
+            wrong type.
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise NotFoundError(f"no job file at {path!r}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{path}: not valid TOML: {error}") from error
+    if unknown := sorted(set(content) - set(KINDS) - set(_SHARED)):
+        raise InvalidInputError(f"{path}: unknown sections {unknown}; known: {[*KINDS, *_SHARED]}")
+    if kind not in content:
+        raise InvalidInputError(f"{path}: no section [{kind}]; it has {sorted(content)}")
+    arguments = _checked(path, kind, content[kind])
+    storage, spark = (_texts(path, name, content.get(name, {})) for name in _SHARED)
+    return JobSpec(kind, arguments, storage, spark)
+
+
+def _checked(path: str, kind: str, section: Any) -> dict[str, Any]:
+    known = (*KINDS[kind].required, *KINDS[kind].optional)
+    if not isinstance(section, dict):
+        raise InvalidInputError(f"{path}: {kind} is not a section")
+    if unknown := sorted(set(section) - set(known)):
+        raise InvalidInputError(f"{path} [{kind}]: unknown {unknown}; known: {sorted(known)}")
+    if missing := [name for name in KINDS[kind].required if name not in section]:
+        raise InvalidInputError(f"{path} [{kind}]: {missing} is required")
+    for name, value in section.items():
+        if type(value) is not (expected := _TYPES[name]):
+            raise InvalidInputError(
+                f"{path} [{kind}]: {name}: expected {expected.__name__}, found {value!r}"
+            )
+    return {
+        name: _texts(path, name, value) if isinstance(value, dict) else value
+        for name, value in section.items()
+    }
+
+
+def _texts(path: str, name: str, section: Any) -> dict[str, str]:
+    if not isinstance(section, dict) or not all(isinstance(one, str) for one in section.values()):
+        raise InvalidInputError(f"{path}: {name}: expected names and texts, found {section!r}")
+    return dict(section)
 
 
 def run_job(spec: JobSpec, master: str | None, remote: str | None) -> Exit:
@@ -59,7 +146,7 @@ def run_job(spec: JobSpec, master: str | None, remote: str | None) -> Exit:
 
 def carry_out(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
     """Run a job in a session and return its result."""
-    return _RUN[spec.kind](spark, dict(spec.arguments), dict(spec.storage))
+    return KINDS[spec.kind].run(spark, dict(spec.arguments), dict(spec.storage))
 
 
 def merge_clauses(arguments: Mapping[str, Any]) -> list[str]:
@@ -94,10 +181,55 @@ def _session(conf: Mapping[str, str], master: str | None, remote: str | None) ->
     return builder.master(master or "local[*]").config(map={**quiet, **conf}).getOrCreate()
 
 
-def _ingest(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
-    import pilum.spark
+_Run = Callable[["SparkSession", dict[str, Any], dict[str, str]], dict[str, Any]]
 
-    return asdict(pilum.spark.ingest(spark, **given, storage_options=storage))
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of jobs.
+
+    Attributes:
+        run: Runs a job, given the session, the arguments and the options of the object store.
+        required: Names of the arguments that a job file must contain.
+        optional: Names of the other arguments.
+    """
+
+    run: _Run
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+
+
+def _call(
+    name: str,
+    result: Callable[[Any], dict[str, Any]],
+    required: tuple[str, ...],
+    optional: tuple[str, ...],
+) -> Kind:
+    """Return a kind of jobs that call `pilum.spark.{name}`, which takes `required` by position."""
+
+    def run(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
+        import pilum.spark
+
+        values = [given.pop(argument) for argument in required]
+        function = getattr(pilum.spark, name)
+        return result(function(spark, *values, **given, storage_options=storage))
+
+    return Kind(run, required, optional)
+
+
+def _version(version: int) -> dict[str, Any]:
+    return {"version": version}
+
+
+def _statistics(columns: list[Any]) -> dict[str, Any]:
+    return {"columns": [asdict(one) for one in columns]}
+
+
+def _verified(report: VerifyReport) -> dict[str, Any]:
+    print(report, file=sys.stderr)
+    faults = ("missing", "damaged", "orphaned", "misread")
+    counts = {name: len(getattr(report, name)) for name in faults}
+    return {**counts, "is_valid": report.is_valid}
 
 
 def _export(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
@@ -124,46 +256,6 @@ def _merge(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) 
     return dict(merge.execute())
 
 
-def _columns(name: str) -> Callable[[SparkSession, dict[str, Any], dict[str, str]], dict[str, Any]]:
-    def run(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
-        import pilum.spark
-
-        target, values = given.pop("target"), given.pop("values")
-        function = getattr(pilum.spark, name)
-        return {"version": function(spark, target, values, **given, storage_options=storage)}
-
-    return run
-
-
-def _rewrite(name: str) -> Callable[[SparkSession, dict[str, Any], dict[str, str]], dict[str, Any]]:
-    def run(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
-        import pilum.spark
-
-        target = given.pop("target")
-        function = getattr(pilum.spark, name)
-        return asdict(function(spark, target, **given, storage_options=storage))
-
-    return run
-
-
-def _analyze(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
-    import pilum.spark
-
-    found = pilum.spark.analyze(spark, given.pop("target"), **given, storage_options=storage)
-    return {"columns": [asdict(one) for one in found]}
-
-
-def _verify(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
-    import pilum.spark
-
-    target = given.pop("target")
-    report = pilum.spark.verify(spark, target, **given, storage_options=storage)
-    print(report, file=sys.stderr)
-    faults = ("missing", "damaged", "orphaned", "misread")
-    counts = {name: len(getattr(report, name)) for name in faults}
-    return {**counts, "is_valid": report.is_valid}
-
-
 def _cleanup(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]) -> dict[str, Any]:
     import pilum.spark
 
@@ -176,16 +268,78 @@ def _cleanup(spark: SparkSession, given: dict[str, Any], storage: dict[str, str]
     return asdict(result)
 
 
-_RUN = {
-    "ingest": _ingest,
-    "export": _export,
-    "merge": _merge,
-    "add-columns": _columns("add_columns"),
-    "update-columns": _columns("update_columns"),
-    "replace-columns": _columns("replace_columns"),
-    "compact": _rewrite("compact"),
-    "cluster": _rewrite("cluster"),
-    "analyze": _analyze,
-    "verify": _verify,
-    "cleanup": _cleanup,
+_TYPES = {
+    **dict.fromkeys(("source", "target", "format", "schema", "transform"), str),
+    **dict.fromkeys(("mode", "schema_mode", "job", "journal", "filter", "blobs", "where"), str),
+    **dict.fromkeys(_CLAUSES, str),
+    **dict.fromkeys(("files_per_commit", "commit_every", "num_partitions", "memory_limit"), int),
+    **dict.fromkeys(("max_rows_per_file", "max_bytes_per_file", "max_source_bytes"), int),
+    **dict.fromkeys(("target_rows_per_fragment", "target_bytes_per_fragment"), int),
+    **dict.fromkeys(("version", "batch_size", "older_than_days", "retain_versions"), int),
+    **dict.fromkeys(("deep", "delete_unverified", "dry_run"), bool),
+    **dict.fromkeys(("on", "columns", "partition_by"), list),
+    **dict.fromkeys(("sort_by", "zorder_by", "hilbert_by"), list),
+    **dict.fromkeys(("options", "values"), dict),
 }
+"""The types of all arguments."""
+
+KINDS = {
+    "ingest": _call(
+        "ingest",
+        asdict,
+        ("source", "target"),
+        (
+            *("format", "schema", "transform", "options", "mode", "schema_mode", "job", "journal"),
+            *("files_per_commit", "max_rows_per_file"),
+        ),
+    ),
+    "merge": Kind(
+        _merge,
+        ("source", "target", "on"),
+        ("format", "schema", "transform", "options", "job", *_CLAUSES),
+    ),
+    "export": Kind(
+        _export,
+        ("source", "target"),
+        (
+            *("format", "transform", "options", "columns", "filter", "version", "partition_by"),
+            *("mode", "blobs", "batch_size"),
+        ),
+    ),
+    "add-columns": _call(
+        "add_columns", _version, ("target", "values"), ("job", "journal", "commit_every")
+    ),
+    "update-columns": _call(
+        "update_columns",
+        _version,
+        ("target", "values"),
+        ("job", "journal", "commit_every", "where"),
+    ),
+    "replace-columns": _call("replace_columns", _version, ("target", "values"), ("job", "journal")),
+    "compact": _call(
+        "compact",
+        asdict,
+        ("target",),
+        (
+            *("commit_every", "max_source_bytes"),
+            *("target_rows_per_fragment", "target_bytes_per_fragment"),
+        ),
+    ),
+    "cluster": _call(
+        "cluster",
+        asdict,
+        ("target",),
+        (
+            *("sort_by", "zorder_by", "hilbert_by", "num_partitions", "max_rows_per_file"),
+            *("max_bytes_per_file", "memory_limit", "commit_every", "job", "journal"),
+        ),
+    ),
+    "analyze": _call("analyze", _statistics, ("target",), ("columns", "version")),
+    "verify": _call("verify", _verified, ("target",), ("deep",)),
+    "cleanup": Kind(
+        _cleanup,
+        ("target",),
+        ("older_than_days", "retain_versions", "delete_unverified", "dry_run"),
+    ),
+}
+"""The kinds of jobs."""

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from pilum.cli import tables
-from pilum.cli.job_file import KINDS, read_job
-from pilum.cli.jobs import merge_clauses, run_job
+from pilum.cli.jobs import KINDS, merge_clauses, read_job, run_job
 from pilum.cli.outcome import Exit, TerminatedError, exit_code
 
 __all__ = ["main"]

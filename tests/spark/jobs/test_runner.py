@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 from spark.helpers import write_table
 
 import pilum
-from pilum.cli.job_file import read_job
-from pilum.cli.jobs import carry_out
+from pilum.cli.jobs import carry_out, read_job
 
 
 def test_each_kind_of_job_does_what_its_section_says(
