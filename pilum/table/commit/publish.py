@@ -29,7 +29,7 @@ import random
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypedDict
 
@@ -145,7 +145,7 @@ def commit(
     try:
         return committer.run(attempts, timeout_seconds, scheme)
     except NOT_COMMITTED:  # after any other failure the files stay: they may be in use
-        committer.discard(keep=transaction)
+        committer.discard()
         raise
 
 
@@ -173,34 +173,30 @@ def commit_detached(store: Store, transaction: Transaction) -> Manifest:
     try:
         return committer.run_detached()
     except NOT_COMMITTED:
-        committer.discard(keep=transaction)
+        committer.discard()
         raise
 
 
-@dataclass
 class _Committer:
     """The state of one commit over its attempts."""
 
-    store: Store
-    transaction: Transaction
-    given: Transaction = field(init=False)
-    job: Job | None = field(init=False)
-    data: bytes = field(init=False)
-    conflict: CommitConflictError | None = field(init=False, default=None)
-    checked_version: int = field(init=False)
-    has_file: bool = field(init=False, default=False)
+    def __init__(self, store: Store, transaction: Transaction) -> None:
+        self.store = store
+        self.given = self.transaction = transaction
+        self.job = Job.of(transaction.properties)
+        self.data = transaction.to_bytes()
+        self.checked_version = transaction.read_version
+        self.conflict: CommitConflictError | None = None
+        self.has_file = False
 
-    def __post_init__(self) -> None:
-        self.given = self.transaction
-        self.job = Job.of(self.transaction.properties)
-        self.checked_version = self.transaction.read_version
-        self.data = self.transaction.to_bytes()
+    def discard(self, keep: Transaction | None = None) -> None:
+        """Delete the files written for the transaction, except those of `keep`.
 
-    def discard(self, keep: Transaction) -> None:
-        """Delete the files written for the transaction, except those that `keep` came with."""
+        By default, the files that the transaction came with stay.
+        """
         store = self.store
         store.delete(transaction_path(self.transaction.file_name))
-        kept = keep.operation.new_files()
+        kept = (keep or self.given).operation.new_files()
         for path in set(self.transaction.operation.new_files()).difference(kept):
             discard_file(store, path)
 
@@ -234,7 +230,7 @@ class _Committer:
             return None
         found = find_job(self.store, self.job, names[-1] if names else None)
         if found and self.transaction.uuid not in found.transaction_file:
-            self.discard(keep=self.given)
+            self.discard()
         return found
 
     def run_detached(self) -> Manifest:
