@@ -1,4 +1,4 @@
-"""The deleted rows of one fragment, and conversions between rows and positions.
+"""The deleted rows of one fragment: in memory, and as the bytes of a deletion file.
 
     physical rows    0  1  2  3  4  5  6  7
     deleted             x     x  x
@@ -77,11 +77,11 @@ class DeletionVector:
     def kept(self, rows: RowRanges) -> pa.BooleanArray | None:
         """Return a mask of the rows that are not deleted; None if no row is."""
         start, stop = int(rows.starts[0]), int(rows.stops[-1])
-        first, behind = self._before(start), self._before(stop)
-        if first == behind:
+        first, last = self._before(start), self._before(stop)
+        if first == last:
             return None
         mask = np.ones(stop - start, dtype=np.bool_)
-        mask[self.offsets[first:behind].astype(np.int64) - start] = False
+        mask[self.offsets[first:last].astype(np.int64) - start] = False
         return bit_mask(mask if len(rows.bounds) == 1 else mask[rows.rows() - start])
 
     def contains(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

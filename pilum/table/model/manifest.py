@@ -1,8 +1,8 @@
 """The manifest: the complete description of one version of a table.
 
-This module converts between the protobuf message and Python objects;
-`pilum.table.model.manifest_file` handles the surrounding bytes of the file. Source:
-docs/format/table.md, "Manifest".
+Its fragments are a lazy sequence (`fragments.py`); everything else is a plain value. This module
+converts between the protobuf message and Python objects; `pilum.table.model.manifest_file` handles
+the surrounding bytes of the file. Source: docs/format/table.md, "Manifest".
 """
 
 from __future__ import annotations

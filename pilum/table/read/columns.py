@@ -1,4 +1,4 @@
-"""The columns of a scan: how each of them is read and named.
+"""The columns of a scan: how each of them is read and named; the values of meta columns.
 
 "a"         the column a
 "s.x"       a column named "s.x": member x of the struct s, null where s is

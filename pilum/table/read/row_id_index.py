@@ -62,9 +62,9 @@ class RowIdIndex:
         if not len(self.starts):
             return np.zeros(len(ids), dtype=np.uint64), np.zeros(len(ids), dtype=np.bool_)
         runs = self.starts.searchsorted(ids, side="right") - 1
-        behind = ids - self.starts[runs]  # wraps around for ids before the first run
-        is_there = (runs >= 0) & (behind < self.lengths[runs])
-        return self.addresses[runs] + behind, is_there
+        places = ids - self.starts[runs]  # wraps around for ids before the first run
+        is_there = (runs >= 0) & (places < self.lengths[runs])
+        return self.addresses[runs] + places, is_there
 
 
 def row_id_index(snapshot: Snapshot) -> RowIdIndex:

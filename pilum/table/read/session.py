@@ -4,7 +4,8 @@
     page        chunk table, repetition index, dictionary                 of a mini-block page
 
 Both kinds share one limit in bytes, and the least recently used entries are evicted first. Files
-never change after they are written, so all datasets of a session can share these entries.
+never change after they are written, so all datasets of a session can share these entries. A session
+also keeps which files have been compared with their manifest (`agreement.py`).
 """
 
 from __future__ import annotations
