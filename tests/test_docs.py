@@ -15,17 +15,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jvm
 import pytest
 from guard import GUARD_SECONDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted(ROOT.glob("docs/guide/*.md"))]
-SMALL_SPARK = """
-spark.driver.defaultJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-spark.sql.shuffle.partitions 2
-spark.ui.enabled false
-"""
-"""What a page does not set itself: such a Spark starts sooner, and plans for few rows."""
+SMALL_SPARK = "--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false pyspark-shell"
+"""How pages start Spark: it plans for few rows."""
 FENCES = {"```python", "```sh", "```text", "```sql"}
 NOT_RUN = "<!-- not run:"
 
@@ -62,15 +59,14 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     file.write_text(script(page.read_text()))
     folder = tmp_path / "empty"
     folder.mkdir()
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "spark-defaults.conf").write_text(SMALL_SPARK)
     # Spark starts many interpreters that import pilum; only the first should compile it.
     kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     own = {
         "PYTHONPATH": str(ROOT),
         "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode"),
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_CONF_DIR": str(tmp_path / "conf"),
+        "PYSPARK_SUBMIT_ARGS": SMALL_SPARK,
+        **jvm.ENVIRONMENT,
     }
     done = subprocess.run(
         [sys.executable, file],

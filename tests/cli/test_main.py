@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jvm
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -141,7 +142,12 @@ job = "once"
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable},
+        env={
+            **os.environ,
+            **jvm.ENVIRONMENT,
+            "PYTHONPATH": paths,
+            "PYSPARK_PYTHON": sys.executable,
+        },
     )
     assert done.returncode == 0, done.stderr
     wanted = {"job": "ingest", "version": 1, "num_files": 1, "num_commits": 1}

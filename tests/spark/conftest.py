@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import jvm
 import pytest
 from pyspark.sql import SparkSession
 from spark.helpers import PUSHDOWN, ROOT
@@ -28,6 +29,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         pytest.skip("Spark needs Java")
     settings: dict[str, bool | float | int | str | None] = {
+        "spark.driver.defaultJavaOptions": jvm.OPTIONS,
         "spark.driver.memory": "1g",
         "spark.log.level": "OFF",
         "spark.sql.session.timeZone": "UTC",

@@ -26,8 +26,6 @@ from spark.helpers import with_patience
 import pilum.spark
 
 SETTINGS: dict[str, bool | float | int | str | None] = {
-    # Each script is over before a better compiler would pay.
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import jvm
 import pyarrow as pa
 import pyspark
 from guard import GUARD_SECONDS
@@ -134,6 +135,7 @@ def environment(folder: Path) -> dict[str, str]:
     kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {
         **kept,
+        **jvm.ENVIRONMENT,
         "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests"), *filter(None, sys.path)]),
         "PYSPARK_PYTHON": sys.executable,
