@@ -286,22 +286,11 @@ def auto_cleanup_settings(options: Any) -> dict[str, str]:
 
 def report_of(found: Findings, deep: bool) -> VerifyReport:
     """Convert findings to the public report."""
-    from pilum.table.upkeep.verify import FaultKind
-
-    faults: dict[FaultKind, list[Fault]] = {kind: [] for kind in FaultKind}
+    by_kind: dict[str, list[Fault]] = {"missing": [], "damaged": [], "orphaned": [], "misread": []}
     for one in found.faults:
         fault = Fault(one.kind.value, one.path, one.size, one.version, one.what)
-        faults[one.kind].append(fault)
-    return VerifyReport(
-        found.versions,
-        found.files,
-        found.size,
-        deep,
-        faults[FaultKind.MISSING],
-        faults[FaultKind.DAMAGED],
-        faults[FaultKind.ORPHANED],
-        faults[FaultKind.MISREAD],
-    )
+        by_kind[fault.kind].append(fault)
+    return VerifyReport(found.versions, found.files, found.size, deep, **by_kind)
 
 
 def _line(fault: Fault) -> str:
