@@ -1,4 +1,4 @@
-"""A family: the functions shared by the file versions that have one layout."""
+"""A family of file versions with one layout: how their files are opened, read and written."""
 
 from __future__ import annotations
 

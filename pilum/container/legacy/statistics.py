@@ -5,12 +5,12 @@
         min_value             id 4k + 2   of the type of the column
         max_value             id 4k + 3
 
-Columns of numbers, dates, decimals of 128 bits, booleans, strings and binary have them, at the top
-level or in structs. Bounds need not be values of the column: strings are cut to 64 bytes, and a
+They exist for columns of numbers, dates, decimals of 128 bits, booleans, strings and binary, at the
+top level or in structs. Bounds need not be values of the column: strings are cut to 64 bytes, and a
 maximum that was cut is raised. So bounds prove which batches a filter cannot match, but not what
 the largest value is. Source: docs/format/legacy.md, "Statistics".
 
-Filters get zone maps of them. Statistics describe the values that were written; filters see the
+Filters use them as zone maps. Statistics describe the values that were written; filters see the
 values that are read. Where the format loses nulls, the two differ, so a batch with nulls is
 unknown. Where it turns empty strings into nulls, an empty minimum denotes nulls.
 """

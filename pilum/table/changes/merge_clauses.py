@@ -28,7 +28,7 @@ SOURCE, TARGET = "source", "target"
 
 
 class Matched(Enum):
-    """The action for rows of the table that the source has too."""
+    """The action for rows of the table whose key is in the source."""
 
     LEFT = "left"
     UPDATED = "updated"

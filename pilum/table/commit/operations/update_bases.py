@@ -37,7 +37,7 @@ class UpdateBases(Operation):
         )
 
     def footprint(self) -> Footprint:
-        """Return a footprint that relies on ids, names and paths that no one else has taken."""
+        """Return a footprint that relies on ids, names and paths that no other commit has taken."""
         own = resources(Kind.BASE_PATH, (key for base in self.new for key in _keys(base)))
         return Footprint(own, own)
 
