@@ -22,9 +22,9 @@ from pilum.dataset.explain import Explanation, explain
 from pilum.dataset.forms import Transaction
 from pilum.dataset.fragment import LanceFragment
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
-from pilum.dataset.merging import MergeInsertBuilder
 from pilum.dataset.metadata import FragmentMetadata, Index, IndexFile
 from pilum.dataset.operations import LanceOperation
+from pilum.dataset.rows import MergeInsertBuilder
 from pilum.dataset.scan import ScanStatistics
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.settings import DatasetBasePath

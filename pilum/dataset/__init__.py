@@ -5,11 +5,10 @@ from pilum.dataset.delta import DatasetDelta
 from pilum.dataset.forms import Transaction
 from pilum.dataset.indices import IndexInformation
 from pilum.dataset.lance_dataset import LanceDataset, dataset, write_dataset
-from pilum.dataset.merging import MergeResult
 from pilum.dataset.metadata import DataFile
 from pilum.dataset.operations import LanceOperation
 from pilum.dataset.refs import Branch, Branches, Tag, Tags
-from pilum.dataset.rows import DeleteResult, UpdateResult
+from pilum.dataset.rows import DeleteResult, MergeResult, UpdateResult
 from pilum.dataset.scan import ColumnOrdering, ScanStatistics
 from pilum.dataset.scanner import LanceScanner, ScannerBuilder
 from pilum.dataset.statistics import DataStatistics, FieldStatistics, LanceStats

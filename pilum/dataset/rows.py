@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import TypedDict
+from typing import Any, Literal, NoReturn, TypedDict
+
+import pyarrow as pa
 
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import Retries, commit_change, commit_once
-from pilum.dataset.merging import MergeInsertBuilder
+from pilum.dataset.forms import Transaction
+from pilum.dataset.inputs import to_reader
+from pilum.dataset.merge_plan import MergeClauses, explained_merge
 from pilum.dataset.projection import bind_values
 from pilum.dataset.scan import Filter
 from pilum.dataset.write import require_version
-from pilum.errors import InvalidInputError
+from pilum.errors import (
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from pilum.expressions import bind
+from pilum.table.changes.merge_rows import MergeCounts, merge_rows
 from pilum.table.changes.row_changes import delete_rows, matching_rows, update_rows
+from pilum.table.commit import transaction
 from pilum.table.commit.jobs import JobKey
 from pilum.table.commit.operations.base import Operation
 from pilum.table.read.snapshot import Snapshot
+from pilum.table.write.blob_inputs import with_all_members, with_blobs_v2
+from pilum.table.write.sidecars import discard_file
+from pilum.table.write.spool import Spool
 
-__all__ = ["DeleteResult", "RowChanges", "UpdateResult"]
+__all__ = [
+    "DeleteResult",
+    "MergeInsertBuilder",
+    "MergeResult",
+    "RowChanges",
+    "UpdateResult",
+    "merge_result",
+]
+
+_NOTHING = MergeCounts(0, 0, 0)
 
 
 class DeleteResult(TypedDict):
@@ -33,6 +55,14 @@ class UpdateResult(TypedDict):
     """The result of an update."""
 
     num_rows_updated: int
+
+
+class MergeResult(TypedDict):
+    """The result of a merge."""
+
+    num_inserted_rows: int
+    num_updated_rows: int
+    num_deleted_rows: int
 
 
 class RowChanges(DatasetBase):
@@ -166,3 +196,189 @@ class RowChanges(DatasetBase):
             )
 
         return commit_once(self, idempotency_key, attempts, 0)
+
+
+class MergeInsertBuilder(MergeClauses):
+    """A builder that configures and runs a merge; created by `LanceDataset.merge_insert`.
+
+    Rows that match, source rows that do not match, and rows that exist only in the table are left
+    unchanged unless a method says otherwise. Among methods for the same rows, the last call
+    applies.
+    """
+
+    def __init__(self, dataset: DatasetBase, on: str | Iterable[str] | None = None) -> None:
+        super().__init__(dataset.snapshot.schema, on)
+        self._dataset = dataset
+
+    def use_index(self, use_index: bool) -> MergeInsertBuilder:
+        """Set whether an index on the key may be used; has no effect, because no index is read."""
+        if not isinstance(use_index, bool):
+            raise InvalidInputError(f"use_index: expected a bool, found {use_index!r}")
+        return self
+
+    def data_storage_version(self, version: str) -> MergeInsertBuilder:
+        """Set the file version of written files, which must be that of the table."""
+        require_version(self._dataset.snapshot, version)
+        return self
+
+    def write_mode(
+        self, mode: Literal["auto", "rewrite_rows", "rewrite_columns"]
+    ) -> MergeInsertBuilder:
+        """Set how rows are written, which is always as whole rows ("rewrite_rows").
+
+        Raises:
+            UnsupportedFeatureError: If the mode is "rewrite_columns".
+        """
+        if mode == "rewrite_columns":
+            raise UnsupportedFeatureError("write_mode='rewrite_columns': rows are written whole")
+        if mode not in {"auto", "rewrite_rows"}:
+            raise InvalidInputError(f"write_mode: expected auto or rewrite_rows, found {mode!r}")
+        return self
+
+    def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
+        """Merge rows and move the dataset to the new version.
+
+        A null key matches nothing. Floats match if their bits are equal: a NaN matches a NaN of the
+        same sign and payload, and -0.0 does not match 0.0. The data is read once; large data is
+        spilled to a temporary file during the merge.
+
+        Args:
+            data_obj: The source rows; see `pilum.write_dataset`.
+            schema: Schema that the data is cast to. Required for an iterable that may be empty.
+
+        Returns:
+            A dict with `num_inserted_rows`, `num_updated_rows` and `num_deleted_rows`.
+
+        Raises:
+            SchemaMismatchError: If the source does not fit the table.
+            ColumnNotFoundError: If a condition or expression names a column that neither side has.
+            FilterError: If a condition or expression cannot be parsed, bound or evaluated.
+            CommitConflictError: If a concurrent commit conflicts with the merge.
+            CommitContentionError: If every attempt conflicted with a concurrent commit.
+            UnsupportedFeatureError: If the source has nested columns that contain blobs.
+            InvalidInputError: If several source rows match one row that they would change, a match
+                is refused, no action is configured, or if another argument is invalid.
+        """
+
+        def change(properties: Mapping[str, str]) -> tuple[Snapshot, MergeCounts]:
+            with self._opened(data_obj, schema) as spool:
+                change = partial(self._merge, spool=spool)
+                merge = partial(commit_change, change=change, properties=properties)
+                return self._retries.run(self._dataset.snapshot, merge)
+
+        return merge_result(commit_once(self._dataset, self._idempotency_key, change, _NOTHING))
+
+    def execute_uncommitted(
+        self, data_obj: Any, *, schema: pa.Schema | None = None
+    ) -> tuple[Transaction, MergeResult]:
+        """Write the files of a merge without committing them; see `execute`.
+
+        `LanceDataset.commit` publishes the result. Such a commit no longer records which rows it
+        changed, so it conflicts with any concurrent change of rows in the same fragments.
+
+        Returns:
+            The transaction to commit, and the result of the merge.
+        """
+        snapshot = self._dataset.snapshot
+        with self._opened(data_obj, schema) as spool:
+            operation, counts = self._merge(snapshot, spool)
+        found = transaction.Transaction(snapshot.manifest.version, operation)
+        return Transaction.from_table(found), merge_result(counts)
+
+    execute_batches = execute
+    execute_uncommitted_batches = execute_uncommitted
+
+    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
+        """Describe what `execute` would do: one line per step, the last step first.
+
+        Args:
+            schema: Schema of the source; None for that of the table.
+            verbose: Whether to also list the data files of the table.
+
+        Raises:
+            As `execute` for sources that do not fit.
+        """
+        snapshot = self._dataset.snapshot
+        source = snapshot.schema.arrow if schema is None else schema
+        self._require_something()
+        self._plan.bound(snapshot, source)
+        return explained_merge(snapshot, self._plan, source, verbose)
+
+    def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
+        """Run the merge without a commit, remove the written files, and report its costs.
+
+        Args:
+            data_obj: The source rows.
+            schema: Schema that the data is cast to.
+
+        Returns:
+            A line with counts, time and files, followed by the steps of `explain_plan`.
+        """
+        snapshot = self._dataset.snapshot
+        start = time.perf_counter()
+        with self._opened(data_obj, schema) as spool:
+            operation, counts = self._merge(snapshot, spool)
+        elapsed_ms = (time.perf_counter() - start) * 1000
+        files = operation.new_files()
+        for path in files:
+            discard_file(snapshot.store, path)
+        steps = explained_merge(snapshot, self._plan, spool.schema, verbose=False).splitlines()
+        head = (
+            f"Analyzed: num_inserted_rows={counts.inserted}, num_updated_rows={counts.updated}, "
+            f"num_deleted_rows={counts.deleted}, num_files_written={len(files)}, "
+            f"elapsed={elapsed_ms:.3f}ms"
+        )
+        return "\n".join([head, *(f"  {step}" for step in steps)])
+
+    analyze_plan_batches = analyze_plan
+
+    def target_bases(self, bases: Iterable[str]) -> NoReturn:
+        """Raise UnsupportedFeatureError: merges write to the table's own folder.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise UnsupportedFeatureError(
+            f"target_bases={bases!r}: merges write to the table's own folder; "
+            "write_dataset and insert write to base paths"
+        )
+
+    def target_all_bases(self, include_primary: bool = True) -> NoReturn:
+        """Raise UnsupportedFeatureError: merges write to the table's own folder.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        self.target_bases(["all", *(["primary"] if include_primary else [])])
+
+    def mark_sstables_as_compacted(self, sstables: Any) -> NoReturn:
+        """Raise UnsupportedFeatureError: the MemWAL is not supported.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise UnsupportedFeatureError(f"MemWAL is not supported: {sstables!r:.80}")
+
+    def _require_something(self) -> None:
+        if not self._plan.does_something:
+            raise InvalidInputError("nothing to merge: call one of the when_ methods first")
+
+    def _opened(self, data_obj: Any, schema: pa.Schema | None) -> Spool:
+        self._require_something()
+        reader = to_reader(data_obj, schema)
+        if self._dataset.snapshot.manifest.data_version.has_blobs_v2:
+            reader = with_all_members(with_blobs_v2(reader))
+        self._plan.bound(self._dataset.snapshot, reader.schema)  # before it is read
+        return Spool(reader)
+
+    def _merge(self, snapshot: Snapshot, spool: Spool) -> tuple[Operation, MergeCounts]:
+        return merge_rows(snapshot, spool, self._plan.bound(snapshot, spool.schema))
+
+
+def merge_result(counts: MergeCounts) -> MergeResult:
+    """Convert counts to the public result."""
+    return MergeResult(
+        num_inserted_rows=counts.inserted,
+        num_updated_rows=counts.updated,
+        num_deleted_rows=counts.deleted,
+    )

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from pilum.arrays.picking import filtered
 from pilum.dataset.merge_plan import MergeClauses
-from pilum.dataset.merging import MergeResult, merge_result
+from pilum.dataset.rows import MergeResult, merge_result
 from pilum.distributed.jobs import Attempt, WriteJob
 from pilum.distributed.row_changes import RowChange
 from pilum.errors import InvalidInputError, UnsupportedFeatureError

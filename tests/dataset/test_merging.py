@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pilum
-from pilum.dataset.merging import MergeResult
+from pilum.dataset.rows import MergeResult
 from pilum.errors import (
     ColumnNotFoundError,
     CommitConflictError,
