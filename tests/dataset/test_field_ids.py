@@ -120,7 +120,7 @@ def test_a_key_must_be_told_plainly(tmp_path: Path, value: str) -> None:
         "lance-schema:unenforced-primary-key",
         "lance-schema:unenforced-primary-key:position",
     ):
-        with pytest.raises(InvalidInputError, match="does not tell"):
+        with pytest.raises(InvalidInputError, match="does not say whether it is in the key"):
             dataset.update_field_metadata({"id": {name: value}})
     dataset.update_field_metadata({"id": KEY})
     assert dataset.lance_schema.field("id").is_key
