@@ -19,7 +19,7 @@ from pilum.container.footer import version_of
 from pilum.container.options import FileOptions
 from pilum.container.reader import FileReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
-from pilum.container.storage import check_storage
+from pilum.container.storable import check_storage
 from pilum.container.tail import Tail
 from pilum.container.writer import DataFileWriter, FileWriter
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedTypeError

@@ -22,23 +22,19 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum.arrays.joining import without_null_values
-from pilum.arrays.picking import without_nulls
-from pilum.blocks import list_items
 from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.body import FileBody
 from pilum.container.in_order import InOrder
 from pilum.container.metadata import PageEntry, pack_columns, require_countable
 from pilum.container.options import FileOptions
-from pilum.container.storage import check_storage
+from pilum.container.storable import check_storage, checked_storage
 from pilum.container.waiting import Waiting
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.page import EncodedPage, StoredPage
 from pilum.encodings.rows import encode_places, encode_rows
 from pilum.errors import (
-    InvalidInputError,
     SchemaMismatchError,
-    UnsupportedTypeError,
 )
 from pilum.format.blobs import described, in_files
 from pilum.format.paths import (
@@ -51,7 +47,7 @@ from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Sink, finish_new
 
-__all__ = ["DataFileWriter", "FileWriter", "WrittenFile", "checked_storage"]
+__all__ = ["DataFileWriter", "FileWriter", "WrittenFile"]
 
 _DEFAULTS = FileOptions()
 
@@ -320,74 +316,3 @@ def _rebased_struct(array: pa.Array, child: pa.Array, kind: pa.DataType) -> pa.A
 
 def _minus(offsets: pa.Array, first: int) -> pa.Array:
     return pa.array(offsets.to_numpy() - first, offsets.type)
-
-
-def checked_storage(field: Field, array: pa.Array) -> pa.Array:
-    """Return the storage of an array, checked against the field.
-
-    Raises:
-        SchemaMismatchError: If its type differs.
-        InvalidInputError: If it holds a null where none is allowed.
-        UnsupportedTypeError: If it contains structs without members that no file can hold.
-    """
-    if isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
-    if array.type != field.arrow_type and not _same_type(array.type, field.arrow_type):
-        raise SchemaMismatchError(
-            f"column {field.name!r}: type {array.type}; expected {field.arrow_type}"
-        )
-    _check_nulls(field, array, field.name)
-    if not pt.is_struct(array.type) or array.type.num_fields or array.null_count:
-        _check_empty_structs(field, field.name)
-    return array
-
-
-def _same_type(given: pa.DataType, expected: pa.DataType) -> bool:
-    """Return whether types are equal up to names, nullability and metadata of child fields."""
-    if given.num_fields != expected.num_fields or given.id != expected.id:
-        return False
-    if given.num_fields == 0:
-        return bool(given == expected)
-    if pt.is_fixed_size_list(given) and given.list_size != expected.list_size:
-        return False
-    if pt.is_struct(given) and [f.name for f in given] != [f.name for f in expected]:
-        return False
-    return all(
-        _same_type(given.field(i).type, expected.field(i).type) for i in range(given.num_fields)
-    )
-
-
-def _check_empty_structs(field: Field, path: str) -> None:
-    """Raise an error for structs without members, except valid ones at the top level."""
-    if field.is_struct and not field.children:
-        raise UnsupportedTypeError(
-            f"column {path!r}: a struct without members that is null or nested"
-        )
-    for child in field.children:
-        _check_empty_structs(child, f"{path}.{child.name}")
-
-
-def _check_nulls(field: Field, array: pa.Array, path: str) -> None:
-    if not field.nullable and array.null_count:
-        raise InvalidInputError(
-            f"column {path!r} is not nullable, but has {array.null_count} nulls"
-        )
-    if all(map(_may_be_null_below, field.children)):
-        return  # nearly always; looking at the items of lists would copy them
-    if field.is_list or field.list_size is not None:
-        _check_nulls(field.item, list_items(array), f"{path}.{field.item.name}")
-    elif field.is_struct:
-        valid = _valid(array)
-        for index, child in enumerate(field.children):
-            _check_nulls(child, valid.field(index), f"{path}.{child.name}")
-
-
-def _may_be_null_below(field: Field) -> bool:
-    return field.nullable and all(map(_may_be_null_below, field.children))
-
-
-def _valid(array: pa.Array) -> pa.Array:
-    """Return the valid values; Arrow cannot make every type of array from nothing."""
-    if array.null_count == len(array):
-        return array.slice(0, 0)
-    return without_nulls(array)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pilum.container.blobs import Sidecars
 from pilum.container.family import Family
 from pilum.container.options import FileOptions
-from pilum.container.storage import check_storage
+from pilum.container.storable import check_storage
 from pilum.container.v2_0.fields import PagedFieldReader
 from pilum.container.v2_0.reader import PagedFileReader
 from pilum.container.v2_0.writer import PagedFileWriter, require_storable

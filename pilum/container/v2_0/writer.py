@@ -21,10 +21,10 @@ from pilum.container.body import FileBody
 from pilum.container.in_order import InOrder
 from pilum.container.metadata import require_countable
 from pilum.container.options import FileOptions
-from pilum.container.storage import check_storage
+from pilum.container.storable import check_storage, checked_storage
 from pilum.container.v2_0.encoders import EncoderMaker, PageJob
 from pilum.container.v2_0.metadata import pack_column
-from pilum.container.writer import WrittenFile, checked_storage
+from pilum.container.writer import WrittenFile
 from pilum.encodings.v2_0.base import Buffers, Encoded, bits_of
 from pilum.encodings.v2_0.binary import OFFSET_BITS
 from pilum.encodings.v2_0.choose import is_packed
