@@ -1,19 +1,16 @@
-"""One column of a file: its pages, and reads of rows of them.
-
-Small files of a table often have identical column metadata, byte for byte. Such files share the
-parsed metadata, which saves time and memory in tables of very many files.
-"""
+"""One column of a file: its pages, and reads of rows of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.cache import CachePart, CacheSlot
+from pilum.cache import CacheSlot
+from pilum.container.descriptions import Descriptions, FileCaches
 from pilum.container.explain import PageExplanation, explain_page
 from pilum.container.metadata import PageEntry, parse_column
 from pilum.encodings.base import demand
@@ -38,7 +35,7 @@ class ColumnPages:
         entries: The pages, in row order.
         row_bounds: int64, shape (pages + 1,), first row of each page and the end.
         end: Where in the file the last of their buffers ends, bytes.
-        layouts: The layouts of pages that were read; see `layout`.
+        layouts: The layouts of the pages that were read.
     """
 
     def __init__(self, entries: list[PageEntry], version: FileVersion) -> None:
@@ -52,22 +49,25 @@ class ColumnPages:
         self.layouts: list[Layout | None] = [None] * len(entries)
 
     @classmethod
-    def parse(cls, data: bytes, file_bytes: int, version: FileVersion) -> ColumnPages:
+    def parse(
+        cls, data: bytes, file_bytes: int, version: FileVersion, descriptions: Descriptions
+    ) -> ColumnPages:
         """Parse the metadata of a column, or reuse those of another file with the same bytes.
 
         Args:
             data: A serialised `ColumnMetadata`.
             file_bytes: Size of the file, which no buffer may exceed.
             version: File version.
+            descriptions: What was parsed before.
 
         Raises:
             CorruptFileError: If they do not parse, or a page lies outside of the file.
         """
         if len(data) <= _SMALL_BYTES:
-            known = _known_pages(data, version)
+            known = descriptions.parsed(_pages, data, version, descriptions)
             if known.end <= file_bytes:
                 return known
-        return cls(parse_column(data, file_bytes), version)
+        return cls(parse_column(data, file_bytes, descriptions), version)
 
     @cached_property
     def stored_bytes(self) -> int:
@@ -84,23 +84,13 @@ class ColumnPages:
         """Number of values in all pages, according to their descriptions."""
         return sum(_num_values(stored, layout) for stored, layout in self.entries)
 
-    def layout(self, number: int) -> Layout:
-        """Return the layout of a page.
 
-        Raises:
-            CorruptFileError: If its description contradicts the format.
-            UnsupportedFormatError: If it is stored in a way that is not supported.
-        """
-        layout = self.layouts[number]
-        if layout is None:
-            _, description = self.entries[number]
-            layout = self.layouts[number] = layout_of(description, self.version)
-        return layout
+def _pages(data: bytes, version: FileVersion, descriptions: Descriptions) -> ColumnPages:
+    return ColumnPages(parse_column(data, _NO_LIMIT, descriptions), version)
 
 
-@lru_cache(maxsize=512)
-def _known_pages(data: bytes, version: FileVersion) -> ColumnPages:
-    return ColumnPages(parse_column(data, _NO_LIMIT), version)
+def _layout(data: bytes, version: FileVersion) -> Layout:
+    return layout_of(pb.PageLayout.FromString(data), version)
 
 
 class Column:
@@ -113,16 +103,16 @@ class Column:
         elements: Number of page elements per row.
     """
 
-    __slots__ = ("_known", "_lookups", "_slots", "elements", "index", "path", "row_bounds")
+    __slots__ = ("_caches", "_known", "_slots", "elements", "index", "path", "row_bounds")
 
     def __init__(
-        self, path: str, index: int, known: ColumnPages, lookups: CachePart, elements: int = 1
+        self, path: str, index: int, known: ColumnPages, caches: FileCaches, elements: int = 1
     ) -> None:
         self.path = path
         self.index = index
         self.elements = elements
         self._known = known
-        self._lookups = lookups
+        self._caches = caches
         self._slots: dict[int, CacheSlot] = {}
         self.row_bounds: NDArray[np.int64] = known.row_bounds
         if elements > 1:
@@ -176,24 +166,34 @@ class Column:
             CorruptFileError: If the description of the page is damaged; the text names the place.
             UnsupportedFormatError: If it is stored in a way that is not supported.
         """
-        number = 0 if len(self.row_bounds) == 2 else self.page_at(start)
-        if skip := start - int(self.row_bounds[number]):
+        number, skip = 0, start
+        if len(self.row_bounds) > 2:
+            number = self.page_at(start)
+            skip -= int(self.row_bounds[number])
+        if skip:
             rows = RowRanges(rows.bounds + skip)
         if self.elements > 1:
             rows = RowRanges(rows.bounds * self.elements)
         layout = self._known.layouts[number]
         if layout is None:
-            with at_page(self.path, self.index, number):
-                layout = self._known.layout(number)
+            layout = self._known.layouts[number] = self._layout(number)
         page = PageRead(layout, self.entries[number][0], rows, source, self.index, number)
         if page.memory is None and not page.is_whole:
             page.lookup = self._slot(number)
         return page
 
+    def _layout(self, number: int) -> Layout:
+        _, description = self.entries[number]
+        with at_page(self.path, self.index, number):
+            data = description.SerializeToString()
+            if len(data) > _SMALL_BYTES:
+                return layout_of(description, self._known.version)
+            return self._caches.descriptions.parsed(_layout, data, self._known.version)
+
     def _slot(self, number: int) -> CacheSlot:
         slot = self._slots.get(number)
         if slot is None:
-            slot = self._slots[number] = self._lookups.slot(self.index, number)
+            slot = self._slots[number] = self._caches.pages.slot(self.index, number)
         return slot
 
 

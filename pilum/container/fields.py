@@ -73,10 +73,8 @@ class LeafSegment(Segment):
 
     def _reads(self) -> list[PageRead]:
         """Return a read of each leaf."""
-        return [
-            leaf.column.read(self.start, self.rows, leaf.reader.source)
-            for leaf in self.field.leaves.values()
-        ]
+        start, rows = self.start, self.rows
+        return [column.read(start, rows, source) for column, source in self.field.columns]
 
     def build(self, decoded: list[Decoded], num_rows: int) -> pa.Array:
         """Build the array of rows of the field.
@@ -166,6 +164,7 @@ class LeafFieldReader(FieldReader):
         field: The field, with only the projected members.
         leaves: The places of its leaves; leaves that are in no file are left out and read as null.
         is_one_leaf: Whether it is a single leaf that is in some file.
+        columns: The column of each leaf, with its file.
         has_members: Whether a leaf is a packed struct.
         joint_id: A value that two readers of one field share if they have the same leaves.
         num_rows: Physical rows of the fragment.
@@ -175,6 +174,7 @@ class LeafFieldReader(FieldReader):
         self.field = field
         self.leaves = leaves
         self.is_one_leaf = field.id in self.leaves and not field.children
+        self.columns = [(leaf.column, leaf.reader.source) for leaf in leaves.values()]
         self.has_members = bool(field.children) and any(leaf.members for leaf in leaves.values())
         self.joint_id = field.id if self.is_one_leaf else tuple(leaves)
         self.num_rows = num_rows

@@ -10,10 +10,10 @@ Source: docs/format/container.md, "Column metadata".
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
+from pilum.container.descriptions import Descriptions
 from pilum.encodings.base import demand
 from pilum.encodings.page import StoredPage
 from pilum.errors import CorruptFileError, InvalidInputError
@@ -50,12 +50,13 @@ def _direct(description: file_pb2.Any) -> file_pb2.Encoding:
 _COLUMN_ENCODING = _direct(file_pb2.Any(type_url="/lance.encodings.ColumnEncoding", value=b"\n\0"))
 
 
-def parse_column(data: bytes, file_bytes: int) -> list[PageEntry]:
+def parse_column(data: bytes, file_bytes: int, descriptions: Descriptions) -> list[PageEntry]:
     """Parse the metadata of one column.
 
     Args:
         data: A serialised `ColumnMetadata`.
         file_bytes: Size of the file, which no buffer may exceed.
+        descriptions: Descriptions of pages that were parsed before.
 
     Raises:
         CorruptFileError: If the metadata do not parse, or a page lies outside of the file.
@@ -68,14 +69,19 @@ def parse_column(data: bytes, file_bytes: int) -> list[PageEntry]:
     first_row = 0
     for number, page in enumerate(message.pages):
         try:
-            entries.append(_parse_page(page, first_row, file_bytes))
+            entries.append(_parse_page(page, first_row, file_bytes, descriptions))
         except CorruptFileError as error:
             raise error.at(f"page {number}") from None
         first_row += page.length
     return entries
 
 
-def _parse_page(page: file_pb2.ColumnMetadata.Page, first_row: int, file_bytes: int) -> PageEntry:
+def _parse_page(
+    page: file_pb2.ColumnMetadata.Page,
+    first_row: int,
+    file_bytes: int,
+    descriptions: Descriptions,
+) -> PageEntry:
     offsets, sizes, length = page.buffer_offsets, page.buffer_sizes, page.length
     demand(len(offsets) == len(sizes), "buffers: offsets without sizes")
     buffers = tuple(zip(offsets, sizes, strict=True))
@@ -85,7 +91,7 @@ def _parse_page(page: file_pb2.ColumnMetadata.Page, first_row: int, file_bytes: 
     if not 0 < length < MAX_ROWS:
         raise CorruptFileError(f"page length: {length} rows")
     data = page.encoding.direct.encoding
-    layout = _known_layout(data) if len(data) <= _SMALL_BYTES else _layout(data)
+    layout = descriptions.parsed(_layout, data) if len(data) <= _SMALL_BYTES else _layout(data)
     return StoredPage(first_row, length, buffers), layout
 
 
@@ -102,10 +108,6 @@ def _layout(data: bytes) -> encodings21_pb2.PageLayout:
     except DecodeError as error:
         raise CorruptFileError(f"page description: {error}") from error
     return layout
-
-
-_known_layout = lru_cache(maxsize=256)(_layout)
-"""Cached descriptions that many pages share; immutable."""
 
 
 def pack_columns(columns: Iterable[Sequence[PageEntry]]) -> list[bytes]:

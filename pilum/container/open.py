@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pilum.cache import CachePart
 from pilum.container.blobs import Sidecars
+from pilum.container.descriptions import FileCaches
 from pilum.container.family import Family
 from pilum.container.fields import LeafFieldReader
 from pilum.container.footer import version_of
@@ -72,12 +72,13 @@ _FAMILIES: dict[FileVersion, Callable[[], Family]] = {
 }
 
 
-def open_file(source: Source, lookups: CachePart | None = None) -> DataFileReader:
+def open_file(source: Source, caches: FileCaches | None = None) -> DataFileReader:
     """Open a file of any version with one request, or two if its metadata are large.
 
     Args:
         source: The file. If it was read in full, the reader holds the bytes and no longer uses it.
-        lookups: The cache for what pages need for random access; None for a private cache.
+        caches: What the file shares with others, and what its pages keep; None for caches of its
+            own.
 
     Raises:
         CorruptFileError: If the file is not a Lance file, or is damaged.
@@ -90,7 +91,7 @@ def open_file(source: Source, lookups: CachePart | None = None) -> DataFileReade
         raise error.at(source.path) from None
     except UnsupportedFormatError as error:
         raise type(error)(f"{error}\n  {source.path}") from None
-    return _FAMILIES[version]().open(source, tail, lookups)
+    return _FAMILIES[version]().open(source, tail, caches)
 
 
 def field_reader(field: Field, parts: Sequence[FilePart], num_rows: int) -> FieldReader:

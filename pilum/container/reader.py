@@ -8,13 +8,13 @@ docs/format/container.md, "Reading".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilum.cache import Cache, CachePart
 from pilum.container.column import Column, ColumnPages
+from pilum.container.descriptions import FileCaches
 from pilum.container.footer import FOOTER_BYTES, Footer, Places, parse_table
 from pilum.container.metadata import MAX_ROWS, parse_file_descriptor
 from pilum.container.tail import Tail
@@ -27,7 +27,6 @@ from pilum.storage.base import MemorySource, Plan, Ranges, Source, run_plan
 
 __all__ = ["FileReader"]
 
-_OWN_CACHE_BYTES = 64 * 1024 * 1024
 _MAX_METADATA_BYTES = 1024 * 1024
 """Up to this many bytes of column metadata are prefetched with the requested ones."""
 
@@ -55,14 +54,10 @@ class _FileSchema:
         return [elements_per_row(path) for path in paths]
 
 
-_schema_of = lru_cache(maxsize=8)(_FileSchema)
-
-
-@lru_cache(maxsize=64)
-def _described(data: bytes) -> tuple[int, _FileSchema]:
-    """Parse global buffer 0 and return the number of rows and the schema."""
+def _described(data: bytes) -> tuple[int, bytes]:
+    """Parse global buffer 0 and return the number of rows and the serialised schema."""
     message = parse_file_descriptor(data)
-    return message.length, _schema_of(message.schema.SerializeToString())
+    return message.length, message.schema.SerializeToString()
 
 
 class FileReader:
@@ -83,16 +78,17 @@ class FileReader:
         column_table: Places,
         global_buffers: Places,
         tail: Tail,
-        lookups: CachePart,
+        caches: FileCaches,
     ) -> None:
         self.source = source
         self.version: FileVersion = footer.version
-        self.num_rows, self._file_schema = _described(descriptor.tobytes())
+        self.num_rows, schema = caches.descriptions.parsed(_described, descriptor.tobytes())
+        self._file_schema = caches.descriptions.parsed(_FileSchema, schema)
         self.global_buffers = global_buffers
         self._descriptor_bytes = len(descriptor)
         self._column_table = column_table
         self._tail = tail
-        self._lookups = lookups
+        self._caches = caches
         self._columns: dict[int, Column] = {}
         self._parsed_bytes = 0
         self._has_missed = False
@@ -101,20 +97,21 @@ class FileReader:
 
     @classmethod
     def open(
-        cls, source: Source, tail: Tail | None = None, lookups: CachePart | None = None
+        cls, source: Source, tail: Tail | None = None, caches: FileCaches | None = None
     ) -> FileReader:
         """Read footer, tables and the number of rows.
 
         Args:
             source: The file, of version 2.1 or newer.
             tail: Its end, if it was read already.
-            lookups: The cache for what pages need for random access; None for a private cache.
+            caches: What the file shares with others, and what its pages keep; None for caches of
+                its own.
 
         Raises:
             CorruptFileError: If the file is not a Lance file, or is damaged.
             UnsupportedVersionError: If its version is not supported.
         """
-        kept = lookups or CachePart(Cache(_OWN_CACHE_BYTES), source.path)
+        kept = caches or FileCaches.private(source.path)
         try:
             return run_plan(cls._open(source, tail or Tail.read(source), kept), source)
         except CorruptFileError as error:
@@ -123,7 +120,7 @@ class FileReader:
             raise type(error)(f"{error}\n  {source.path}") from None
 
     @classmethod
-    def _open(cls, source: Source, tail: Tail, lookups: CachePart) -> Plan[FileReader]:
+    def _open(cls, source: Source, tail: Tail, caches: FileCaches) -> Plan[FileReader]:
         footer = Footer.parse(tail.data[-FOOTER_BYTES:].tobytes(), source.size)
         table = yield from tail.bytes_at(footer.global_table, footer.global_table_bytes)
         global_buffers = parse_table(table, footer.column_metadata)
@@ -140,7 +137,7 @@ class FileReader:
             source = MemorySource(source.path, tail.data)
         elif tail.start > 0:
             tail = tail.since(footer.column_metadata)
-        return cls(source, footer, descriptor, columns, global_buffers, tail, lookups)
+        return cls(source, footer, descriptor, columns, global_buffers, tail, caches)
 
     @property
     def schema(self) -> Schema:
@@ -241,10 +238,12 @@ class FileReader:
 
     def _parse(self, index: int, data: bytes) -> Column:
         try:
-            pages = ColumnPages.parse(data, self.source.size, self.version)
+            pages = ColumnPages.parse(
+                data, self.source.size, self.version, self._caches.descriptions
+            )
             known = self._elements
             elements = known[index] if index < len(known) else 1
-            column = Column(self.source.path, index, pages, self._lookups, elements)
+            column = Column(self.source.path, index, pages, self._caches, elements)
         except CorruptFileError as error:
             raise error.at(f"column {index}").at(self.source.path) from None
         if column.num_rows != self.num_rows:

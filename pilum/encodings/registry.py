@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from pilum.encodings.base import Compressive
 from pilum.encodings.compressive.byte_stream_split import ByteStreamSplit
 from pilum.encodings.compressive.constant import Constant
@@ -36,7 +34,6 @@ COMPRESSIVE: tuple[type[Compressive], ...] = (
     PackedStruct,
     VariablePackedStruct,
 )
-_SMALL_BYTES = 64
 _BY_ARM = {encoding.arm: encoding for encoding in COMPRESSIVE}
 
 
@@ -47,17 +44,6 @@ def compressive_of(message: pb.CompressiveEncoding) -> Compressive:
         CorruptFileError: If it is empty or contradicts the format.
         UnsupportedFormatError: If the encoding is unknown to this library.
     """
-    data = message.SerializeToString()
-    return _known(data) if len(data) <= _SMALL_BYTES else _read(message)
-
-
-@lru_cache(maxsize=256)
-def _known(data: bytes) -> Compressive:
-    """Parse a description, cached because many pages share one."""
-    return _read(pb.CompressiveEncoding.FromString(data))
-
-
-def _read(message: pb.CompressiveEncoding) -> Compressive:
     arm = message.WhichOneof("compression")
     if arm is None:
         raise CorruptFileError("a page without a description of its values")

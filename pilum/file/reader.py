@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pilum.arguments import positions, require_count
+from pilum.container.descriptions import FileCaches
 from pilum.container.open import field_reader, open_file
 from pilum.container.raw import RawReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
@@ -23,6 +24,7 @@ from pilum.storage.base import Store
 from pilum.storage.open import Location, open_object
 from pilum.table.read.blobs import materialize
 from pilum.table.read.columns import scan_columns
+from pilum.table.read.session import default_session
 from pilum.table.read.windows import Window, batches, read_ahead, rows_of_window
 
 __all__ = ["LanceFileReader", "ReaderResults"]
@@ -114,7 +116,8 @@ class LanceFileReader:
             raise InvalidInputError(f"columns: expected names, found {columns!r}")
         self._store = store
         self._name = name
-        self._reader = open_file(store.source(name))
+        caches = FileCaches.private(name, default_session().descriptions)
+        self._reader = open_file(store.source(name), caches)
         self._rows = _FileRows(store, name, self._reader)
         schema = self._reader.schema
         self._schema = schema if columns is None else schema.project(columns)

@@ -89,4 +89,5 @@ class RowRanges:
 
     def covers(self, num_rows: int) -> bool:
         """Return whether the ranges contain exactly the rows from 0 to before `num_rows`."""
-        return len(self.bounds) == 1 and self.bounds[0, 0] == 0 and self.bounds[0, 1] == num_rows
+        is_one = len(self.bounds) == 1 and self.num_rows == num_rows
+        return is_one and bool(self.bounds[0, 0] == 0)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilum.container.descriptions import Descriptions
 from pilum.container.metadata import pack_columns, parse_column, parse_file_descriptor
 from pilum.encodings.page import StoredPage
 from pilum.errors import CorruptFileError
@@ -24,7 +25,7 @@ PAGES = [
 
 @pytest.mark.checklist("S0.2")
 def test_there_and_back() -> None:
-    assert parse_column(pack_columns([PAGES])[0], 1000) == PAGES
+    assert parse_column(pack_columns([PAGES])[0], 1000, Descriptions()) == PAGES
 
 
 @pytest.mark.checklist("S0.2")
@@ -63,13 +64,13 @@ def test_what_is_refused(text: str) -> None:
     message = file_pb2.ColumnMetadata.FromString(pack_columns([PAGES])[0])
     CHANGES[text](message)
     with pytest.raises(CorruptFileError, match=text) as caught:
-        parse_column(message.SerializeToString(), 1000)
+        parse_column(message.SerializeToString(), 1000, Descriptions())
     assert caught.value.where == ["page 0"]
 
 
 @given(st.binary(max_size=60))
 def test_noise(noise: bytes) -> None:
-    for parse in (lambda data: parse_column(data, 1000), parse_file_descriptor):
+    for parse in (lambda data: parse_column(data, 1000, Descriptions()), parse_file_descriptor):
         try:
             parse(noise)
         except CorruptFileError:

@@ -8,6 +8,7 @@ import pytest
 from container.files import MemorySource, write_table
 
 from pilum.container.column import ColumnPages
+from pilum.container.descriptions import Descriptions, FileCaches
 from pilum.container.fields import LeafFieldReader
 from pilum.container.reader import FileReader
 from pilum.container.segments import FilePart, Segment, read_segments
@@ -81,7 +82,11 @@ def test_all_columns_of_all_files_come_back(files: list[bytes]) -> None:
 
 
 def test_files_that_say_the_same_share_what_was_parsed(files: list[bytes]) -> None:
-    readers = [FileReader.open(MemorySource(files[0], name)) for name in ("a", "b")]
+    descriptions = Descriptions()
+    readers = [
+        FileReader.open(MemorySource(files[0], name), caches=FileCaches.private(name, descriptions))
+        for name in ("a", "b")
+    ]
     first, second = (reader.column(1) for reader in readers)
     assert first.entries is second.entries
     assert (first.path, second.path) == ("a", "b")
@@ -145,7 +150,8 @@ def test_metadata_that_are_known_are_checked_against_each_file(files: list[bytes
     """A page that lies within one file may lie outside of a shorter one."""
     reader = FileReader.open(MemorySource(files[0]))
     [data] = reader.column_metadata([0])
-    known = ColumnPages.parse(data, len(files[0]), reader.version)
-    assert ColumnPages.parse(data, known.end, reader.version) is known
+    descriptions = Descriptions()
+    known = ColumnPages.parse(data, len(files[0]), reader.version, descriptions)
+    assert ColumnPages.parse(data, known.end, reader.version, descriptions) is known
     with pytest.raises(CorruptFileError, match="beyond the end"):
-        ColumnPages.parse(data, known.end - 1, reader.version)
+        ColumnPages.parse(data, known.end - 1, reader.version, descriptions)

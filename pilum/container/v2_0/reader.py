@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from pilum.cache import CachePart
+from pilum.container.descriptions import FileCaches
 from pilum.container.reader import FileReader
 from pilum.container.tail import Tail
 from pilum.container.v2_0.columns import Column
@@ -45,10 +45,10 @@ class PagedFileReader:
 
     @classmethod
     def open(
-        cls, source: Source, tail: Tail | None = None, lookups: CachePart | None = None
+        cls, source: Source, tail: Tail | None = None, caches: FileCaches | None = None
     ) -> PagedFileReader:
         """Read footer and tables; see `FileReader.open`."""
-        return cls(FileReader.open(source, tail, lookups))
+        return cls(FileReader.open(source, tail, caches))
 
     @property
     def source(self) -> Source:

@@ -4,8 +4,10 @@
     page        chunk table, repetition index, dictionary                 of a mini-block page
 
 Both kinds share one limit in bytes, and the least recently used entries are evicted first. Files
-never change after they are written, so all datasets of a session can share these entries. A session
-also keeps which files have been compared with their manifest (`agreement.py`).
+never change after they are written, so all datasets of a session can share these entries.
+
+A session also keeps which files have been compared with their manifest (`agreement.py`), and parsed
+schemas and descriptions of columns and pages, in a small cache of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 from weakref import WeakValueDictionary
 
 from pilum.cache import Cache, CachePart, CacheStats
+from pilum.container.descriptions import Descriptions, FileCaches
 from pilum.container.open import open_file
 from pilum.container.segments import DataFileReader
 from pilum.errors import InvalidInputError
@@ -69,6 +72,7 @@ class Session:
         self.indices = Cache(_INDEX_CACHE_BYTES if index_bytes is None else index_bytes)
         self.metadata = Cache(_METADATA_CACHE_BYTES if metadata_bytes is None else metadata_bytes)
         self.agreement = Agreement()
+        self.descriptions = Descriptions()
         self._files: WeakValueDictionary[str, DataFileReader] = WeakValueDictionary()
 
     def size_bytes(self) -> int:
@@ -96,7 +100,8 @@ class Session:
         key = f"{store.identity}/{path}:{size}"
         reader = self._files.get(key)
         if reader is None:
-            opened = open_file(store.source(path, size), CachePart(self.metadata, key))
+            caches = FileCaches(self.descriptions, CachePart(self.metadata, key))
+            opened = open_file(store.source(path, size), caches)
             reader = self._files.setdefault(key, opened)
         return reader
 

@@ -78,8 +78,10 @@ fn expand(
     rep: &[u16],
     def: &[u16],
 ) -> Result<(Vec<u16>, Vec<u16>)> {
-    let items = list.offsets.last().unwrap_or(&0) - list.offsets.first().unwrap_or(&0);
-    let room = rep.len() + size(items, "list offsets")?;
+    let (Some(first), Some(last)) = (list.offsets.first(), list.offsets.last()) else {
+        return Err(Corrupt("no list offsets".into()));
+    };
+    let room = rep.len() + size(last - first, "list offsets")?;
     let (mut out_rep, mut out_def) = (vec![0; room], vec![0; room]);
     let mut bounds = list.offsets.windows(2);
     let (mut slot, mut end) = (0, 0);

@@ -32,14 +32,17 @@ pub fn slots_of(bits: usize, rows: &[Range<usize>]) -> Slots {
     for range in rows {
         let start = range.start.saturating_mul(bits);
         let end = range.end.saturating_mul(bits);
-        let (first, behind) = (start / 8, end.div_ceil(8));
-        match slots.ranges.last_mut() {
+        let (first, after) = (start / 8, end.div_ceil(8));
+        let opened = match slots.ranges.last_mut() {
             Some(last) if first <= last.0 + last.1 + NEAR_BYTES => {
-                last.1 = last.1.max(behind - last.0);
+                last.1 = last.1.max(after - last.0);
+                last.0
             }
-            _ => slots.ranges.push((first, behind - first)),
-        }
-        let opened = slots.ranges.last().map_or(0, |&(first, _)| first);
+            _ => {
+                slots.ranges.push((first, after - first));
+                first
+            }
+        };
         slots
             .pieces
             .push((slots.ranges.len() - 1, start - 8 * opened, end - start));
