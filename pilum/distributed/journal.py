@@ -25,7 +25,7 @@ from pilum.table.versions.open import open_table
 __all__ = ["JOBS_FOLDER", "Journal"]
 
 JOBS_FOLDER = "_jobs"
-_PLAN = "plan.json"
+_PLAN = "plan"
 _COMMITTED = "committed"
 _FRAGMENT = re.compile(r"[0-9]+\.json")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -72,25 +72,20 @@ class Journal:
             CorruptFileError: If the journal is damaged.
         """
         mine = json.loads(json.dumps({"facts": facts, "plan": plan}))
-        store, path = self._store(), self._path(_PLAN)
         if restart:
-            store.put(path, json.dumps(mine).encode())
-        elif not store.put_if_absent(path, json.dumps(mine).encode()):
-            mine = self._begun(store, path, mine["facts"])
-        return dict(mine["plan"])
-
-    def _begun(self, store: Store, path: str, facts: Any) -> dict[str, Any]:
+            self.put_note(_PLAN, mine)
+            return dict(mine["plan"])
+        found = self.keep_note(_PLAN, mine)
         try:
-            found = json.loads(store.read(path))
-            begun, _ = found["facts"], dict(found["plan"])
+            begun, first = found["facts"], dict(found["plan"])
         except (ValueError, TypeError, KeyError) as error:
-            raise CorruptFileError(f"no plan of a job: {error}", f"{store.uri}/{path}") from error
-        if begun != facts:
+            raise CorruptFileError(f"no plan of a job: {error}", self._path(_PLAN)) from error
+        if begun != mine["facts"]:
             raise InvalidInputError(
-                f"job {self.job!r} was begun with {begun}, not {facts}; choose another name, or "
-                f"delete {store.uri}/{self._path('')}"
+                f"job {self.job!r} was begun with {begun}, not {mine['facts']}; choose another "
+                f"name, or delete {self._store().uri}/{self._path('')}"
             )
-        return dict(found)
+        return first
 
     def keep(self, finished: ColumnFile) -> None:
         """Record the finished file of a fragment."""
@@ -164,7 +159,7 @@ class Journal:
         """Delete the journal after everything is committed; the plan is deleted last."""
         store = self._store()
         names = [entry.name for entry in store.list(self._path("").rstrip("/"))]
-        for name in sorted(names, key=_PLAN.__eq__):
+        for name in sorted(names, key=f"{_PLAN}.json".__eq__):
             store.delete(self._path(name))
 
     def _store(self) -> Store:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["comparison", "literal"]
+__all__ = ["comparison", "is_string", "literal"]
 
 
 def literal(value: Any, arrow: pa.DataType) -> str | None:
@@ -77,7 +77,8 @@ def _timestamp(value: Any) -> str | None:
     return f"TIMESTAMP '{value.isoformat(sep=' ', timespec='microseconds')}'"
 
 
-def _is_string(arrow: pa.DataType) -> bool:
+def is_string(arrow: pa.DataType) -> bool:
+    """Return whether values of a type are texts."""
     return bool(pt.is_string(arrow) or pt.is_large_string(arrow))
 
 
@@ -90,7 +91,7 @@ _LITERALS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], str | None
     (pt.is_float32, _float),
     (pt.is_float64, _double),
     (pt.is_boolean, _boolean),
-    (_is_string, _string),
+    (is_string, _string),
     (pt.is_date32, _date),
     (_is_micros, _timestamp),
 )

@@ -33,7 +33,7 @@ from pyspark.sql import types as st
 
 from pilum.errors import ColumnNotFoundError, InvalidInputError, UnsupportedTypeError
 
-__all__ = ["Order", "curve_rows", "hilbert", "sort_rows", "z_order"]
+__all__ = ["Order", "hilbert", "z_order"]
 
 _BITS = 8
 _MOST_DIMENSIONS = 7
@@ -83,64 +83,44 @@ class Order:
     def apply(
         self, frame: DataFrame, num_partitions: int | None = None, keys: DataFrame | None = None
     ) -> DataFrame:
-        """Return the rows in this order; arguments and errors are those of `curve_rows`."""
+        """Range-partition the rows in this order and sort them within each partition.
+
+        Args:
+            frame: The rows.
+            num_partitions: Maximum number of partitions; Spark's setting for shuffles if None.
+            keys: The same rows with only the columns of a curve, if reading them alone is cheaper.
+                Without it, the frame itself is computed a second time for a curve.
+
+        Raises:
+            InvalidInputError: If a curve has another number of columns than two to seven.
+            ColumnNotFoundError: If there is no such column of a curve.
+            UnsupportedTypeError: If it is not of numbers, times, texts or binary. Of the last two,
+                only the first 7 bytes count.
+        """
         if self.sort_by is not None:
-            return sort_rows(frame, self.sort_by, num_partitions)
-        if self.curve_columns is not None:
-            curve = z_order if self.hilbert_by is None else hilbert
-            return curve_rows(frame, self.curve_columns, curve, num_partitions, keys=keys)
-        return frame
+            return _sorted(frame, self.sort_by, num_partitions)
+        columns = self.curve_columns
+        if columns is None:
+            return frame
+        if not 2 <= len(columns) <= _MOST_DIMENSIONS or len(set(columns)) < len(columns):
+            raise InvalidInputError(
+                f"a curve goes through 2 to {_MOST_DIMENSIONS} different columns, found "
+                f"{list(columns)}"
+            )
+        numbers = [_number(frame, name) for name in columns]
+        curve = z_order if self.hilbert_by is None else hilbert
+        place = _place_of(_quantiles(frame if keys is None else keys, numbers), curve)
+        placed = _sorted(frame.withColumn(_PLACE, place(*numbers)), [_PLACE], num_partitions)
+        return placed.drop(_PLACE)
 
 
-def sort_rows(
-    frame: DataFrame, keys: Sequence[str | Column], num_partitions: int | None = None
+def _sorted(
+    frame: DataFrame, keys: Sequence[str | Column], num_partitions: int | None
 ) -> DataFrame:
-    """Range-partition the rows by the keys and sort them within each partition.
-
-    Args:
-        frame: The rows.
-        keys: Columns, by name or as expressions such as `sf.desc("a")`.
-        num_partitions: Maximum number of partitions; Spark's setting for shuffles if None.
-    """
     if not keys:
         raise InvalidInputError("sort_by: expected at least one column")
-    if num_partitions is None:
-        return frame.repartitionByRange(*keys).sortWithinPartitions(*keys)
-    return frame.repartitionByRange(num_partitions, *keys).sortWithinPartitions(*keys)
-
-
-def curve_rows(
-    frame: DataFrame,
-    columns: Sequence[str],
-    curve: Curve,
-    num_partitions: int | None = None,
-    *,
-    keys: DataFrame | None = None,
-) -> DataFrame:
-    """Range-partition and sort the rows along a curve through the space of some columns.
-
-    Args:
-        frame: The rows.
-        columns: Two to seven columns of numbers, times, texts or binary. Only the first 7 bytes of
-            texts and binary values count.
-        curve: Computes the positions of cells on the curve.
-        num_partitions: Maximum number of partitions; Spark's setting for shuffles if None.
-        keys: The same rows with only the key columns, if reading them alone is cheaper. Without it,
-            the frame itself is computed a second time.
-
-    Raises:
-        InvalidInputError: If the number of columns is out of range.
-        ColumnNotFoundError: If there is no such column.
-        UnsupportedTypeError: If a column has no order.
-    """
-    if not 2 <= len(columns) <= _MOST_DIMENSIONS or len(set(columns)) < len(columns):
-        raise InvalidInputError(
-            f"a curve goes through 2 to {_MOST_DIMENSIONS} different columns, found {list(columns)}"
-        )
-    numbers = [_number(frame, name) for name in columns]
-    place = _place_of(_quantiles(frame if keys is None else keys, numbers), curve)
-    placed = sort_rows(frame.withColumn(_PLACE, place(*numbers)), [_PLACE], num_partitions)
-    return placed.drop(_PLACE)
+    count = () if num_partitions is None else (num_partitions,)
+    return frame.repartitionByRange(*count, *keys).sortWithinPartitions(*keys)
 
 
 def _number(frame: DataFrame, name: str) -> Column:

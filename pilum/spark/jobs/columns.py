@@ -242,28 +242,17 @@ def _column_values(
         raise InvalidInputError(f"expected a dict of SQL expressions or a function, not {values!r}")
     if output_schema is None:
         raise InvalidInputError("output_schema: needed for a function")
-    schema = _arrow(output_schema)
-    function = _PandasFunction(values, schema) if _is_pandas(form) else values
-    reads = None if read_columns is None else _names(read_columns)
-    return ColumnValues(None, function, schema, reads, batch_size, where)
-
-
-def _names(columns: Any) -> tuple[str, ...]:
-    if isinstance(columns, str):
-        raise InvalidInputError(f"read_columns: expected a list of names, found {columns!r}")
-    return tuple(columns)
-
-
-def _is_pandas(form: str) -> bool:
     if form not in {"arrow", "pandas"}:
         raise InvalidInputError(f"form: expected arrow or pandas, found {form!r}")
-    return form == "pandas"
-
-
-def _arrow(schema: OutputSchema) -> pa.Schema:
-    if isinstance(schema, str):
-        schema = st.StructType.fromDDL(schema)
-    return to_arrow(schema) if isinstance(schema, st.StructType) else schema
+    if isinstance(read_columns, str):
+        raise InvalidInputError(f"read_columns: expected a list of names, found {read_columns!r}")
+    if isinstance(output_schema, str):
+        output_schema = st.StructType.fromDDL(output_schema)
+    if isinstance(output_schema, st.StructType):
+        output_schema = to_arrow(output_schema)
+    function = _PandasFunction(values, output_schema) if form == "pandas" else values
+    reads = None if read_columns is None else tuple(read_columns)
+    return ColumnValues(None, function, output_schema, reads, batch_size, where)
 
 
 @dataclass(frozen=True)

@@ -42,21 +42,6 @@ _BEHIND_WHERE = frozenset(
 
 
 @dataclass(frozen=True)
-class _Span:
-    """A call in the text: its tokens from the name to the closing parenthesis."""
-
-    words: tuple[Any, ...]
-
-    @property
-    def start(self) -> int:
-        return int(self.words[0].start)
-
-    @property
-    def stop(self) -> int:
-        return int(self.words[-1].end) + 1
-
-
-@dataclass(frozen=True)
 class AggregateQuery:
     """A query whose aggregates tasks can compute.
 
@@ -107,11 +92,10 @@ class AggregateQuery:
         where = _where(self.statement)
         if where is not None:
             # The WHERE clause is removed: the scan evaluates it.
-            places = {place: text for place, text in places.items() if place[0] < where[0]} | {
-                place: text for place, text in places.items() if place[0] >= where[1]
-            }
+            inside = range(*where)
+            places = {place: text for place, text in places.items() if place[0] not in inside}
             places[where] = ""
-        return self.statement.replaced({one.start: name}, places)
+        return self.statement.rewritten({one.start: name}, others=places)
 
 
 def _is_simple(statement: Statement) -> bool:
@@ -156,14 +140,13 @@ def _calls(
     """Return the aggregates of a text by their positions; empty if one is not supported."""
     nodes = list(statement.tree.find_all(exp.AggFunc))
     by_place = {_place(node): node for node in nodes}
-    spans = list(_spans(statement))
-    known = {}
-    for span in spans:
-        node = next((by_place[at] for at in by_place if span.start < at < span.stop), None)
-        call = _count(span) if node is None else _call(span, node, schema, resolve)
-        if call is not None:
-            known[span.start, span.stop] = call
-    return known if len(known) == len(spans) == len(nodes) else {}
+    known: dict[tuple[int, int], Call | None] = {}
+    for words in _spans(statement):
+        place = (int(words[0].start), int(words[-1].end) + 1)
+        node = next((by_place[at] for at in by_place if at in range(*place)), None)
+        known[place] = _count(words) if node is None else _call(words[0], node, schema, resolve)
+    found = {place: call for place, call in known.items() if call is not None}
+    return found if len(found) == len(known) == len(nodes) else {}
 
 
 def _place(node: Any) -> int:
@@ -173,23 +156,24 @@ def _place(node: Any) -> int:
     return min(starts, default=-1)
 
 
-def _spans(statement: Statement) -> Iterator[_Span]:
+def _spans(statement: Statement) -> Iterator[list[Any]]:
+    """Yield the tokens of each call, from the name to the closing parenthesis."""
     words = statement.tokens
     for number in range(len(words) - 1):
         is_call = words[number + 1].token_type is TokenType.L_PAREN
         if is_call and words[number].text.lower() in _KEYS:
-            yield _Span(tuple(words[number : statement.closing(number + 1) + 1]))
+            yield words[number : statement.closing(number + 1) + 1]
 
 
-def _count(span: _Span) -> Call | None:
+def _count(words: list[Any]) -> Call | None:
     """Return the call for `count(*)` or an equivalent; None for anything else."""
-    name, *inner = (word.text.upper() for word in span.words)
+    name, *inner = (word.text.upper() for word in words)
     return Call("count", None) if name == "COUNT" and inner[1:-1] in (["*"], ["1"]) else None
 
 
-def _call(span: _Span, node: Any, schema: pa.Schema, resolve: Resolve) -> Call | None:
+def _call(name: Any, node: Any, schema: pa.Schema, resolve: Resolve) -> Call | None:
     """Return the call of a function of one value that tasks compute as Spark does."""
-    function = span.words[0].text.lower()
+    function = name.text.lower()
     if node.key != _KEYS[function] or node.expressions or any(node.find_all(exp.Star)):
         return None
     is_condition = function == "count_if"

@@ -27,7 +27,7 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from pilum.distributed.conditions import META_COLUMNS
-from pilum.spark.literals import comparison, literal
+from pilum.spark.literals import comparison, is_string, literal
 from pilum.spark.statements.references import Reference
 
 __all__ = ["Needs", "Resolve", "needs_of", "plain_value", "pushable", "resolver"]
@@ -247,7 +247,7 @@ class _Writer:
     def _like(self, node: Any) -> str | None:
         text, kind = self.value(node.this)
         pattern = node.expression
-        if text is None or kind is None or not _is_string(kind):
+        if text is None or kind is None or not is_string(kind):
             return None
         if not isinstance(pattern, exp.Literal) or "\\" in pattern.name:
             return None
@@ -261,7 +261,7 @@ class _Writer:
             return self._column(node)
         if isinstance(node, exp.Length):
             text, kind = self.value(node.this)
-            is_text = text is not None and kind is not None and _is_string(kind)
+            is_text = text is not None and kind is not None and is_string(kind)
             return (f"length({text})", pa.int32()) if is_text else (None, None)
         if isinstance(node, exp.Mod):
             text, kind = self.value(node.this)
@@ -290,10 +290,6 @@ class _Writer:
         if len(present) < len(parts):
             return None
         return f"({before}{between.join(present)}{after})"
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    return bool(pt.is_string(kind) or pt.is_large_string(kind))
 
 
 def _constant(node: Any, kind: pa.DataType) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from sqlglot import TokenType, exp, parse_one
@@ -130,37 +130,33 @@ class Statement:
         """Return the reference at a node of the tree."""
         return next((one for one in self.references if one.node is node), None)
 
-    def rewritten(self, names: Mapping[int, str], start: int = 0, stop: int | None = None) -> str:
+    def rewritten(
+        self,
+        names: Mapping[int, str],
+        start: int = 0,
+        stop: int | None = None,
+        others: Mapping[tuple[int, int], str] | None = None,
+    ) -> str:
         """Return the text, or a part of it, with parameters in place of tables.
 
         Args:
             names: For the start of each reference, the name of the parameter that replaces it.
             start: Position where the part begins.
             stop: Position after its end.
+            others: Replacements of other places, from the first character to after the last one.
 
         Returns:
             A text for `spark.sql(text, **frames)`, in which braces are doubled.
         """
         stop = len(self.text) if stop is None else stop
-        inside = [one for one in self.references if start <= one.start and one.stop <= stop]
-        return self._replaced(dict(map(partial(_parameter, names), inside)), start, stop)
-
-    def replaced(self, names: Mapping[int, str], others: Mapping[tuple[int, int], str]) -> str:
-        """Return the text with parameters in place of tables, and with other replacements.
-
-        Args:
-            names: As for `rewritten`.
-            others: Replacement texts by position, from the first character to after the last one.
-        """
-        tables = dict(map(partial(_parameter, names), self.references))
-        literal = {place: _literal(text) for place, text in others.items()}
-        return self._replaced(tables | literal, 0, len(self.text))
-
-    def _replaced(self, places: Mapping[tuple[int, int], str], start: int, stop: int) -> str:
+        places = {place: _literal(text) for place, text in (others or {}).items()}
+        for one in self.references:
+            if start <= one.start and one.stop <= stop:
+                places[one.start, one.stop] = f"{{{names[one.start]}}}{_alias(one)}"
         parts = []
-        for (first, behind), text in sorted(places.items()):
+        for (first, after), text in sorted(places.items()):
             parts += [_literal(self.text[start:first]), text]
-            start = behind
+            start = after
         return "".join((*parts, _literal(self.text[start:stop])))
 
     @property
@@ -256,10 +252,6 @@ def _is_named(tokens: Sequence[Any], tables: Mapping[str, str]) -> bool:
         for number, word in enumerate(words[:-2])
     )
     return any(paths) or any(word in tables for word in words)
-
-
-def _parameter(names: Mapping[int, str], one: Reference) -> tuple[tuple[int, int], str]:
-    return (one.start, one.stop), f"{{{names[one.start]}}}{_alias(one)}"
 
 
 def _literal(text: str) -> str:
