@@ -7,7 +7,7 @@ Piece(LOST …)       ──▶ rows of the version before that are gone       "
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -26,6 +26,7 @@ from pilum.table.read.json_columns import text_batches
 from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import take_addresses
+from pilum.table.versions.open import open_table
 
 __all__ = [
     "CHANGE_TYPE",
@@ -86,22 +87,24 @@ def plan_changes(
 
 
 def read_changes(
-    change: ChangeSplit,
-    names: Iterable[str],
+    changes: Iterable[ChangeSplit],
+    names: Sequence[str],
     *,
     filter: str | None = None,
     batch_size: int | None = None,
+    batch_bytes: int | None = None,
     with_payloads: bool = False,
     window_bytes: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a change, with `CHANGE_TYPE` and `COMMIT_VERSION` after their columns.
+    """Read the rows of changes, with `CHANGE_TYPE` and `COMMIT_VERSION` after their columns.
 
     Args:
-        change: The rows.
+        changes: The rows, of one table.
         names: Columns; those that the version does not have are left out.
         filter: A SQL condition on added rows.
-        batch_size: Rows per batch.
+        batch_size: Rows per batch; by default 10,000, fewer if they are wide.
+        batch_bytes: Approximate bytes of files per batch, without `batch_size`.
         with_payloads: Whether to return the bytes of blobs instead of their descriptors.
         window_bytes: Bytes of rows that are read in one window.
         storage_options: Options of the object store.
@@ -110,36 +113,48 @@ def read_changes(
         VersionNotFoundError: If the version was cleaned up after the batch was planned.
         InvalidInputError: If the table was dropped and created again after that.
     """
-    version = TableVersion(change.split.uri, change.split.version, storage_options or {})
-    snapshot = version.snapshot
-    change.mark.require(snapshot.manifest, snapshot.store.uri)
-    columns = tuple(name for name in names if _has(snapshot, name))
-    changed = change.rows is Rows.CHANGED
-    if changed or not columns:  # a scan without columns would not report the number of rows
-        columns = (*columns, CREATED_AT.column)
-    if change.rows is Rows.LOST:
-        stored = scan_schema(snapshot, ScanOptions(columns=columns))
-        batches = iter(text_batches(stored, _lost(change.split, version, columns)))
-    else:
-        condition = f"{UPDATED_AT.column} = {change.commit_version}" if changed else filter
-        batches = read_split(
-            change.split,
-            columns=columns,
-            filter=None if condition is None else version.condition(condition),
-            batch_size=batch_size,
-            with_payloads=with_payloads,
-            window_bytes=window_bytes,
-            json_as_text=True,
-            version=version,
-        )
-    for batch in batches:
-        change_type = pa.repeat("delete" if change.rows is Rows.LOST else "insert", len(batch))
-        if changed:
-            is_new = pc.equal(batch.column(CREATED_AT.column), change.commit_version)
-            change_type = pc.if_else(is_new, "insert", "update")
-        commit_version = pa.repeat(pa.scalar(change.commit_version, pa.int64()), len(batch))
-        typed = batch.append_column(CHANGE_TYPE, change_type)
-        yield typed.append_column(COMMIT_VERSION, commit_version)
+    access, store = dict(storage_options or {}), None
+    for change in changes:
+        split = change.split
+        store = store or open_table(split.uri, access)
+        version = TableVersion.opened(split.uri, Snapshot.at(store, split.version), access)
+        change.mark.require(version.snapshot.manifest, store.uri)
+        changed = change.rows is Rows.CHANGED
+        columns = tuple(name for name in names if _has(version.snapshot, name))
+        if changed or not columns:  # a scan without columns would not report the number of rows
+            columns = (*columns, CREATED_AT.column)
+        if change.rows is Rows.LOST:
+            stored = scan_schema(version.snapshot, ScanOptions(columns=columns))
+            batches = iter(text_batches(stored, _lost(split, version, columns)))
+        else:
+            condition = f"{UPDATED_AT.column} = {change.commit_version}" if changed else filter
+            batches = read_split(
+                split,
+                columns=columns,
+                filter=None if condition is None else version.condition(condition),
+                batch_size=batch_size or _batch_rows(split, batch_bytes),
+                with_payloads=with_payloads,
+                window_bytes=window_bytes,
+                json_as_text=True,
+                version=version,
+            )
+        for batch in batches:
+            yield _with_feed_columns(batch, change)
+
+
+def _batch_rows(split: Split, batch_bytes: int | None) -> int:
+    row_bytes = max(1, split.size_bytes // max(1, split.stop - split.start))
+    return max(1, min(_BATCH_ROWS, (batch_bytes or _BATCH_ROWS * row_bytes) // row_bytes))
+
+
+def _with_feed_columns(batch: pa.RecordBatch, change: ChangeSplit) -> pa.RecordBatch:
+    change_type = pa.repeat("delete" if change.rows is Rows.LOST else "insert", len(batch))
+    if change.rows is Rows.CHANGED:
+        is_new = pc.equal(batch.column(CREATED_AT.column), change.commit_version)
+        change_type = pc.if_else(is_new, "insert", "update")
+    commit_version = pa.repeat(pa.scalar(change.commit_version, pa.int64()), len(batch))
+    typed = batch.append_column(CHANGE_TYPE, change_type)
+    return typed.append_column(COMMIT_VERSION, commit_version)
 
 
 def _lost(

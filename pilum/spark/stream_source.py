@@ -70,7 +70,6 @@ __all__ = [
 ]
 
 FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION)
-_BATCH_ROWS = 10_000
 _ITEM = "[]"
 
 _TAKES_LIMITS = bool(
@@ -347,20 +346,20 @@ def read_splits(
         SchemaMismatchError: If values do not fit the schema.
     """
     exchange = exchange_schema(schema)
+    batches = read_changes(
+        splits,
+        [name for name in exchange.names if name not in FEED_COLUMNS],
+        filter=options.filter,
+        batch_size=options.batch_size,
+        batch_bytes=options.bounded_batch_bytes,
+        with_payloads=options.blobs == "payloads",
+        window_bytes=options.window_bytes,
+        storage_options=options.storage_options,
+    )
     truncate = options.nanoseconds == "truncate"
-    for one in splits:
-        batches = read_changes(
-            one,
-            [name for name in exchange.names if name not in FEED_COLUMNS],
-            filter=options.filter,
-            batch_size=_batch_rows(one, options),
-            with_payloads=options.blobs == "payloads",
-            window_bytes=options.window_bytes,
-            storage_options=options.storage_options,
-        )
-        for batch in batches:
-            full = convert_batch(with_missing(batch, exchange), exchange, truncate=truncate)
-            yield from cut(full, options.bounded_batch_bytes)
+    for batch in batches:
+        full = convert_batch(with_missing(batch, exchange), exchange, truncate=truncate)
+        yield from cut(full, options.bounded_batch_bytes)
 
 
 def _limit(limit: ReadLimit | None) -> Limit:
@@ -369,11 +368,6 @@ def _limit(limit: ReadLimit | None) -> Limit:
         rows=getattr(limit, "max_rows", None),
         size_bytes=getattr(limit, "max_bytes", None),
     )
-
-
-def _batch_rows(one: ChangeSplit, options: Options) -> int:
-    row_bytes = max(1, one.size_bytes // max(1, one.split.stop - one.split.start))
-    return options.batch_size or max(1, min(_BATCH_ROWS, options.bounded_batch_bytes // row_bytes))
 
 
 def _paths(wanted: DataType, path: str = "") -> Iterator[str]:
