@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pilum.arrays.joining import join_arrays
-from pilum.encodings.dictionary_arrays import dictionary_below
+from pilum.encodings.dictionary import dictionary_below
 from pilum.errors import UnsupportedTypeError
 
 __all__ = ["Waiting"]

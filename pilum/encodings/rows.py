@@ -34,12 +34,12 @@ from pilum.encodings.compressive.packed_struct import PackedStruct
 from pilum.encodings.compressive.variable import Variable
 from pilum.encodings.compressive.variable_packed_struct import PackedMember, VariablePackedStruct
 from pilum.encodings.fixed import list_encoding
-from pilum.encodings.level_budget import levels_fit_chunks, split_rows
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.page import EncodedPage
 from pilum.encodings.structural.blob import encode_blob_page
 from pilum.encodings.structural.constant import encode_constant
 from pilum.encodings.structural.full_zip import encode_full_zip, value_parts
+from pilum.encodings.structural.level_blocks import levels_fit_chunks, split_rows
 from pilum.encodings.structural.mini_block_writer import encode_mini_block
 from pilum.encodings.text import choose_zipped_text
 from pilum.errors import UnsupportedTypeError
