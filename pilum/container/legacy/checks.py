@@ -105,7 +105,7 @@ def _require_items(array: pa.Array, path: str) -> None:
         if array.null_count:
             raise InvalidInputError(
                 f"column {path!r}: {array.null_count} items are null, which legacy files cannot "
-                f"hold; {_INSTEAD}"
+                f"store; {_INSTEAD}"
             )
 
 

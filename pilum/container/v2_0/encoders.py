@@ -292,7 +292,7 @@ def _require_no_null_structs(array: pa.Array, path: str) -> None:
     if array.null_count:
         raise InvalidInputError(
             f"column {path!r}: {array.null_count} structs are null, which files of version 2.0 "
-            "cannot hold; write version 2.1 or newer"
+            "cannot store; write version 2.1 or newer"
         )
 
 
