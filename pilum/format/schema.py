@@ -30,6 +30,7 @@ from pilum.errors import (
 )
 from pilum.format.pb import file_pb2
 from pilum.format.types import (
+    BFLOAT16,
     EXTENSION_METADATA,
     EXTENSION_NAME,
     JSON,
@@ -301,8 +302,14 @@ class Schema:
 
     @cached_property
     def has_marks(self) -> bool:
-        """Whether a field has metadata, at any depth: they mark blobs, JSON and extension types."""
-        return any(field.metadata for field in self.walk())
+        """Whether there may be blobs, JSON or extension types, at any depth.
+
+        Their marks are in the metadata of a field, or in its logical type.
+        """
+        return any(
+            field.metadata or field.is_json or BFLOAT16 in field.logical_type
+            for field in self.walk()
+        )
 
     def takes(self, batch: pa.RecordBatch) -> bool:
         """Return whether a batch can be stored as it is; False if unsure."""

@@ -36,6 +36,7 @@ import pyarrow.types as pt
 from pilum.errors import CorruptFileError, UnsupportedTypeError
 
 __all__ = [
+    "BFLOAT16",
     "EXTENSION_METADATA",
     "EXTENSION_NAME",
     "JSON",
@@ -90,8 +91,9 @@ JSON = "json"
 """The name of binary JSON, stored in a large_binary."""
 
 _KEYS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
-_BFLOAT16 = "lance.bfloat16"
-_BFLOAT16_ITEM = {EXTENSION_NAME: _BFLOAT16, EXTENSION_METADATA: ""}
+BFLOAT16 = "lance.bfloat16"
+"""An extension type that has a name of its own as the item of fixed-size lists."""
+_BFLOAT16_ITEM = {EXTENSION_NAME: BFLOAT16, EXTENSION_METADATA: ""}
 _STRUCT_LIST = "fixed_size_list:struct:"
 _NAMES = {arrow: name for name, arrow in _PLAIN.items()} | {
     pa.string_view(): "string",
@@ -147,8 +149,8 @@ def _item(field: pa.Field) -> str:
     arrow = field.type
     if pt.is_fixed_size_list(arrow) and not pt.is_struct(arrow.value_type):
         return _fixed_size_list(arrow)
-    if stored_metadata(field).get(EXTENSION_NAME) == _BFLOAT16:
-        return _BFLOAT16
+    if stored_metadata(field).get(EXTENSION_NAME) == BFLOAT16:
+        return BFLOAT16
     if not (pt.is_primitive(arrow) or pt.is_decimal(arrow) or _is_fixed_binary(arrow)):
         raise UnsupportedTypeError(
             f"no file version can store fixed-size lists of {arrow}; use a list"
@@ -196,7 +198,7 @@ def arrow_of_leaf(name: str) -> pa.DataType:
     """
     if name in _PLAIN:
         return _PLAIN[name]
-    if name == _BFLOAT16:
+    if name == BFLOAT16:
         return pa.binary(2)
     if name == JSON:
         return pa.large_binary()
@@ -224,7 +226,7 @@ def arrow_of_leaf(name: str) -> pa.DataType:
 
 def _arrow_of_fixed_size_list(text: str) -> pa.DataType:
     name, _, size = text.rpartition(":")
-    metadata = _BFLOAT16_ITEM if name == _BFLOAT16 else None
+    metadata = _BFLOAT16_ITEM if name == BFLOAT16 else None
     return pa.list_(pa.field("item", arrow_of_leaf(name), metadata=metadata), _positive(size))
 
 

@@ -149,7 +149,7 @@ def test_older_files_do_not_have_them(array: pa.Array) -> None:
     ids=str,
 )
 def test_lists_around_and_in_them_are_refused(kind: pa.DataType) -> None:
-    with pytest.raises(UnsupportedTypeError, match=r"column 'c.*of no version"):
+    with pytest.raises(UnsupportedTypeError, match=r"column 'c.*no file version can store"):
         write_table(pa.table({"c": pa.nulls(3, kind)}), version=NEW)
 
 

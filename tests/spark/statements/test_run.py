@@ -81,6 +81,18 @@ def test_queries_travel_in_time(spark: SparkSession, table: str) -> None:
         pilum.spark.sql(spark, "SELECT * FROM t TIMESTAMP AS OF 'now'", tables={"t": table})
 
 
+def test_a_tag_on_a_branch_reads_the_branch(spark: SparkSession, table: str) -> None:
+    """Also where the main line has a version of the same number, with other rows."""
+    main = pilum.dataset(table)
+    branch = main.create_branch("trial")
+    branch.delete("id > 0")
+    main.tags.create("tried", ("trial", branch.version))
+    main.delete("id > 3")
+    assert main.version == branch.version
+    found = pilum.spark.sql(spark, f"SELECT id FROM lance.`{table}` VERSION AS OF 'tried'")
+    assert values(found) == [(0,)]
+
+
 @pytest.mark.reference
 def test_rows_are_updated_and_deleted(spark: SparkSession, table: str) -> None:
     done = pilum.spark.sql(
