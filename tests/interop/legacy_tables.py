@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from hypothesis import strategies as st
 from interop.comparison import as_stored
-from interop.strategies import Style, array_of, sizes, types
+from interop.strategies import Style, array_of, most_rows, sizes, types
 
 __all__ = ["legacy_tables", "nullable_types", "without_empty"]
 
@@ -39,9 +39,11 @@ def legacy_tables(draw: st.DrawFn, kinds: st.SearchStrategy[pa.DataType] | None 
         for name, kind in zip(names, drawn, strict=True)
     ]
     before, behind = draw(st.sampled_from([(0, 0), (3, 2), (8, 1)]))
+    looks = [draw(_styles()) for _ in fields]
+    size = min(size, *map(most_rows, drawn, looks))
     arrays = [
-        without_empty(field, array_of(field, size + before + behind, draw(_styles())))
-        for field in fields
+        without_empty(field, array_of(field, size + before + behind, style))
+        for field, style in zip(fields, looks, strict=True)
     ]
     table = pa.Table.from_arrays(arrays, schema=pa.schema(fields)).slice(before, size)
     cut = draw(st.integers(0, size))

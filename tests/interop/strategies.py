@@ -25,6 +25,7 @@ __all__ = [
     "Style",
     "array_of",
     "leaf_types",
+    "most_rows",
     "newer_types",
     "sizes",
     "tables",
@@ -199,7 +200,7 @@ def tables(
     columns = [(draw(_fields(st.just(name), kind)), draw(styles())) for name in names]
     size = min(
         draw(sizes() if rows is None else rows),
-        *(_MAX_BYTES // _row_bytes(f.type, s) for f, s in columns),
+        *(most_rows(field.type, style) for field, style in columns),
     )
     before, behind = draw(st.sampled_from([(0, 0), (0, 0), (1, 0), (3, 2), (8, 1)]))
     table = pa.Table.from_arrays(
@@ -209,6 +210,11 @@ def tables(
     cuts = draw(st.lists(st.integers(0, size), max_size=3).map(sorted))
     pieces = [table.slice(a, b - a) for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
     return pa.concat_tables(pieces)
+
+
+def most_rows(kind: pa.DataType, style: Style) -> int:
+    """How many rows a column may have; lists of lists of lists could fill any memory."""
+    return max(_MAX_BYTES // _row_bytes(kind, style), 1)
 
 
 def _row_bytes(kind: pa.DataType, style: Style) -> int:
