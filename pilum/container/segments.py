@@ -179,6 +179,9 @@ def read_by_file(
         wanted: The parts, each with its file.
         plan: Builds the plan for parts of one file, which yields one result for each.
     """
+    if len(wanted) == 1:
+        [(source, part)] = wanted
+        return list(run_plan(plan([part]), source))
     by_file: dict[int, list[int]] = {}
     for place, (source, _) in enumerate(wanted):
         by_file.setdefault(id(source), []).append(place)

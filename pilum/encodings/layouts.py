@@ -50,15 +50,19 @@ def read_pages(pages: Sequence[PageRead]) -> Plan[list[Decoded]]:
         CorruptFileError: If a page is damaged; the text names the place.
         UnsupportedFormatError: If a page is stored in a way that is not supported.
     """
-    together = [page for page in pages if isinstance(page.layout, MiniBlockLayout)]
-    if len(together) == len(pages):
+    together: list[PageRead] = []
+    others: list[PageRead] = []
+    for page in pages:
+        (together if isinstance(page.layout, MiniBlockLayout) else others).append(page)
+    if not others:
         return (yield from read_mini_blocks(pages))
-    plans: list[Plan[Any]] = [
-        _read_alone(page) for page in pages if not isinstance(page.layout, MiniBlockLayout)
-    ]
-    found: list[Any] = yield from gather([*plans, read_mini_blocks(together)])
-    joint, alone = iter(found.pop()), iter(found)
-    return [next(joint if isinstance(page.layout, MiniBlockLayout) else alone) for page in pages]
+    plans: list[Plan[Any]] = [_read_alone(page) for page in others]
+    if not together:
+        return (yield from gather(plans))
+    plans.append(read_mini_blocks(together))
+    *alone, joint = yield from gather(plans)
+    found = dict(zip(map(id, (*others, *together)), (*alone, *joint), strict=True))
+    return [found[id(page)] for page in pages]
 
 
 def _read_alone(page: PageRead) -> Plan[Decoded]:

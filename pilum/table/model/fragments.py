@@ -39,7 +39,7 @@ class Fragments(Sequence[Fragment]):
     def __init__(
         self, fragments: Iterable[Fragment] | Callable[[], Iterable[Fragment]] = ()
     ) -> None:
-        self._build = fragments if callable(fragments) else None
+        self._source = fragments if callable(fragments) else None
         self._all = None if callable(fragments) else tuple(fragments)
 
     def all(self) -> tuple[Fragment, ...]:
@@ -49,9 +49,12 @@ class Fragments(Sequence[Fragment]):
             CorruptFileError: If a fragment contradicts the format.
         """
         if self._all is None:
-            assert self._build is not None
             self._all = tuple(self._build())
         return self._all
+
+    def _build(self) -> Iterable[Fragment]:
+        assert self._source is not None
+        return self._source()
 
     def __len__(self) -> int:
         return len(self.all())
@@ -137,7 +140,8 @@ class StoredFragments(Fragments):
     """
 
     def __init__(self, message: table_pb2.Manifest, where: str = "") -> None:
-        super().__init__(self._build_all)
+        super().__init__()
+        self._all = None  # no method of its own as the source: that cycle would keep the message
         self._message = message
         self._where = where
         self._built: dict[int, Fragment] = {}
@@ -145,7 +149,7 @@ class StoredFragments(Fragments):
         self._are_plausible = False
         self.features, self.recorded_rows, self._are_counted = _survey(message)
 
-    def _build_all(self) -> Iterator[Fragment]:
+    def _build(self) -> Iterator[Fragment]:
         self._require_plausible()
         with _located(self._where):
             for message in self._message.fragments:

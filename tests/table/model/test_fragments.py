@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -32,6 +34,21 @@ def test_fragments_are_counted_without_building_them_and_damage_shows_when_they_
     assert Manifest.from_proto(whole) == Manifest.from_proto(whole)
     other = replace(Manifest.from_proto(whole), fragments=Fragments())
     assert (other.fragments, other.num_rows) == (Fragments(), 0)
+
+
+def test_a_manifest_that_is_dropped_is_freed_without_the_garbage_collector() -> None:
+    """Its message may be large, and opening a table many times would pile them up."""
+    file = table_pb2.DataFile(path="a.lance", fields=[0], column_indices=[0])
+    whole = message(fragments=[table_pb2.DataFragment(physical_rows=5, files=[file])])
+    gc.disable()
+    try:
+        fragments = Manifest.from_proto(whole).fragments
+        assert len(fragments.all()) == fragments.bounds.size - 1
+        freed = weakref.ref(fragments)
+        del fragments
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 def test_fragments_are_found_without_building_the_others() -> None:
