@@ -24,6 +24,8 @@ from pilum.table.read.snapshot import Snapshot
 
 T = TypeVar("T")
 
+_MOST_STARTS = 50
+
 ROOT = Path(__file__).parents[2]
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -104,14 +106,16 @@ def drain(
 def with_patience(run: Callable[[], T]) -> T:
     """Runs a query again as long as Spark gives up on a Python process that starts slowly.
 
-    Spark waits ten seconds for each process of a streaming source, and has no setting for that.
+    Spark waits ten seconds for each process of a streaming source, and has no setting for that. A
+    process that never starts is an error after many attempts.
     """
-    while True:
+    for _ in range(_MOST_STARTS - 1):
         try:
             return run()
         except PySparkException as error:
             if "Python worker failed to connect back" not in str(error):
                 raise
+    return run()
 
 
 def forget(checkpoint: Path, batch: int) -> None:

@@ -142,6 +142,6 @@ def split_rows(chain: pa.Array, levels: Levels) -> list[pa.Array]:
     while cuts[-1] < len(chain):
         reach = starts[cuts[-1]] + _budget(levels)
         end = int(np.searchsorted(starts, reach, side="right")) - 1
-        behind = len(chain) if levels.num_entries <= reach else end
-        cuts.append(min(max(behind, cuts[-1] + 1), len(chain)))
+        cut = len(chain) if levels.num_entries <= reach else end
+        cuts.append(min(max(cut, cuts[-1] + 1), len(chain)))
     return [chain.slice(a, b - a) for a, b in pairwise(cuts)]
