@@ -1,0 +1,124 @@
+"""Answers of indices: sets of row references, with SQL's three truth values.
+
+    a = 5            rows 3 9         nulls 4           exact
+    NOT a = 5        all but 3 4 9    nulls 4           exact: null is neither true nor false
+    s LIKE '%ab%'    rows 1 2 7                         at most: some of them may not match
+
+A row reference is a uint64: the address of a row or its stable row id, as the index type stores
+it. A set lists rows, or says which rows it does not contain, so that NOT costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum.format.row_address import Addresses
+
+__all__ = ["Answer", "RowSet"]
+
+_EMPTY = np.empty(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSet:
+    """A set of row references.
+
+    Attributes:
+        listed: uint64, sorted and distinct.
+        is_complement: Whether the set contains all rows except the listed ones.
+    """
+
+    listed: Addresses = field(default_factory=lambda: _EMPTY)
+    is_complement: bool = False
+
+    @classmethod
+    def of(cls, references: Addresses) -> RowSet:
+        """Build a set from references in any order, which may repeat."""
+        in_order = len(references) < 2 or bool((references[:-1] < references[1:]).all())
+        return cls(references if in_order else np.unique(references))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the set certainly contains no row."""
+        return not self.is_complement and len(self.listed) == 0
+
+    def contains(self, references: Addresses) -> NDArray[np.bool_]:
+        """Return for each reference whether the set contains it; they must be sorted."""
+        return np.asarray(_is_among(references, self.listed) ^ self.is_complement)
+
+    def within(self, references: Addresses) -> Addresses:
+        """Return those of some sorted references that the set contains."""
+        if not self.is_complement and len(self.listed) < len(references):
+            return self.listed[_is_among(self.listed, references)]
+        return references[self.contains(references)]
+
+    def __invert__(self) -> RowSet:
+        return RowSet(self.listed, not self.is_complement)
+
+    def __and__(self, other: RowSet) -> RowSet:
+        if self.is_complement and other.is_complement:
+            return RowSet(_union(self.listed, other.listed), True)
+        if self.is_complement:
+            return other & self
+        return RowSet(other.within(self.listed))
+
+    def __or__(self, other: RowSet) -> RowSet:
+        return (
+            ~(~self & ~other)
+            if self.is_complement or other.is_complement
+            else RowSet(_union(self.listed, other.listed))
+        )
+
+    def __sub__(self, other: RowSet) -> RowSet:
+        return self & ~other
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of an index to a condition.
+
+    Attributes:
+        rows: The rows for which it is true; if not `is_exact`, the only rows for which it can be.
+        nulls: The rows for which it is null; unknown, and empty, if not `is_exact`.
+        is_exact: Whether the condition need not be tested again.
+    """
+
+    rows: RowSet
+    nulls: RowSet = field(default_factory=RowSet)
+    is_exact: bool = True
+
+    def __and__(self, other: Answer) -> Answer:
+        rows = self.rows & other.rows
+        if not (self.is_exact and other.is_exact):
+            return Answer(rows, is_exact=False)
+        maybe = (self.rows | self.nulls) & (other.rows | other.nulls)
+        return Answer(rows, maybe - rows)
+
+    def __or__(self, other: Answer) -> Answer:
+        rows = self.rows | other.rows
+        if not (self.is_exact and other.is_exact):
+            return Answer(rows, is_exact=False)
+        return Answer(rows, (self.nulls | other.nulls) - rows)
+
+    def __invert__(self) -> Answer:
+        """Negate an exact answer; what is known at most cannot be negated."""
+        assert self.is_exact
+        return Answer(~(self.rows | self.nulls), self.nulls)
+
+
+def _is_among(references: Addresses, others: Addresses) -> NDArray[np.bool_]:
+    """Return for each of some references whether it is in a sorted array."""
+    if len(others) == 0:
+        return np.zeros(len(references), dtype=np.bool_)
+    places = others.searchsorted(references)
+    places[places == len(others)] = 0
+    return np.asarray(others[places] == references)
+
+
+def _union(left: Addresses, right: Addresses) -> Addresses:
+    if len(left) == 0 or len(right) == 0:
+        return right if len(left) == 0 else left
+    return np.union1d(left, right)

@@ -1,0 +1,187 @@
+"""The interface of an index type: train, open, search, merge.
+
+    rows (value, reference) ──▶ train ──▶ files      first segment of an index
+    segments, new rows      ──▶ merge ──▶ files      optimise; with moves, remap after a compaction
+    files                   ──▶ open  ──▶ Index ──▶ search(query) ──▶ answer
+
+Source: docs/format/indices.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.format.row_address import Addresses
+from pilum.index.answers import Answer
+from pilum.index.files import IndexFolder, IndexFolderWriter
+from pilum.index.queries import Query
+
+__all__ = ["REFERENCE", "VALUE", "Index", "IndexRows", "IndexType", "Moves", "Part", "References"]
+
+VALUE, REFERENCE = "value", "reference"
+"""The columns of the rows to index: the value, and the row reference as uint64."""
+
+Moves: TypeAlias = "Callable[[Addresses], tuple[Addresses, NDArray[np.bool_]]]"
+"""Returns where rows are now, and whether they still exist."""
+
+ThisIndex = TypeVar("ThisIndex", bound="Index")
+
+
+class References(Enum):
+    """The kinds of row references in tables with stable row ids; elsewhere all are addresses.
+
+    Zones are ranges of addresses, which compaction does not remap: it only ends their coverage.
+    """
+
+    ADDRESSES = "addresses"
+    ROW_IDS = "row ids"
+    ZONES = "zones"
+
+
+@dataclass(frozen=True)
+class IndexRows:
+    """Rows to index.
+
+    Attributes:
+        type: Type of the values.
+        batches: Batches of the columns `VALUE` and `REFERENCE`, in the order of fragments and rows;
+            deleted rows are left out. Can be consumed once.
+        num_rows: Number of rows.
+    """
+
+    type: pa.DataType
+    batches: Iterator[pa.RecordBatch]
+    num_rows: int
+
+
+class Index(ABC):
+    """An open segment of an index. Safe to use from several threads, and kept by the session."""
+
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """The approximate memory that it uses."""
+
+    @abstractmethod
+    def search(self, query: Query) -> Answer | None:
+        """Return the rows that match; None if it cannot say more than that all rows may match.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
+
+    @abstractmethod
+    def estimate(self, query: Query) -> int | None:
+        """Return about how many rows `search` would return, from what is in memory.
+
+        None if the index cannot answer the query.
+        """
+
+    @abstractmethod
+    def statistics(self) -> dict[str, Any]:
+        """Return the figures of `index_stats` for this segment, by the reference's names."""
+
+    @abstractmethod
+    def prewarm(self) -> None:
+        """Load everything into memory."""
+
+
+@dataclass(frozen=True)
+class Part(Generic[ThisIndex]):
+    """A segment to merge.
+
+    Attributes:
+        index: The open segment.
+        moves: Where its rows are now; None if all of them are where they were.
+    """
+
+    index: ThisIndex
+    moves: Moves | None = None
+
+
+class IndexType(ABC, Generic[ThisIndex]):
+    """A type of index.
+
+    Attributes:
+        name: Name in the API, in upper case: "BTREE".
+        type_url: Type URL of the details in the manifest.
+        references: What identifies a row.
+        files: Names of files by which segments without details are recognised.
+    """
+
+    name: ClassVar[str]
+    type_url: ClassVar[str]
+    references: ClassVar[References]
+    files: ClassVar[tuple[str, ...]] = ()
+
+    def index_version(self, *, has_stable_row_ids: bool) -> int:
+        """Return the version of the index format that new segments have."""
+        del has_stable_row_ids
+        return 0
+
+    def references_of(self, index_version: int) -> References | None:
+        """Return what identifies a row in segments of a version; None if it is not supported."""
+        return self.references if index_version == 0 else None
+
+    @abstractmethod
+    def require_supported(self, column: str, type: pa.DataType) -> None:
+        """Raise an error if columns of a type cannot be indexed.
+
+        Raises:
+            UnsupportedTypeError: Names the column, its type and the types that can be.
+        """
+
+    @abstractmethod
+    def parameters(self, given: Mapping[str, Any], type: pa.DataType) -> Any:
+        """Check parameters and return them in the form that `train` takes.
+
+        Raises:
+            InvalidInputError: If one is unknown or invalid.
+        """
+
+    @abstractmethod
+    def train(self, rows: IndexRows, parameters: Any, folder: IndexFolderWriter) -> bytes:
+        """Write the files of a segment and return its details.
+
+        Args:
+            rows: May be empty.
+            parameters: From `parameters`.
+            folder: The folder of the new segment.
+
+        Returns:
+            The serialized message of the index details, without its type URL.
+        """
+
+    @abstractmethod
+    def open(self, folder: IndexFolder, details: bytes, index_version: int) -> ThisIndex:
+        """Open a segment.
+
+        Raises:
+            CorruptFileError: If a file is damaged or missing.
+        """
+
+    @abstractmethod
+    def merge(
+        self, parts: Sequence[Part[ThisIndex]], rows: IndexRows | None, folder: IndexFolderWriter
+    ) -> bytes:
+        """Merge segments and new rows into a new segment, with the parameters of the last part.
+
+        Args:
+            parts: One or more segments of this type; rows that no longer exist are left out.
+            rows: Rows to add; None for none.
+            folder: The folder of the new segment.
+
+        Returns:
+            As `train`.
+
+        Raises:
+            CorruptFileError: If a file is damaged.
+        """
