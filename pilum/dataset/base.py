@@ -20,8 +20,8 @@ from pilum.table.read.json_columns import given_schema
 from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs.references import Reference, locate
-from pilum.table.versions.branch_root import Line, uri_of_line
 from pilum.table.versions.commit_handler import CommitHandler, CommitLock, handler_of
+from pilum.table.versions.history import Line, uri_of_line
 from pilum.table.versions.open import handler_named, open_table
 
 __all__ = ["DatasetBase", "options_of", "pinned_by", "store_of"]

@@ -38,7 +38,7 @@ from pilum.table.model.base_paths import data_file_place, with_bases
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
-from pilum.table.versions.history import latest_manifest
+from pilum.table.versions.commit_handler import latest_manifest
 from pilum.table.write.sidecars import discard_file
 
 __all__ = [

@@ -19,7 +19,7 @@ from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import load_manifest
 from pilum.table.model.names import transaction_path
 from pilum.table.upkeep.drop import drop_table
-from pilum.table.versions.history import list_manifests
+from pilum.table.versions.commit_handler import list_manifests
 from pilum.table.versions.open import open_table
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.rows import BATCH_ROWS
-from pilum.table.write.forms import converted, table_form, without_views
+from pilum.table.write.align import without_views
+from pilum.table.write.forms import converted, table_form
 
 __all__ = ["batch_of", "in_form_of", "to_reader"]
 

@@ -31,7 +31,7 @@ from pilum.format.blobs import has_blobs
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
 from pilum.format.schema import Schema
 from pilum.table.changes.join import BLOCK_BYTES
-from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched
+from pilum.table.changes.merge_rows import SOURCE, TARGET, Clauses, Matched
 from pilum.table.commit.jobs import JobKey
 from pilum.table.read.snapshot import Snapshot
 

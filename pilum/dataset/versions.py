@@ -30,11 +30,10 @@ from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs import clone
 from pilum.table.refs.clone import CopyProgress
 from pilum.table.refs.references import Reference, locate
+from pilum.table.versions.commit_handler import latest_manifest, list_manifests
 from pilum.table.versions.history import (
     VersionInfo,
     describe_version,
-    latest_manifest,
-    list_manifests,
     list_versions,
     manifest_place,
     migrate_to_v2_names,

@@ -29,13 +29,15 @@ from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs
 from pilum.format.row_address import Addresses, addresses_in, fragment_ids_of
 from pilum.table.changes.join import Matches
-from pilum.table.changes.merge_clauses import Clauses, Matched, merged_columns
 from pilum.table.changes.merge_rows import (
+    Clauses,
+    Matched,
     MergeCounts,
     MergedPart,
     finish_merge,
     merge_part,
     merge_rows,
+    merged_columns,
 )
 from pilum.table.changes.row_changes import matching_rows
 from pilum.table.commit.operations.base import Operation

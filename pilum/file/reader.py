@@ -24,7 +24,7 @@ from pilum.storage.base import Store
 from pilum.storage.open import Location, open_object
 from pilum.table.read.blobs import materialize
 from pilum.table.read.columns import scan_columns
-from pilum.table.read.session import default_session
+from pilum.table.read.session import DEFAULT_SESSION
 from pilum.table.read.windows import Window, batches, read_ahead, rows_of_window
 
 __all__ = ["LanceFileReader", "ReaderResults"]
@@ -116,7 +116,7 @@ class LanceFileReader:
             raise InvalidInputError(f"columns: expected names, found {columns!r}")
         self._store = store
         self._name = name
-        caches = FileCaches.private(name, default_session().descriptions)
+        caches = FileCaches.private(name, DEFAULT_SESSION.descriptions)
         self._reader = open_file(store.source(name), caches)
         self._rows = _FileRows(store, name, self._reader)
         schema = self._reader.schema

@@ -20,8 +20,9 @@ from concurrency.operations import OPERATIONS, OPTIONS, prepare
 from concurrency.seen import seen
 
 import pilum
+from pilum.table.model.manifest_file import load_named
 from pilum.table.model.names import data_path, transaction_path
-from pilum.table.versions.history import list_manifests, load_named
+from pilum.table.versions.commit_handler import list_manifests
 from pilum.table.versions.open import open_table
 
 SAMPLE = 4

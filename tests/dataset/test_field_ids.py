@@ -13,8 +13,12 @@ import pilum
 from pilum.errors import InvalidInputError
 from pilum.storage.open import open_store
 from pilum.table.model.features import Feature
-from pilum.table.model.manifest_file import encode_manifest_file, load_manifest_and_transaction
-from pilum.table.versions.history import list_manifests, load_named
+from pilum.table.model.manifest_file import (
+    encode_manifest_file,
+    load_manifest_and_transaction,
+    load_named,
+)
+from pilum.table.versions.commit_handler import list_manifests
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 

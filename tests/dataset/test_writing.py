@@ -283,7 +283,7 @@ def test_an_empty_table_keeps_its_schema(tmp_path: Path) -> None:
 def test_messages_travel_with_the_commit(tmp_path: Path) -> None:
     from pilum.storage.open import open_store
     from pilum.table.model.manifest_file import load_manifest_and_transaction
-    from pilum.table.versions.history import list_manifests
+    from pilum.table.versions.commit_handler import list_manifests
 
     pilum.write_dataset(
         TABLE, tmp_path / "t", commit_message="first", transaction_properties={"job": "7"}

@@ -14,7 +14,7 @@ import pilum
 from pilum.format.pb import table_pb2, transaction_pb2
 from pilum.storage.local import LocalStore
 from pilum.table.model.manifest_file import load_manifest_and_transaction
-from pilum.table.versions.history import list_manifests
+from pilum.table.versions.commit_handler import list_manifests
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 

@@ -23,7 +23,7 @@ from interop.strategies import tables
 
 import pilum
 from pilum.table.commit.transaction import load_transaction
-from pilum.table.versions.history import list_manifests
+from pilum.table.versions.commit_handler import list_manifests
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")
 

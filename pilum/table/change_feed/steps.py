@@ -49,8 +49,10 @@ from pilum.table.commit.operations.update_config import UpdateConfig
 from pilum.table.commit.transaction import Committed, load_transaction
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest_file import load_named
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.history import list_manifests, load_named, load_version, manifest_place
+from pilum.table.versions.commit_handler import list_manifests
+from pilum.table.versions.history import load_version, manifest_place
 
 __all__ = ["Mark", "Piece", "Rows", "Step", "added_step", "changed_step", "whole_step"]
 

@@ -17,10 +17,12 @@ Source: docs/format/table.md, "Updates".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from itertools import chain, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +30,12 @@ from numpy.typing import NDArray
 
 from pilum.arrays.picking import filtered
 from pilum.arrays.retype import retyped, storage_type
-from pilum.errors import InvalidInputError
+from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from pilum.format.blobs import has_blobs
 from pilum.format.row_address import addresses_in, fragment_ids_of
 from pilum.format.rows import BATCH_ROWS
 from pilum.format.schema import Schema
-from pilum.table.changes.join import Matches, join_keys
-from pilum.table.changes.merge_clauses import SOURCE, TARGET, Clauses, Matched, merged_columns
+from pilum.table.changes.join import Matches, join_keys, require_joinable
 from pilum.table.changes.row_changes import (
     Rewritten,
     discarded_on_failure,
@@ -46,16 +48,127 @@ from pilum.table.changes.row_changes import (
 from pilum.table.commit.operations.update import Update
 from pilum.table.model.deletion_vector import bit_mask
 from pilum.table.model.fragment import Fragment
-from pilum.table.read.live_rows import written_schema
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.take import take_addresses
 from pilum.table.read.windows import batches, rows_of_window
 from pilum.table.write.align import Alignment, align
 from pilum.table.write.spool import Spool
 
-__all__ = ["MergeCounts", "MergedPart", "finish_merge", "merge_part", "merge_rows"]
+if TYPE_CHECKING:
+    from pilum.expressions.filter import BoundFilter, BoundProjection
 
+__all__ = [
+    "SOURCE",
+    "TARGET",
+    "Clauses",
+    "Matched",
+    "MergeCounts",
+    "MergedPart",
+    "finish_merge",
+    "merge_part",
+    "merge_rows",
+    "merged_columns",
+]
+
+SOURCE, TARGET = "source", "target"
 _MAX_PART_ROWS = 1 << 17
+
+
+class Matched(Enum):
+    """The action for rows of the table whose key is in the source."""
+
+    LEFT = "left"
+    UPDATED = "updated"
+    DELETED = "deleted"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """The actions of a merge and their conditions.
+
+    Attributes:
+        keys: Key columns that are compared; at least one.
+        matched: The action for rows that match.
+        condition: Only pairs for which it is true are updated; it refers to `source.x` and
+            `target.x`.
+        deletes: Pairs for which it is true are deleted, before others are updated; it refers to the
+            same columns.
+        values: Expressions for the new values of columns, with the columns' types; they refer to
+            `source.x` and `target.x`. None to use all columns of the source.
+        inserts: Whether rows of the source that do not match are added.
+        inserts_where: Only unmatched source rows for which it is true are added; it refers to
+            `source.x`. None for all.
+        deletes_others: Whether rows of the table that do not match are deleted.
+        others: Only unmatched table rows for which it is true are deleted; None for all.
+        columns: Source columns that are written to the table, the keys included; other columns
+            serve conditions only. None for all.
+        inserts_primary_keys: Whether the keys are the primary key of the table, so that no rows may
+            be added concurrently.
+    """
+
+    keys: tuple[str, ...]
+    matched: Matched = Matched.LEFT
+    condition: BoundFilter | None = None
+    values: Mapping[str, BoundProjection] | None = None
+    inserts: bool = False
+    deletes_others: bool = False
+    others: BoundFilter | None = None
+    inserts_primary_keys: bool = False
+    deletes: BoundFilter | None = None
+    inserts_where: BoundFilter | None = None
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        """Return whether columns of the source become columns of the table."""
+        return self.inserts or (self.matched is Matched.UPDATED and self.values is None)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Return the columns that conditions and values use, each with its side.
+
+        For example `source.x`, `target.x` and `target.x.y`.
+        """
+        conditions = [one for one in (self.condition, self.deletes) if one is not None]
+        columns = [one.columns for one in conditions]
+        columns += [one.columns for one in (self.values or {}).values()]
+        return tuple(name for names in columns for name in names)
+
+
+def merged_columns(snapshot: Snapshot, incoming: pa.Schema, clauses: Clauses) -> Alignment:
+    """Align the columns of a source with those of the table; only its keys, if no others are used.
+
+    Raises:
+        SchemaMismatchError: If the source does not fit the table.
+        InvalidInputError: If keys have a type that cannot be looked up.
+        UnsupportedFeatureError: If blobs are nested in other columns.
+    """
+    schema, keys = snapshot.schema, list(clauses.keys)
+    if missing := [name for name in keys if name not in incoming.names]:
+        raise SchemaMismatchError(f"the source lacks the key columns {missing}")
+    names = list(clauses.columns or incoming.names) if clauses.takes_all else keys
+    incoming = pa.schema([incoming.field(name) for name in names])
+    if not clauses.inserts:  # no column of the table is missing in a row
+        present = (one for one in schema.fields if one.name in incoming.names)
+        schema = Schema(tuple(present), schema.metadata)
+    alignment = align(incoming, schema)
+    inner = [one for one in alignment.schema.fields if has_blobs(one) and not one.blob_version]
+    if inner and snapshot.manifest.data_version.has_blobs_v2:
+        raise UnsupportedFeatureError(
+            f"columns with blobs inside of them cannot be merged: {[one.name for one in inner]}; "
+            "leave them out, or delete and insert"
+        )
+    if blobs := [name for name in keys if has_blobs(alignment.schema.by_name[name])]:
+        raise InvalidInputError(f"columns of blobs cannot be keys: {blobs}")
+    require_joinable(alignment.schema.project(keys).arrow)
+    if clauses.matched is Matched.UPDATED and clauses.values is None:
+        for one in alignment.schema.fields:
+            if not one.blob_version and one.ids != snapshot.schema.by_name[one.name].ids:
+                raise SchemaMismatchError(
+                    f"column {one.name!r} of the source lacks members that the table has"
+                )
+    return alignment
 
 
 @dataclass(frozen=True)
@@ -235,7 +348,7 @@ class _Merge:
     def _updated(self, matches: Matches) -> Iterator[pa.RecordBatch]:
         """Yield matched rows with their new values, with the types of the table."""
         schema = self.snapshot.schema
-        alignment = align(written_schema(self.snapshot).arrow, schema)
+        alignment = align(self.snapshot.written.arrow, schema)
         last = None
         for start, stop in pairwise(self._cuts(matches)):
             addresses, rows = matches.addresses[start:stop], matches.rows[start:stop]
@@ -378,7 +491,7 @@ class _Merge:
 
         Nulls of columns that the source does not have are therefore not stored.
         """
-        schema, prefix = written_schema(self.snapshot), self.file_name_prefix
+        schema, prefix = self.snapshot.written, self.file_name_prefix
         if {one.ids for one in source.schema.fields} == {one.ids for one in schema.fields}:
             inserted = (batch.select(schema.names) for batch in inserted)
             return write_rows(self.snapshot, schema, chain(updated, inserted), prefix)

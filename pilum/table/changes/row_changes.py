@@ -29,7 +29,7 @@ from pilum.table.commit.operations.update import Update
 from pilum.table.model.deletion_vector import DeletionVector, store_deletions
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.lineage import lineage_of_rows, with_lineage
-from pilum.table.read.live_rows import with_payloads, written_schema
+from pilum.table.read.live_rows import with_payloads
 from pilum.table.read.scan import ScanOptions, scan
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.align import align
@@ -297,7 +297,7 @@ def rewrite_matching(
     """
     require_rewritable(snapshot)
     found: list[NDArray[np.uint64]] = []
-    schema = written_schema(snapshot)
+    schema = snapshot.written
     changed = _changed(snapshot, rows, values, found)
     fragments = write_rows(snapshot, schema, changed, file_name_prefix)
     return Rewritten(fragments, np.concatenate([np.empty(0, np.uint64), *found]))
@@ -327,7 +327,7 @@ def _changed(
     found: list[NDArray[np.uint64]],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows with their new values; append their addresses to `found`."""
-    alignment = align(written_schema(snapshot).arrow, snapshot.schema)
+    alignment = align(snapshot.written.arrow, snapshot.schema)
     names = snapshot.schema.names
     needs_ids = any(ROW_ID in value.columns for value in values.values())
     read = (*names, ROW_ADDRESS, *((ROW_ID,) if needs_ids else ()))

@@ -38,8 +38,9 @@ from pilum.errors import (
 )
 from pilum.storage.base import Store
 from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest_file import load_named
 from pilum.table.model.names import ManifestName
-from pilum.table.versions.history import load_named, load_version
+from pilum.table.versions.history import load_version
 
 __all__ = [
     "CONTENT_PROPERTY",
@@ -103,15 +104,13 @@ class Job:
         )
 
     @classmethod
-    def of(cls, properties: Mapping[str, str]) -> Job | None:
-        """Return the job of a transaction with these properties.
+    def of(cls, properties: Mapping[str, str]) -> Job:
+        """Return the job of a transaction with these properties, which have `JOB_PROPERTY`.
 
         Raises:
             InvalidInputError: If the property is not one that `property` made.
         """
-        text = properties.get(JOB_PROPERTY)
-        if text is None:
-            return None
+        text = properties[JOB_PROPERTY]
         try:
             key = json.loads(text)
         except ValueError as error:

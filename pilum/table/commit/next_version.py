@@ -29,7 +29,7 @@ from pilum.table.model.manifest import THIS_WRITER, Manifest
 from pilum.table.model.row_id_sequence import RowIdSequence
 from pilum.table.model.stored_sequence import StoredSequence
 from pilum.table.model.version_sequence import VersionSequence
-from pilum.table.read.session import default_session
+from pilum.table.read.session import DEFAULT_SESSION
 from pilum.table.read.snapshot import Snapshot, with_counted_rows
 
 __all__ = ["continuable", "next_version", "with_assigned_rows"]
@@ -44,7 +44,7 @@ def continuable(store: Store, base: Manifest) -> Manifest:
         UnsupportedFeatureError: If it uses a feature that would be lost.
     """
     base.require_continuable(f"{store.uri}, version {base.version}")
-    counted = with_counted_rows(with_bases(store, base.base_paths), base, default_session())
+    counted = with_counted_rows(with_bases(store, base.base_paths), base, DEFAULT_SESSION)
     # With a new writer name on them, the bitmaps of old writers would no longer be repaired.
     writer = counted.writer_version if counted.has_doubtful_coverage else THIS_WRITER
     return replace(counted, writer_version=writer)

@@ -48,7 +48,7 @@ from pilum.format.schema import Schema
 from pilum.storage.base import Store, prefetch, write_object
 from pilum.storage.local import pending_of
 from pilum.table.commit.footprint import Verdict, fragment_ids_of, verdict
-from pilum.table.commit.jobs import Job, find_job
+from pilum.table.commit.jobs import JOB_PROPERTY, Job, find_job
 from pilum.table.commit.next_version import continuable, next_version
 from pilum.table.commit.transaction import Committed, Transaction, load_transaction, uuid_at
 from pilum.table.model.base_paths import own_store, with_bases
@@ -57,6 +57,7 @@ from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import (
     encode_manifest_file,
     is_inlined,
+    load_named,
 )
 from pilum.table.model.names import (
     DETACHED_BIT,
@@ -70,17 +71,11 @@ from pilum.table.versions.commit_handler import (
     ConditionalPut,
     handler_of,
     keep_version,
-    replace_copies,
-)
-from pilum.table.versions.history import (
     latest_manifest,
     list_manifests,
-    load_named,
-    load_version,
-    newest_sound,
-    no_table,
-    sound,
+    replace_copies,
 )
+from pilum.table.versions.history import load_version, newest_sound, no_table
 from pilum.table.write.sidecars import discard_file
 
 __all__ = ["NOT_COMMITTED", "Backoff", "CommitOptions", "commit", "commit_detached"]
@@ -183,7 +178,8 @@ class _Committer:
     def __init__(self, store: Store, transaction: Transaction) -> None:
         self.store = store
         self.given = self.transaction = transaction
-        self.job = Job.of(transaction.properties)
+        properties = transaction.properties
+        self.job = Job.of(properties) if JOB_PROPERTY in properties else None
         self.data = transaction.to_bytes()
         self.checked_version = transaction.read_version
         self.conflict: CommitConflictError | None = None
@@ -361,7 +357,7 @@ class _Committer:
             raise no_table(self.store)
         newest = names[-1].version
         try:
-            return continuable(self.store, sound(load_named(self.store, names[-1])))
+            return continuable(self.store, load_named(self.store, names[-1]).sound())
         except CorruptFileError:
             whole = newest_sound(self.store, newest) if self.transaction.operation.mends else None
             if whole is None:

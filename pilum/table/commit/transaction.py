@@ -38,7 +38,7 @@ from pilum.table.commit.operations.update_config import UpdateConfig
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import decode_message, load_manifest_and_transaction
 from pilum.table.model.names import transaction_file_name, transaction_path
-from pilum.table.versions.history import list_manifests
+from pilum.table.versions.commit_handler import list_manifests
 
 __all__ = [
     "FOREIGN_OPERATIONS",

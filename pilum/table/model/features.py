@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from enum import IntFlag
 
-from pilum.errors import UnsupportedFeatureError
-
-__all__ = ["Feature", "require_readable", "require_writable"]
+__all__ = ["SUPPORTED", "Feature"]
 
 
 class Feature(IntFlag):
@@ -34,7 +32,7 @@ class Feature(IntFlag):
     ZONE_WRITE_SEEDS = 65536
 
 
-_SUPPORTED = (
+SUPPORTED = (
     Feature.DELETION_FILES
     | Feature.STABLE_ROW_IDS
     | Feature.V2_FORMAT_DEPRECATED
@@ -46,39 +44,4 @@ _SUPPORTED = (
     | Feature.SPILLED_ROW_LINEAGE
     | Feature.NON_REUSABLE_FIELD_IDS
 )
-
-
-def require_readable(reader_flags: int, where: str) -> None:
-    """Check the reader flags.
-
-    Raises:
-        UnsupportedFeatureError: If the table uses a feature that this library cannot read.
-    """
-    _require(reader_flags, where, "read")
-
-
-def require_writable(reader_flags: int, writer_flags: int, where: str) -> None:
-    """Check the reader and writer flags.
-
-    Raises:
-        UnsupportedFeatureError: If the table uses a feature that this library would not preserve.
-    """
-    _require(reader_flags | writer_flags, where, "write")
-
-
-def _require(flags: int, where: str, verb: str) -> None:
-    unsupported = flags & ~int(_SUPPORTED)  # a plain int: `~` of a flag drops unknown bits
-    if unsupported:
-        raise UnsupportedFeatureError(
-            f"{where}: cannot {verb} a table with {', '.join(_names(unsupported))}; "
-            "a newer version of this library may support it"
-        )
-
-
-def _names(flags: int) -> list[str]:
-    bits = [1 << bit for bit in range(flags.bit_length()) if flags >> bit & 1]
-    known = {feature.value: feature.name for feature in Feature}
-    return [
-        str(known[bit]).lower().replace("_", " ") if bit in known else f"unknown feature {bit}"
-        for bit in bits
-    ]
+"""The features that this library reads and preserves."""

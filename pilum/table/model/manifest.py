@@ -22,10 +22,18 @@ from pilum.format.pb import file_pb2, table_pb2
 from pilum.format.schema import Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.table.model.base_paths import BasePath, require_distinct
-from pilum.table.model.features import Feature, require_writable
+from pilum.table.model.features import SUPPORTED, Feature
 from pilum.table.model.fragments import Fragments, StoredFragments
 
-__all__ = ["THIS_WRITER", "Manifest", "WriterVersion", "moment_of", "nanoseconds_of"]
+__all__ = [
+    "THIS_WRITER",
+    "Manifest",
+    "WriterVersion",
+    "moment_of",
+    "nanoseconds_of",
+    "require_readable",
+    "require_writable",
+]
 
 _NANOSECONDS = 10**9
 _FIRST_CERTAIN_COVERAGE = (0, 8, 15)
@@ -170,6 +178,16 @@ class Manifest:
         formats = sorted({_format_of_file(*numbers) for numbers in files})
         return f"data files of versions {' and '.join(formats)}" if len(formats) > 1 else ""
 
+    def sound(self) -> Manifest:
+        """Return the manifest after checking that all of it can be read.
+
+        Raises:
+            CorruptFileError: If a fragment contradicts the format, which is otherwise detected on
+                first use.
+        """
+        self.fragments.all()
+        return self
+
     def require_continuable(self, where: str) -> None:
         """Check that a new version can be based on this one.
 
@@ -296,6 +314,29 @@ class Manifest:
             writer_flags=int(writer),
             max_allocated_field_id=highest,
         )
+
+
+def require_readable(reader_flags: int, where: str) -> None:
+    """Raise UnsupportedFeatureError if a table has a feature that this library cannot read."""
+    _require_supported(reader_flags, where, "read")
+
+
+def require_writable(reader_flags: int, writer_flags: int, where: str) -> None:
+    """Raise UnsupportedFeatureError if a table has a feature that this library would not keep."""
+    _require_supported(reader_flags | writer_flags, where, "write")
+
+
+def _require_supported(flags: int, where: str, verb: str) -> None:
+    unsupported = flags & ~int(SUPPORTED)  # a plain int: `~` of a flag drops unknown bits
+    if not unsupported:
+        return
+    known = {int(feature): str(feature.name).lower().replace("_", " ") for feature in Feature}
+    bits = [1 << bit for bit in range(unsupported.bit_length()) if unsupported >> bit & 1]
+    names = ", ".join(known.get(bit, f"unknown feature {bit}") for bit in bits)
+    raise UnsupportedFeatureError(
+        f"{where}: cannot {verb} a table with {names}; a newer version of this library may "
+        "support it"
+    )
 
 
 def _format_of(message: table_pb2.Manifest) -> str:

@@ -24,6 +24,7 @@ from pilum.format.pb import manifest_files_pb2, table_pb2, transaction_pb2
 from pilum.storage.base import Ranges, Source, Store
 from pilum.table.model.dictionaries import append_dictionaries, load_dictionaries
 from pilum.table.model.manifest import Manifest
+from pilum.table.model.names import ManifestName
 
 __all__ = [
     "decode_message",
@@ -33,6 +34,7 @@ __all__ = [
     "load_manifest",
     "load_manifest_and_transaction",
     "load_message",
+    "load_named",
 ]
 
 _MAGIC = b"LANC"
@@ -72,15 +74,28 @@ def is_inlined(transaction: bytes) -> bool:
     return len(transaction) <= _MAX_INLINE_TRANSACTION_BYTES
 
 
-def load_manifest(store: Store, path: str) -> Manifest:
+def load_manifest(store: Store, path: str, version: int | None = None) -> Manifest:
     """Read a manifest file.
+
+    Args:
+        store: Store of the table.
+        path: Path of the file.
+        version: The version that it must contain; None for any.
 
     Raises:
         NotFoundError: If the file does not exist.
         CorruptFileError: If its bytes contradict the format.
     """
     with _ManifestFile(store, path) as file:
-        return file.manifest()
+        manifest = file.manifest()
+    if version not in {None, manifest.version}:
+        raise CorruptFileError(f"expected version {version}, found {manifest.version}", path)
+    return manifest
+
+
+def load_named(store: Store, name: ManifestName) -> Manifest:
+    """Read the manifest of a listed version; the errors are those of `load_manifest`."""
+    return load_manifest(store, name.path, name.version)
 
 
 def load_message(store: Store, path: str) -> table_pb2.Manifest:

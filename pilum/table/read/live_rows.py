@@ -32,17 +32,12 @@ from pilum.table.read.session import Session
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.windows import batches, joined_batch
 
-__all__ = ["gathered", "live_rows", "with_payloads", "written_schema"]
+__all__ = ["gathered", "live_rows", "with_payloads"]
 
 _PAYLOAD_BYTES = 32 * 1024 * 1024
 _GATHERED_BYTES = 1024 * 1024
 _SESSION_BYTES = 4 * 1024 * 1024
 """Cache size of the session; it is small because the old files are not read again."""
-
-
-def written_schema(snapshot: Snapshot) -> Schema:
-    """Return the schema with which the rows are written."""
-    return given(snapshot.schema)
 
 
 def live_rows(
@@ -56,7 +51,7 @@ def live_rows(
         batch_size: Rows per batch; None for the default.
 
     Yields:
-        Batches with the schema `written_schema`.
+        Batches with the schema `Snapshot.written`.
 
     Raises:
         CorruptFileError: If a file is damaged.
@@ -124,7 +119,7 @@ def with_payloads(
         written: Names of columns that already have the form in which they are written.
 
     Yields:
-        Batches with the schema `written_schema`.
+        Batches with the schema `Snapshot.written`.
 
     Raises:
         CorruptFileError: If a file is damaged.

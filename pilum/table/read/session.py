@@ -25,7 +25,7 @@ from pilum.errors import InvalidInputError
 from pilum.storage.base import Store
 from pilum.table.read.agreement import Agreement
 
-__all__ = ["CacheBackend", "Session", "default_session"]
+__all__ = ["DEFAULT_SESSION", "CacheBackend", "Session"]
 
 CacheBackend = str | Mapping[str, object]
 """Cache settings of the reference: `"moka://?capacity=1048576"`, or the same as a dict."""
@@ -162,9 +162,5 @@ def _parsed_backend(name: str, backend: CacheBackend) -> tuple[object, Mapping[s
     return backend.get("kind"), options
 
 
-_default = Session()
-
-
-def default_session() -> Session:
-    """Return the session of datasets that are opened without one."""
-    return _default
+DEFAULT_SESSION = Session()
+"""The session of datasets that are opened without one."""

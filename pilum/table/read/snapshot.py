@@ -8,28 +8,22 @@ from datetime import datetime
 from functools import cached_property, partial
 
 from pilum.errors import CorruptFileError, UnsupportedVersionError, VersionNotFoundError
-from pilum.format.blobs import described
+from pilum.format.blobs import described, given
 from pilum.format.schema import Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import Store, prefetch
 from pilum.table.model.base_paths import with_bases
 from pilum.table.model.deletion_vector import DeletionVector, load_deletions
-from pilum.table.model.features import Feature, require_readable
+from pilum.table.model.features import Feature
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.fragments import Fragments
-from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest import Manifest, require_readable
+from pilum.table.model.manifest_file import load_named
 from pilum.table.model.names import ManifestName
 from pilum.table.read.fragment_files import FragmentReader, open_data_file
-from pilum.table.read.session import Session, default_session
-from pilum.table.versions.branch_root import Line
-from pilum.table.versions.history import (
-    latest_manifest,
-    list_manifests,
-    load_named,
-    load_version,
-    newest_sound,
-    no_table,
-)
+from pilum.table.read.session import DEFAULT_SESSION, Session
+from pilum.table.versions.commit_handler import latest_manifest, list_manifests
+from pilum.table.versions.history import Line, load_version, newest_sound, no_table
 
 __all__ = ["Snapshot", "with_counted_rows"]
 
@@ -46,7 +40,7 @@ class Snapshot:
 
     store: Store
     manifest: Manifest
-    session: Session = field(default_factory=default_session, compare=False, repr=False)
+    session: Session = field(default=DEFAULT_SESSION, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "store", with_bases(self.store, self.manifest.base_paths))
@@ -135,6 +129,11 @@ class Snapshot:
             return self.schema
         return described(self.schema)
 
+    @cached_property
+    def written(self) -> Schema:
+        """The schema with which rows are rewritten, with payloads for blobs."""
+        return given(self.schema)
+
     @property
     def has_stable_row_ids(self) -> bool:
         """Whether rows keep their ids when they move."""
@@ -161,7 +160,7 @@ class Snapshot:
     @classmethod
     def _checked(cls, store: Store, manifest: Manifest, session: Session | None) -> Snapshot:
         require_readable(manifest.reader_flags, f"{store.uri}, version {manifest.version}")
-        session = session or default_session()
+        session = session or DEFAULT_SESSION
         store = with_bases(store, manifest.base_paths)
         return cls(store, with_counted_rows(store, manifest, session), session)
 

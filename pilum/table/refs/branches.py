@@ -49,8 +49,7 @@ from pilum.table.refs.ref_files import (
     texts_in,
 )
 from pilum.table.refs.tags import list_tags
-from pilum.table.versions.branch_root import MAIN, Line
-from pilum.table.versions.history import manifest_size
+from pilum.table.versions.history import MAIN, Line, manifest_size
 
 __all__ = [
     "Branch",

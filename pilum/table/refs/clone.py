@@ -52,8 +52,7 @@ from pilum.table.model.names import (
     transaction_path,
 )
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.commit_handler import handler_of
-from pilum.table.versions.history import latest_manifest
+from pilum.table.versions.commit_handler import handler_of, latest_manifest
 
 __all__ = [
     "Copy",

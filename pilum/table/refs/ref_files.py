@@ -10,7 +10,8 @@ from urllib.parse import quote, unquote
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError
 from pilum.storage.base import Store, write_object
-from pilum.table.versions.history import latest_manifest, no_table
+from pilum.table.versions.commit_handler import latest_manifest
+from pilum.table.versions.history import no_table
 
 __all__ = [
     "SUFFIX",

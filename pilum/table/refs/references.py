@@ -19,7 +19,7 @@ from pilum.errors import BranchNotFoundError, DatasetNotFoundError, InvalidInput
 from pilum.storage.base import Store
 from pilum.table.refs.branches import branch_records, load_branch
 from pilum.table.refs.tags import list_tags, load_tag
-from pilum.table.versions.branch_root import MAIN, Line
+from pilum.table.versions.history import MAIN, Line
 
 __all__ = ["Located", "Pin", "Reference", "locate", "pinned_versions"]
 

@@ -35,8 +35,7 @@ from pilum.errors import (
 from pilum.storage.base import Store
 from pilum.table.model.names import TAGS_FOLDER
 from pilum.table.refs.ref_files import RefFiles, encode_ref, number_in, object_in, texts_in
-from pilum.table.versions.branch_root import Line
-from pilum.table.versions.history import manifest_size
+from pilum.table.versions.history import Line, manifest_size
 
 __all__ = [
     "Tag",

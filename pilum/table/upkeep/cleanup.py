@@ -38,8 +38,8 @@ from pilum.table.upkeep.owned_files import (
     owned_files,
     references,
 )
-from pilum.table.versions.branch_root import Line
-from pilum.table.versions.history import list_manifests
+from pilum.table.versions.commit_handler import list_manifests
+from pilum.table.versions.history import Line
 
 __all__ = [
     "IN_FLIGHT_SECONDS",

@@ -47,7 +47,7 @@ from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.reuse_index import Coverage, Move
 from pilum.table.read.lineage import lineage_of_fragments, with_lineage
-from pilum.table.read.live_rows import live_rows, written_schema
+from pilum.table.read.live_rows import live_rows
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.write.sidecars import discard_file
@@ -287,7 +287,7 @@ def rewrite_fragments(
         CorruptFileError: If a file is damaged.
         OSError: If the store fails. After any exception, no file is left.
     """
-    schema = written_schema(snapshot)
+    schema = snapshot.written
     written = _write_options(snapshot, options, len(schema.fields))
     written = replace(written, file_name_prefix=file_name_prefix)
     rows = _Portions(live_rows(snapshot, fragments, options.batch_size), on_rows)

@@ -8,9 +8,13 @@ from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.storage.base import Store, entries_below
 from pilum.storage.local import LocalStore
 from pilum.storage.wrapper import StoreWrapper
-from pilum.table.versions.branch_root import Line
-from pilum.table.versions.commit_handler import ConditionalPut, handler_of
-from pilum.table.versions.history import latest_manifest, list_manifests, no_table
+from pilum.table.versions.commit_handler import (
+    ConditionalPut,
+    handler_of,
+    latest_manifest,
+    list_manifests,
+)
+from pilum.table.versions.history import Line, no_table
 
 __all__ = ["drop_table"]
 

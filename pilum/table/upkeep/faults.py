@@ -14,12 +14,13 @@ from urllib.parse import unquote
 
 from pilum.errors import CorruptFileError, InvalidInputError, NotFoundError, PilumError
 from pilum.storage.base import Store
+from pilum.table.model.manifest_file import load_named
 from pilum.table.model.names import BRANCHES_FOLDER, TAGS_FOLDER, ManifestName
 from pilum.table.refs.branches import Branch, load_branch
 from pilum.table.refs.ref_files import SUFFIX, misplaced_folders
 from pilum.table.refs.tags import Tag, load_tag
-from pilum.table.versions.branch_root import Line
-from pilum.table.versions.history import list_manifests, load_named
+from pilum.table.versions.commit_handler import list_manifests
+from pilum.table.versions.history import Line
 
 __all__ = ["Fault", "FaultKind", "Findings", "branch_names", "newest_readable", "reference_faults"]
 

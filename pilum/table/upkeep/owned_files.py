@@ -24,9 +24,8 @@ from functools import partial
 from pilum.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Entry, Store, entries_below, run_all
-from pilum.table.model.features import require_writable
 from pilum.table.model.fragment import DeletionFile
-from pilum.table.model.manifest import nanoseconds_of
+from pilum.table.model.manifest import nanoseconds_of, require_writable
 from pilum.table.model.manifest_file import decode_message, load_files_and_indices
 from pilum.table.model.names import (
     DATA_FOLDER,

@@ -22,10 +22,10 @@ from pilum.storage.base import Store, run_all
 from pilum.table.commit.operations.restore import Restore
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.manifest import Manifest
+from pilum.table.model.manifest_file import load_named
 from pilum.table.model.names import LATEST_PATHS, ManifestName
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
-from pilum.table.versions.commit_handler import ConditionalPut, handler_of
-from pilum.table.versions.history import list_manifests, load_named, sound
+from pilum.table.versions.commit_handler import ConditionalPut, handler_of, list_manifests
 
 __all__ = ["DamagedVersion", "RepairPlan", "plan_repair", "restore_whole", "set_aside"]
 
@@ -130,7 +130,7 @@ def set_aside(store: Store, plan: RepairPlan) -> list[str]:
 def _look_at(store: Store, name: ManifestName) -> Manifest | DamagedVersion | None:
     """Return a manifest, its damage, or None if a cleanup has just removed it."""
     try:
-        return sound(load_named(store, name))
+        return load_named(store, name).sound()
     except NotFoundError:
         return None
     except CorruptFileError as error:

@@ -58,8 +58,8 @@ from pilum.table.upkeep.faults import (
 )
 from pilum.table.upkeep.misread_nulls import files_with_misread_nulls
 from pilum.table.upkeep.owned_files import index_folder_of, owned_files, references
-from pilum.table.versions.branch_root import Line
-from pilum.table.versions.history import latest_manifest, list_manifests
+from pilum.table.versions.commit_handler import latest_manifest, list_manifests
+from pilum.table.versions.history import Line
 
 __all__ = ["Fault", "FaultKind", "Findings", "check_fragment", "decode_fragment", "verify"]
 

@@ -64,6 +64,8 @@ __all__ = [
     "exists",
     "handler_of",
     "keep_version",
+    "latest_manifest",
+    "list_manifests",
     "listed_manifests",
     "newest_listed",
     "open_line",
@@ -227,6 +229,28 @@ def handler_of(store: Store) -> CommitHandler:
             return store.handler
         store = store.wrapped
     return _CONDITIONAL_PUT
+
+
+def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
+    """Return the manifests of all versions in the history, oldest first; none if there is no table.
+
+    Args:
+        store: Store of the table.
+        since: Versions before this one may be omitted.
+
+    Raises:
+        CorruptFileError: If two naming schemes are mixed.
+    """
+    return handler_of(store).names(store, since)
+
+
+def latest_manifest(store: Store) -> ManifestName | None:
+    """Return the manifest of the newest version, None if there is no table.
+
+    Raises:
+        CorruptFileError: If two naming schemes are mixed.
+    """
+    return handler_of(store).latest(store)
 
 
 def open_line(store: Store, uri: str) -> Store:

@@ -1,4 +1,11 @@
-"""The history of a table: its versions, and information about each of them."""
+"""The history of a table: its lines, their versions, and information about each version.
+
+    table.lance/                 root of the main line; the names of tags and branches are here
+    └── tree/dev/feature/        root of the branch "dev/feature": a table of its own
+
+A version is identified by its line and its number. The version numbers of a branch continue from
+the version where the branch began. Source: docs/format/table.md, "Branches".
+"""
 
 from __future__ import annotations
 
@@ -20,36 +27,48 @@ from pilum.errors import (
 )
 from pilum.format.pb import table_pb2
 from pilum.storage.base import Store, run_all, write_object
+from pilum.table.model.base_paths import own_store
 from pilum.table.model.manifest import Manifest, moment_of, nanoseconds_of
-from pilum.table.model.manifest_file import load_manifest, load_message
+from pilum.table.model.manifest_file import load_manifest, load_message, load_named
 from pilum.table.model.names import (
+    TREE_FOLDER,
     VERSIONS_FOLDER,
     ManifestName,
     NamingScheme,
+    branch_folder,
     detached_manifest_path,
     is_detached,
 )
-from pilum.table.versions.commit_handler import handler_of, keep_version, remove_copies
+from pilum.table.versions.commit_handler import (
+    handler_of,
+    keep_version,
+    latest_manifest,
+    list_manifests,
+    open_line,
+    remove_copies,
+)
 
 __all__ = [
+    "MAIN",
+    "Line",
     "VersionInfo",
     "describe_version",
-    "latest_manifest",
-    "list_manifests",
     "list_versions",
-    "load_named",
     "load_version",
     "manifest_place",
     "manifest_size",
     "migrate_to_v2_names",
     "newest_sound",
     "no_table",
-    "sound",
+    "uri_of_line",
 ]
 
 _T = TypeVar("_T")
 
 _MAX_VERSION = 2**64 - 1
+
+MAIN = "main"
+"""Name by which users may refer to the main line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +91,6 @@ class VersionInfo:
     metadata: dict[str, str]
 
 
-def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
-    """Return the manifests of all versions in the history, oldest first; none if there is no table.
-
-    Args:
-        store: Store of the table.
-        since: Versions before this one may be omitted.
-
-    Raises:
-        CorruptFileError: If two naming schemes are mixed.
-    """
-    return handler_of(store).names(store, since)
-
-
-def latest_manifest(store: Store) -> ManifestName | None:
-    """Return the manifest of the newest version, None if there is no table.
-
-    Raises:
-        CorruptFileError: If two naming schemes are mixed.
-    """
-    return handler_of(store).latest(store)
-
-
 def load_version(store: Store, version: int) -> Manifest:
     """Read the manifest of one version, attached or detached.
 
@@ -102,7 +99,7 @@ def load_version(store: Store, version: int) -> Manifest:
         VersionNotFoundError: If the table has no such version.
         CorruptFileError: If its bytes contradict the format.
     """
-    return _found(store, version, lambda path: _load(store, path, version))
+    return _found(store, version, lambda path: load_manifest(store, path, version))
 
 
 def manifest_size(store: Store, version: int) -> int:
@@ -142,16 +139,6 @@ def describe_version(store: Store, version: int) -> VersionInfo:
     return _describe(load_message(store, manifest_place(store, version)[0]))
 
 
-def load_named(store: Store, name: ManifestName) -> Manifest:
-    """Read the manifest of a listed version.
-
-    Raises:
-        NotFoundError: If the manifest was removed concurrently.
-        CorruptFileError: If its bytes contradict the format.
-    """
-    return _load(store, name.path, name.version)
-
-
 def list_versions(store: Store) -> list[VersionInfo]:
     """Describe all versions in the history, oldest first, including damaged ones.
 
@@ -176,26 +163,8 @@ def newest_sound(store: Store, before: int = _MAX_VERSION + 1) -> Manifest | Non
     for name in reversed(list_manifests(store)):
         if name.version < before:
             with suppress(CorruptFileError, UnsupportedFormatError, NotFoundError):
-                return sound(load_named(store, name))
+                return load_named(store, name).sound()
     return None
-
-
-def sound(manifest: Manifest) -> Manifest:
-    """Return the manifest after checking that all of it can be read.
-
-    Raises:
-        CorruptFileError: If a fragment contradicts the format, which is otherwise detected on first
-            use.
-    """
-    manifest.fragments.all()
-    return manifest
-
-
-def _load(store: Store, path: str, version: int) -> Manifest:
-    manifest = load_manifest(store, path)
-    if manifest.version != version:
-        raise CorruptFileError(f"expected version {version}, found {manifest.version}", path)
-    return manifest
 
 
 def _found(store: Store, version: int, load: Callable[[str], _T]) -> _T:
@@ -322,3 +291,92 @@ def migrate_to_v2_names(store: Store) -> None:
         write_object(store, NamingScheme.V2.manifest_path(name.version), store.read(name.path))
         store.delete(name.path)
     remove_copies(store)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of history: the main line or a branch.
+
+    Attributes:
+        root: Store at the root of the main line.
+        branch: Name of the branch, None for the main line.
+        store: Store at the root of this line.
+    """
+
+    root: Store
+    branch: str | None
+    store: Store
+
+    @classmethod
+    def of(cls, store: Store, branch: str | None) -> Line:
+        """Return the line that a manifest is on.
+
+        Args:
+            store: Store that contains the manifest.
+            branch: The branch that the manifest names. A branch that was copied elsewhere is a main
+                line there.
+        """
+        store = own_store(store)
+        uri = store.uri.rstrip("/")
+        suffix = f"/{branch_folder(branch)}" if branch else ""
+        if not branch or not uri.endswith(suffix):
+            return cls(store, None, store)
+        return cls(open_line(store, uri.removesuffix(suffix)), branch, store)
+
+    @classmethod
+    def at(cls, store: Store) -> Line:
+        """Return the line with this root; a manifest is read only below a folder of branches.
+
+        Raises:
+            CorruptFileError: If all manifests of the line contradict the format.
+        """
+        if f"/{TREE_FOLDER}/" not in store.uri:
+            return cls(store, None, store)
+        name = latest_manifest(store)
+        if name is None:
+            return cls.of(store, None)
+        try:
+            return cls.of(store, load_named(store, name).branch)
+        except CorruptFileError:
+            if (whole := newest_sound(store, name.version)) is None:
+                raise
+            return cls.of(store, whole.branch)
+
+    def other(self, branch: str | None) -> Line:
+        """Return another line of the same table, without checking that it exists."""
+        if branch in {None, MAIN}:
+            return Line(self.root, None, self.root)
+        if branch == self.branch:
+            return self
+        uri = f"{self.root.uri.rstrip('/')}/{branch_folder(str(branch))}"
+        return Line(self.root, branch, open_line(self.root, uri))
+
+    def newest(self) -> int:
+        """Return the number of the newest version.
+
+        Raises:
+            DatasetNotFoundError: If the line has no version.
+        """
+        name = latest_manifest(self.store)
+        if name is None:
+            raise no_table(self.store)
+        return name.version
+
+
+def uri_of_line(uri: str, current: str | None, wanted: str | None) -> str:
+    """Return the location of a line as users write it, from that of another line of the table.
+
+    Args:
+        uri: Location of the line `current`.
+        current: Branch at `uri`, None for the main line.
+        wanted: Branch to locate, None for the main line.
+    """
+    if current == wanted:
+        return uri
+    path, mark, query = uri.partition("?") if "://" in uri else (uri, "", "")
+    path = path.rstrip("/")
+    if current:
+        path = path.removesuffix(f"/{branch_folder(current)}")
+    if wanted:
+        path = f"{path}/{branch_folder(wanted)}"
+    return f"{path}{mark}{query}"

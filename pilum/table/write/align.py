@@ -48,7 +48,7 @@ from pilum.table.model.fragment import DataFile
 from pilum.table.read.json_columns import with_binary_json
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.write.blob_inputs import blob_field
-from pilum.table.write.forms import converted, table_form, without_views
+from pilum.table.write.forms import converted, table_form
 
 __all__ = [
     "Alignment",
@@ -57,6 +57,7 @@ __all__ = [
     "new_schema",
     "require_sound_keys",
     "require_unreserved",
+    "without_views",
 ]
 
 
@@ -182,6 +183,34 @@ def _form(arrow: pa.DataType, field: Field) -> pa.DataType:
     if any(inner.is_json or inner.blob_version for inner in field.walk()):
         return without_views(arrow)
     return table_form(arrow, field.arrow_type)
+
+
+def without_views(arrow: pa.DataType) -> pa.DataType:
+    """Return the type with plain strings and binary for views, at any depth."""
+    if arrow == pa.string_view():
+        return pa.string()
+    if arrow == pa.binary_view():
+        return pa.binary()
+    if pt.is_struct(arrow):
+        members = [arrow.field(index) for index in range(arrow.num_fields)]
+        return pa.struct([item.with_type(without_views(item.type)) for item in members])
+    if pt.is_list(arrow) or pt.is_large_list(arrow):
+        make = pa.list_ if pt.is_list(arrow) else pa.large_list
+        item = arrow.value_field
+        return make(item.with_type(without_views(item.type)))
+    if pt.is_fixed_size_list(arrow):
+        item = arrow.value_field
+        return pa.list_(item.with_type(without_views(item.type)), arrow.list_size)
+    if pt.is_map(arrow):
+        key, item = arrow.key_field, arrow.item_field
+        return pa.map_(
+            key.with_type(without_views(key.type)),
+            item.with_type(without_views(item.type)),
+            keys_sorted=arrow.keys_sorted,
+        )
+    if pt.is_dictionary(arrow):
+        return pa.dictionary(arrow.index_type, without_views(arrow.value_type), arrow.ordered)
+    return arrow
 
 
 def _may_be_json(incoming: pa.Field, arrow: pa.DataType) -> bool:

@@ -33,7 +33,7 @@ from pilum.errors import SchemaMismatchError
 from pilum.format.schema import Field, Schema
 from pilum.format.types import EXTENSION_METADATA, EXTENSION_NAME
 
-__all__ = ["converted", "plain_schema", "table_form", "without_views"]
+__all__ = ["converted", "plain_schema", "table_form"]
 
 _TEXTS = frozenset({pa.string(), pa.large_string(), pa.string_view()})
 _BYTES = frozenset({pa.binary(), pa.large_binary(), pa.binary_view()})
@@ -197,34 +197,6 @@ def _vectors(lists: pa.Array, form: pa.FixedSizeListType) -> pa.Array:
     items = taken(lists.values, pa.array(places.ravel(), mask=nulls))
     mask = None if valid.all() else pa.array(~valid)
     return pa.FixedSizeListArray.from_arrays(items, type=form, mask=mask)
-
-
-def without_views(arrow: pa.DataType) -> pa.DataType:
-    """Return the type with plain strings and binary for views, at any depth."""
-    if arrow == pa.string_view():
-        return pa.string()
-    if arrow == pa.binary_view():
-        return pa.binary()
-    if pt.is_struct(arrow):
-        members = [arrow.field(index) for index in range(arrow.num_fields)]
-        return pa.struct([item.with_type(without_views(item.type)) for item in members])
-    if pt.is_list(arrow) or pt.is_large_list(arrow):
-        make = pa.list_ if pt.is_list(arrow) else pa.large_list
-        item = arrow.value_field
-        return make(item.with_type(without_views(item.type)))
-    if pt.is_fixed_size_list(arrow):
-        item = arrow.value_field
-        return pa.list_(item.with_type(without_views(item.type)), arrow.list_size)
-    if pt.is_map(arrow):
-        key, item = arrow.key_field, arrow.item_field
-        return pa.map_(
-            key.with_type(without_views(key.type)),
-            item.with_type(without_views(item.type)),
-            keys_sorted=arrow.keys_sorted,
-        )
-    if pt.is_dictionary(arrow):
-        return pa.dictionary(arrow.index_type, without_views(arrow.value_type), arrow.ordered)
-    return arrow
 
 
 def plain_schema(schema: Schema) -> pa.Schema:

@@ -39,7 +39,7 @@ from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import encode_manifest_file
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.history import list_manifests
+from pilum.table.versions.commit_handler import list_manifests
 
 MakeFragment = Callable[..., Fragment]
 Message = transaction_pb2.Transaction

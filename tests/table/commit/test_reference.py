@@ -21,7 +21,8 @@ from pilum.table.commit.publish import commit
 from pilum.table.commit.transaction import Transaction, find_commit, load_transaction
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.history import list_manifests, list_versions
+from pilum.table.versions.commit_handler import list_manifests
+from pilum.table.versions.history import list_versions
 from pilum.table.write.align import align, new_schema
 
 lance = pytest.importorskip("lance", reason="the reference implementation is not installed")

@@ -30,8 +30,7 @@ from pilum.table.commit.publish import commit
 from pilum.table.commit.transaction import Transaction
 from pilum.table.model.fragment import Fragment, FragmentId
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.commit_handler import LockedPut, TableStore
-from pilum.table.versions.history import list_manifests
+from pilum.table.versions.commit_handler import LockedPut, TableStore, list_manifests
 
 MakeFragment = Callable[..., Fragment]
 

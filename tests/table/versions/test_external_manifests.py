@@ -33,8 +33,8 @@ from pilum.table.commit.transaction import Transaction
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.versions.commit_handler import TableStore
-from pilum.table.versions.history import list_manifests, load_version, migrate_to_v2_names
+from pilum.table.versions.commit_handler import TableStore, list_manifests
+from pilum.table.versions.history import load_version, migrate_to_v2_names
 
 MakeFragment = Callable[..., Fragment]
 

@@ -28,7 +28,7 @@ from pilum.table.model.fragment import DataFile, Fragment, FragmentId
 from pilum.table.model.manifest import Manifest
 from pilum.table.read.fragment_files import open_data_file
 from pilum.table.read.lineage import with_changed_rows
-from pilum.table.read.session import default_session
+from pilum.table.read.session import DEFAULT_SESSION
 
 __all__ = ["DataReplacement", "Replacement"]
 
@@ -111,7 +111,7 @@ class DataReplacement(Operation):
         for one in self.replacements:
             if one.fragment_id not in fragments:
                 raise InvalidInputError(f"the table has no fragment {one.fragment_id}")
-            found = open_data_file(default_session(), store, one.file).num_rows
+            found = open_data_file(DEFAULT_SESSION, store, one.file).num_rows
             expected = fragments[one.fragment_id].physical_rows
             if found != expected:
                 raise InvalidInputError(

@@ -15,8 +15,8 @@ from pilum.format.pb import transaction_pb2
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint, Kind
 from pilum.table.commit.operations.base import Operation
-from pilum.table.model.features import Feature, require_readable
-from pilum.table.model.manifest import Manifest
+from pilum.table.model.features import Feature
+from pilum.table.model.manifest import Manifest, require_readable
 from pilum.table.versions.history import load_version
 
 __all__ = ["Restore"]
