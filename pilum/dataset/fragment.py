@@ -12,7 +12,7 @@ from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
 from pilum.dataset.forms import Transaction
 from pilum.dataset.fragment_columns import FragmentColumns
 from pilum.dataset.metadata import DataFile, FragmentMetadata
-from pilum.dataset.projection import Columns, project
+from pilum.dataset.projection import Columns, taken
 from pilum.dataset.scan import BlobHandling, Filter, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
 from pilum.dataset.write import (
@@ -30,7 +30,7 @@ from pilum.storage.open import Location
 from pilum.table.changes.row_changes import delete_rows, matching_rows
 from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment, FragmentId
-from pilum.table.read.json_columns import given_schema, given_table
+from pilum.table.read.json_columns import given_schema
 from pilum.table.read.take import physical_rows, take_addresses
 from pilum.table.write.align import adopted_file
 
@@ -248,12 +248,10 @@ class LanceFragment(FragmentColumns):
         Raises:
             InvalidInputError: If an index is negative or beyond the last row.
         """
+        snapshot = self._snapshot
         rows = positions(indices, self._fragment.num_rows)
-        rows = physical_rows(self._snapshot, self._fragment, rows)
-        addresses = addresses_in(self.fragment_id, rows)
-        names, projection = project(columns, self._snapshot.described.arrow)
-        table = take_addresses(self._snapshot, addresses, names)
-        return given_table(projection.table(table) if projection else table)
+        addresses = addresses_in(self.fragment_id, physical_rows(snapshot, self._fragment, rows))
+        return taken(snapshot, columns, lambda names: take_addresses(snapshot, addresses, names))
 
     def head(self, num_rows: int) -> pa.Table:
         """Read the first rows."""

@@ -189,17 +189,6 @@ class Indices(DatasetBase):
     mem_wal_writer = initialize_mem_wal
     mem_wal_index_details = initialize_mem_wal
 
-    def sql(self, sql: str) -> NoReturn:
-        """Raise UnsupportedFeatureError: SQL queries are not supported.
-
-        Raises:
-            UnsupportedFeatureError: Always.
-        """
-        raise UnsupportedFeatureError(
-            f"{sql!r:.80}: hand the dataset to an engine, such as DuckDB "
-            "(duckdb.from_arrow(dataset)) or Spark (pilum.spark.sql)"
-        )
-
 
 def _segments(snapshot: Snapshot) -> list[IndexSegment]:
     segments = index_segments(snapshot.manifest.index_section)

@@ -6,7 +6,7 @@ columns={"twice": "a * 2"}      read a, compute twice, return it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,14 +17,14 @@ from pilum.expressions import bind_assignment, bind_projection
 from pilum.format.blobs import has_blobs
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.schema import Field, Schema
-from pilum.table.read.json_columns import is_json_field
+from pilum.table.read.json_columns import given_table, is_json_field
 from pilum.table.read.scan import ScanOptions, scan, scan_schema
 from pilum.table.read.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pilum.expressions.filter import BoundProjection
 
-__all__ = ["Columns", "Projection", "bind_values", "computed", "null_columns", "project"]
+__all__ = ["Columns", "Projection", "bind_values", "computed", "null_columns", "project", "taken"]
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, str]
 """Column names and dotted paths, or a dict of new names and SQL expressions."""
@@ -86,6 +86,27 @@ def project(
         projection = Projection(items)
         return projection.reads, projection
     return _names(columns), None
+
+
+def taken(
+    snapshot: Snapshot,
+    columns: Columns | None,
+    take: Callable[[tuple[str, ...] | None], pa.Table],
+) -> pa.Table:
+    """Take rows, and return the requested columns of them.
+
+    Args:
+        snapshot: The version of the table.
+        columns: The requested columns; None for all.
+        take: Function that reads the rows, with the columns of these names; None for all.
+
+    Raises:
+        As `project`.
+    """
+    names, projection = project(columns, snapshot.described.arrow)
+    table = take(names)
+    table = projection.table(table) if projection else table
+    return given_table(table) if snapshot.schema.has_marks else table
 
 
 def computed(

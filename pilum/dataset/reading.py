@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Unpack, cast
+from typing import Any, Literal, NoReturn, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +14,12 @@ from pilum.arguments import positions, require_count, require_row_ids, with_keyw
 from pilum.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.fragment import LanceFragment
-from pilum.dataset.projection import Columns, project
+from pilum.dataset.projection import Columns, taken
 from pilum.dataset.scan import Filter, MoreScanKeywords, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
 from pilum.table.read.blobs import BlobPlace, blob_places, read_places
-from pilum.table.read.json_columns import given_table
 from pilum.table.read.scan import count_rows
 from pilum.table.read.take import addresses_of, addresses_of_ids, take, take_row_ids
 
@@ -181,10 +180,7 @@ class Reading(DatasetBase):
             InvalidInputError: If an index is negative or beyond the last row.
         """
         rows = positions(indices, self._snapshot.num_rows)
-        names, projection = project(columns, self._snapshot.described.arrow)
-        table = take(self._snapshot, rows, names)
-        table = projection.table(table) if projection else table
-        return given_table(table) if self._snapshot.schema.has_marks else table
+        return taken(self._snapshot, columns, lambda names: take(self._snapshot, rows, names))
 
     def take_rows(self, row_ids: Any, columns: Columns | None = None) -> pa.Table:
         """Read rows by their `_rowid`.
@@ -206,10 +202,9 @@ class Reading(DatasetBase):
             CorruptFileError: If row ids are damaged.
         """
         ids = require_row_ids("row_ids", row_ids)
-        names, projection = project(columns, self._snapshot.described.arrow)
-        table = take_row_ids(self._snapshot, ids, names)
-        table = projection.table(table) if projection else table
-        return given_table(table) if self._snapshot.schema.has_marks else table
+        return taken(
+            self._snapshot, columns, lambda names: take_row_ids(self._snapshot, ids, names)
+        )
 
     def _take_rows(
         self, row_ids: Any, columns: Columns | None = None, *, ignore_deletions: bool = False
@@ -365,6 +360,17 @@ class Reading(DatasetBase):
         """Count rows; without a filter no data is read."""
         return count_rows(
             self._snapshot, None if filter is None else bind(filter, self._snapshot.described.arrow)
+        )
+
+    def sql(self, sql: str) -> NoReturn:
+        """Raise UnsupportedFeatureError: SQL queries are not supported.
+
+        Raises:
+            UnsupportedFeatureError: Always.
+        """
+        raise UnsupportedFeatureError(
+            f"{sql!r:.80}: hand the dataset to an engine, such as DuckDB "
+            "(duckdb.from_arrow(dataset)) or Spark (pilum.spark.sql)"
         )
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
