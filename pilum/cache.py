@@ -1,20 +1,28 @@
-"""A cache with a limit of bytes that evicts the least recently used values first.
+"""Caches with a limit of bytes.
+
+Cache          values by key; the least recently used are evicted first
+Descriptions   parsed descriptions by their bytes; the oldest are evicted first
+FileCaches     the caches of an open file: both of them
 
 The code that stores a value declares how many bytes it counts. The sum therefore does not depend on
 the allocator or on the moment, and a limit can be tested.
+
+Most files of a table have the same schema, and many pages the same description. Small files often
+have the same column metadata, byte for byte. They share the parsed objects, which saves time and
+memory in tables of very many files or columns.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pilum.parallel import renew_in_child
 
-__all__ = ["Cache", "CachePart", "CacheSlot", "CacheStats"]
+__all__ = ["Cache", "CachePart", "CacheSlot", "CacheStats", "Descriptions", "FileCaches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +160,77 @@ class CachePart:
     def slot(self, *place: Hashable) -> CacheSlot:
         """Return the slot of one value."""
         return CacheSlot(self.cache, (self.owner, *place))
+
+
+T = TypeVar("T")
+
+_LIMIT_BYTES = 16 * 1024 * 1024
+_PAGE_CACHE_BYTES = 64 * 1024 * 1024
+_OBJECT_BYTES = 512
+_PARSED_FACTOR = 8
+"""Bytes of memory per byte of a serialised description."""
+
+
+class Descriptions:
+    """Parsed descriptions by their bytes, in bounded memory. Safe to use from several threads.
+
+    Finding one takes no lock, as tables have very many pages. The oldest are evicted first.
+
+    Args:
+        limit_bytes: The approximate memory of the descriptions, bytes.
+    """
+
+    def __init__(self, limit_bytes: int = _LIMIT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self.renew()
+        renew_in_child(self)
+
+    def renew(self) -> None:
+        """Start again with no descriptions and a fresh lock."""
+        self._lock = threading.Lock()
+        self._found: dict[tuple[Hashable, ...], tuple[Any, int]] = {}
+        self._size_bytes = 0
+
+    def parsed(self, parse: Callable[..., T], data: bytes, *context: Hashable) -> T:
+        """Return `parse(data, *context)`, or an earlier result for the same arguments.
+
+        Args:
+            parse: A function whose result depends on its arguments only, and is immutable.
+            data: The serialised description.
+            context: Other arguments, such as the version of the file.
+        """
+        key = parse, data, *context
+        found = self._found.get(key)
+        if found is None:
+            size_bytes = _OBJECT_BYTES + _PARSED_FACTOR * len(data)
+            found = self._keep(key, parse(data, *context), size_bytes)
+        result: T = found[0]
+        return result
+
+    def _keep(self, key: tuple[Hashable, ...], parsed: Any, size_bytes: int) -> tuple[Any, int]:
+        with self._lock:
+            entry = self._found.get(key)
+            if entry is None:
+                entry = self._found[key] = parsed, size_bytes
+                self._size_bytes += size_bytes
+            while self._size_bytes > self._limit_bytes:
+                self._size_bytes -= self._found.pop(next(iter(self._found)))[1]
+            return entry
+
+
+@dataclass(frozen=True, slots=True)
+class FileCaches:
+    """The caches of an open file.
+
+    Attributes:
+        descriptions: Parsed descriptions that it shares with other files.
+        pages: What its pages need for every random access, such as tables of chunks.
+    """
+
+    descriptions: Descriptions
+    pages: CachePart
+
+    @classmethod
+    def private(cls, path: str, descriptions: Descriptions | None = None) -> FileCaches:
+        """Return caches for one file; its descriptions may be shared."""
+        return cls(descriptions or Descriptions(), CachePart(Cache(_PAGE_CACHE_BYTES), path))

@@ -35,7 +35,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum import kernels
-from pilum.arrays.picking import filtered
+from pilum.arrays import filtered
 from pilum.blocks import validity_mask
 
 __all__ = ["Levels", "ravel", "shown_items"]

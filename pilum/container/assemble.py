@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.container.packed import unpack
-from pilum.encodings.base import Compressive, demand
+from pilum.encodings.base import Compressive, Decoded, DictionaryBlock, Layer, demand
 from pilum.encodings.compressive.constant import Constant
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
-from pilum.encodings.page import Decoded, DictionaryBlock, Layer
 from pilum.errors import CorruptFileError
 from pilum.format.paths import LeafPath
 from pilum.format.schema import Field, FieldId

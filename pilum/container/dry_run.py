@@ -13,7 +13,7 @@ from pilum.container.open import field_reader, new_file, open_file
 from pilum.container.options import FileOptions
 from pilum.container.segments import FilePart
 from pilum.container.writer import FileWriter
-from pilum.encodings.page import EncodedPage, StoredPage
+from pilum.encodings.base import EncodedPage, StoredPage
 from pilum.format.schema import Field, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import MemorySource

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from pilum.encodings.base import Candidate, EncodedPage, StoredPage
 from pilum.encodings.describe import PageDescription, describe_page
-from pilum.encodings.page import Candidate, EncodedPage, StoredPage
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.types import width_bits
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pilum.cache import FileCaches
 from pilum.container.blobs import Sidecars
-from pilum.container.descriptions import FileCaches
+from pilum.container.footer import Tail
 from pilum.container.options import FileOptions
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
-from pilum.container.tail import Tail
 from pilum.container.writer import DataFileWriter
 from pilum.format.schema import Field, Schema
 from pilum.format.version import FileVersion

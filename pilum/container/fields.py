@@ -14,15 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays.picking import from_zero
+from pilum.arrays import from_zero
 from pilum.container.assemble import assemble, assemble_leaf
-from pilum.container.column import Column
 from pilum.container.explain import PageExplanation
 from pilum.container.packed import members_of
-from pilum.container.reader import FileReader
+from pilum.container.reader import Column, FileReader
 from pilum.container.segments import FieldReader, FilePart, Segment, read_by_file
+from pilum.encodings.base import Decoded, PageRead
 from pilum.encodings.layouts import read_pages
-from pilum.encodings.page import Decoded, PageRead
 from pilum.encodings.structural.mini_block import MiniBlockLayout, decode_in_memory, joint_key
 from pilum.errors import CorruptFileError
 from pilum.format.rows import RowRanges

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from google.protobuf.message import DecodeError
 
-from pilum.container.descriptions import Descriptions
-from pilum.encodings.base import demand
-from pilum.encodings.page import StoredPage
+from pilum.cache import Descriptions
+from pilum.encodings.base import StoredPage, demand
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import encodings21_pb2, file_pb2
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from pilum.cache import FileCaches
 from pilum.container.blobs import Sidecars
-from pilum.container.descriptions import FileCaches
 from pilum.container.family import Family
 from pilum.container.fields import LeafFieldReader
-from pilum.container.footer import version_of
+from pilum.container.footer import Tail, version_of
 from pilum.container.options import FileOptions
 from pilum.container.reader import FileReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart
 from pilum.container.storable import check_storage
-from pilum.container.tail import Tail
 from pilum.container.writer import DataFileWriter, FileWriter
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedTypeError
 from pilum.format.paths import require_storable as require_storable_paths

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.container.segments import DataFileReader
-from pilum.encodings.base import Compressive, demand
+from pilum.encodings.base import Compressive, Decoded, Layer, demand
 from pilum.encodings.compressive.fixed_size_list import FixedSizeList
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.packed_struct import PackedStruct
 from pilum.encodings.compressive.variable_packed_struct import VariablePackedStruct
-from pilum.encodings.page import Decoded, Layer
 from pilum.errors import CorruptFileError
 from pilum.format.blobs import stored_members
 from pilum.format.schema import DESCRIPTOR_ID, Field

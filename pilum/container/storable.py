@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.arrays.picking import without_nulls
+from pilum.arrays import without_nulls
 from pilum.blocks import list_items
 from pilum.encodings.rows import check_members
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedTypeError

@@ -21,17 +21,16 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.arrays.joining import without_null_values
+from pilum.arrays import without_null_values
 from pilum.container.blobs import Sidecars, place_blobs
 from pilum.container.body import FileBody
-from pilum.container.in_order import InOrder
 from pilum.container.metadata import PageEntry, pack_columns, require_countable
 from pilum.container.options import FileOptions
+from pilum.container.page_queue import InOrder, Waiting
 from pilum.container.storable import check_storage, checked_storage
-from pilum.container.waiting import Waiting
+from pilum.encodings.base import EncodedPage, StoredPage
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.page import EncodedPage, StoredPage
 from pilum.encodings.rows import encode_places, encode_rows
 from pilum.errors import (
     SchemaMismatchError,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pilum.arrays.joining import chosen
+from pilum.arrays import chosen
 from pilum.dataset.projection import bind_values, computed
 from pilum.dataset.udf import BatchUDF, Function
 from pilum.errors import ColumnNotFoundError, FilterError, InvalidInputError

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pilum.arguments import require_count
-from pilum.arrays.picking import without_nulls
+from pilum.arrays import without_nulls
 from pilum.dataset.base import DatasetBase
 from pilum.dataset.commits import commit_operation
 from pilum.dataset.inputs import to_reader

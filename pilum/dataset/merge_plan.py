@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from pilum.arrays.retype import storage_type
+from pilum.arrays import storage_type
 from pilum.dataset.commits import Retries
 from pilum.dataset.projection import bind_values
 from pilum.dataset.scan import Filter

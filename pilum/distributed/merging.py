@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pilum.arrays.picking import filtered
+from pilum.arrays import filtered
 from pilum.dataset.merge_plan import MergeClauses
 from pilum.dataset.rows import MergeResult, merge_result
 from pilum.distributed.jobs import Attempt, WriteJob

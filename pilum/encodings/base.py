@@ -1,21 +1,53 @@
-"""The base of compressive encodings: descriptions of stored values, to and from protobuf.
+"""The two kinds of encodings, of values and of pages, and what passes between them and a file.
 
-A description does not decode bytes itself. It becomes a `Plan` with which one kernel call
-decodes the values of a whole page, or a `Block` for levels and dictionaries, which are one buffer
-each. A new encoding is one file beside `compressive/flat.py` and one line in `registry.py`.
+A `Compressive` describes how values are stored, to and from protobuf. It does not decode bytes
+itself. It becomes a `kernels.Plan` with which one kernel call decodes the values of a whole page,
+or a `kernels.Block` for levels and dictionaries, which are one buffer each. A new one is one file
+beside `compressive/flat.py` and one line in `registry.py`.
+
+A page contains the values of one column for some adjacent rows. It is a `Layout`, which pages of
+equal descriptions share, and the place where it is stored. Its rows are read by a plan that asks
+for byte ranges and ends in a `Decoded`: the value buffers as Arrow has them, and for every layer
+(inner-most first) its validity and its list offsets. A new layout is one file in `structural/` and
+one line in `layouts.py`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
-from pilum.errors import CorruptFileError
+import numpy as np
+from numpy.typing import NDArray
+
+from pilum import kernels
+from pilum.cache import CacheSlot
+from pilum.encodings.notation import encoding_text
+from pilum.errors import CorruptFileError, UnsupportedFormatError
 from pilum.format.pb import encodings21_pb2 as pb
-from pilum.kernels import Block, Coding, Plan
+from pilum.format.rows import RowRanges
+from pilum.format.schema import Field
+from pilum.storage.base import MemorySource, Plan, Ranges, Source
 
-__all__ = ["Children", "Compressive", "demand"]
+__all__ = [
+    "Candidate",
+    "Children",
+    "Compressive",
+    "Decoded",
+    "DictionaryBlock",
+    "EncodedPage",
+    "Layer",
+    "Layout",
+    "PageRead",
+    "StoredPage",
+    "at_page",
+    "demand",
+    "layer_codes",
+    "layer_kinds",
+]
 
 Children: TypeAlias = "Callable[[pb.CompressiveEncoding], Compressive]"
 
@@ -30,7 +62,7 @@ class Compressive(ABC):
     """
 
     arm: ClassVar[str]
-    coding: ClassVar[Coding] = Coding.PLAIN
+    coding: ClassVar[kernels.Coding] = kernels.Coding.PLAIN
 
     @classmethod
     @abstractmethod
@@ -49,7 +81,7 @@ class Compressive(ABC):
         """Return the message as it is stored in a page."""
         return pb.CompressiveEncoding(**{self.arm: self.member()})
 
-    def chunk_coding(self) -> tuple[Coding, tuple[str, int] | None]:
+    def chunk_coding(self) -> tuple[kernels.Coding, tuple[str, int] | None]:
         """Return the coding of mini-block chunks, and the scheme and level that compress them."""
         return self.coding, None
 
@@ -58,7 +90,7 @@ class Compressive(ABC):
         """Number of value buffers per mini-block chunk."""
         return 1
 
-    def plan(self) -> Plan:
+    def plan(self) -> kernels.Plan:
         """Return the plan that decodes values of chunks or zipped entries.
 
         Raises:
@@ -66,7 +98,7 @@ class Compressive(ABC):
         """
         raise CorruptFileError(f"{self.arm} cannot hold the values of a page")
 
-    def block(self) -> Block:
+    def block(self) -> kernels.Block:
         """Return the description of a block for the kernels.
 
         Raises:
@@ -83,3 +115,238 @@ def demand(holds: bool, message: str) -> None:
     """
     if not holds:
         raise CorruptFileError(message)
+
+
+class Layer(NamedTuple):
+    """One layer of a column, as Arrow has it.
+
+    Attributes:
+        length: Number of slots.
+        validity: uint8 bitmap, or None if all are valid.
+        null_count: Number of nulls.
+        offsets: int32, shape (length + 1,), for lists.
+    """
+
+    length: int
+    validity: NDArray[np.uint8] | None
+    null_count: int
+    offsets: NDArray[np.int32] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryBlock:
+    """Values of a dictionary: Arrow's buffers without validity, and their number."""
+
+    buffers: list[NDArray[Any]]
+    num_values: int
+
+    def owned(self) -> DictionaryBlock:
+        """Return the same values in memory of their own, not in that of a larger read."""
+        return DictionaryBlock([buffer.copy() for buffer in self.buffers], self.num_values)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return sum(buffer.nbytes for buffer in self.buffers)
+
+
+class Decoded(NamedTuple):
+    """Some rows of a column.
+
+    Attributes:
+        encoding: How the values were stored; None if every value is null.
+        buffers: Arrow's buffers without validity: [data], [offsets, data] or, for fixed-size lists,
+            [a bitmap per nullable level …, items].
+        num_values: Number of value slots.
+        layers: Inner-most first.
+        dictionary: The dictionary, if the values are indices.
+        members: All stored members of a packed struct, in the file's order.
+    """
+
+    encoding: Compressive | None
+    buffers: list[NDArray[Any]]
+    num_values: int
+    layers: list[Layer]
+    dictionary: DictionaryBlock | None = None
+    members: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """The place of a page in its file.
+
+    Attributes:
+        first_row: Row of the column with which the page begins.
+        num_rows: Rows in the page.
+        buffers: (offset, size) of each buffer, bytes.
+    """
+
+    first_row: int
+    num_rows: int
+    buffers: tuple[tuple[int, int], ...]
+
+    def buffer(self, index: int) -> tuple[int, int]:
+        """Return the offset and size of one buffer.
+
+        Raises:
+            CorruptFileError: If the page has no such buffer.
+        """
+        if index >= len(self.buffers):
+            raise CorruptFileError(
+                f"page buffers: expected at least {index + 1}, found {len(self.buffers)}"
+            )
+        return self.buffers[index]
+
+    def fetch(self, *indices: int) -> Plan[list[NDArray[np.uint8]]]:
+        """Read whole buffers."""
+        fetched = yield Ranges.of(*(self.buffer(index) for index in indices))
+        return [fetched[i] for i in range(len(indices))]
+
+
+class Layout(ABC):
+    """The parsed description of pages; immutable, as pages share it."""
+
+    @abstractmethod
+    def read(self, page: PageRead) -> Plan[Decoded]:
+        """Read rows of a page that has this layout.
+
+        Raises:
+            CorruptFileError: If the bytes contradict the description.
+        """
+
+
+class PageRead:
+    """Some rows of a page, to be read.
+
+    Attributes:
+        layout: The layout of the page.
+        stored: Its place.
+        rows: The selected rows, counted from the first of the page.
+        lookup: The cache for what a page needs for every random access, such as the table of its
+            chunks; None to cache nothing. A page that is read as a whole caches nothing.
+        source: The file.
+        column: Number of the column in the file.
+        number: Number of the page in the column.
+        is_whole: Whether all rows are selected.
+        memory: The bytes of the file if they are in memory.
+    """
+
+    __slots__ = (
+        "column",
+        "is_whole",
+        "layout",
+        "lookup",
+        "memory",
+        "number",
+        "rows",
+        "source",
+        "stored",
+    )
+
+    def __init__(
+        self,
+        layout: Layout,
+        stored: StoredPage,
+        rows: RowRanges,
+        source: Source,
+        column: int = 0,
+        number: int = 0,
+        lookup: CacheSlot | None = None,
+    ) -> None:
+        self.layout = layout
+        self.stored = stored
+        self.rows = rows
+        self.source = source
+        self.column = column
+        self.number = number
+        self.lookup = lookup
+        self.is_whole = rows.covers(stored.num_rows)
+        self.memory = source.data if isinstance(source, MemorySource) else None
+
+    def with_layout(self, layout: Layout) -> PageRead:
+        """Return a read of the same rows from a page within this one."""
+        return PageRead(
+            layout, self.stored, self.rows, self.source, self.column, self.number, self.lookup
+        )
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Add the place of the page to errors."""
+        with at_page(self.source.path, self.column, self.number):
+            yield
+
+
+@contextmanager
+def at_page(path: str, column: int, number: int) -> Iterator[None]:
+    """Add the place of a page to errors."""
+    try:
+        yield
+    except CorruptFileError as error:
+        raise error.at(f"page {number}").at(f"column {column}").at(path) from None
+    except UnsupportedFormatError as error:
+        raise type(error)(f"{error}\n  {path}, column {column}, page {number}") from None
+
+
+class Candidate(NamedTuple):
+    """An encoding that the writer considered.
+
+    Attributes:
+        way: The encoding, or the name of something else; converted to text on demand.
+        size_bytes: The approximate size of the values; None if it was not computed.
+        note: Why it was rejected, if not for its size.
+    """
+
+    way: Compressive | str
+    size_bytes: int | None = None
+    note: str = ""
+
+    @property
+    def encoding(self) -> str:
+        """The text of the encoding (see `encoding_text`), or the name of a layout."""
+        return self.way if isinstance(self.way, str) else encoding_text(self.way.to_proto())
+
+
+class EncodedPage(NamedTuple):
+    """A page that is ready to be written.
+
+    Attributes:
+        num_rows: Rows in the page.
+        layout: Its description.
+        buffers: What to write, in order; anything with the buffer protocol.
+        candidates: The candidates that were compared.
+        raw_bytes: Bytes of the values as Arrow has them, None if they were not counted.
+    """
+
+    num_rows: int
+    layout: pb.PageLayout
+    buffers: tuple[Any, ...]
+    candidates: tuple[Candidate, ...] = ()
+    raw_bytes: int | None = None
+
+    def chosen_from(
+        self, candidates: tuple[Candidate, ...], raw_bytes: int | None = None
+    ) -> EncodedPage:
+        """Return the page with its candidates and the size of its values in memory."""
+        return EncodedPage(self.num_rows, self.layout, self.buffers, candidates, raw_bytes)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(memoryview(buffer).nbytes for buffer in self.buffers)
+
+
+def layer_kinds(codes: bytes) -> list[pb.RepDefLayer]:
+    """Convert layer kinds to those of a description."""
+    return cast("list[pb.RepDefLayer]", list(codes))
+
+
+def layer_codes(layers: Any) -> bytes:
+    """Convert the layer kinds of a description, inner-most first, to codes for the kernels.
+
+    Raises:
+        CorruptFileError: If there are no layers, a kind is unknown, or a leaf is a list.
+    """
+    codes = list(layers)
+    if not codes or not all(1 <= code <= 6 for code in codes) or codes[0] not in (1, 3):
+        raise CorruptFileError(f"page layers {codes}")
+    return bytes(codes)

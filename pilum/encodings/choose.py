@@ -20,19 +20,24 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock, block_of
-from pilum.encodings.candidates import Choice, smallest
+from pilum.encodings.base import Candidate, EncodedPage
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.general import General
 from pilum.encodings.dictionary import choose_dictionary, dictionary_choice
-from pilum.encodings.fixed import choose_fixed, compressed_fixed, list_encoding
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.page import Candidate, EncodedPage
-from pilum.encodings.scalar import scalar_of
-from pilum.encodings.structural.constant import encode_constant
+from pilum.encodings.structural.constant import encode_constant, scalar_of
 from pilum.encodings.structural.full_zip import encode_full_zip
 from pilum.encodings.structural.level_blocks import levels_fit_chunks, split_rows
 from pilum.encodings.structural.mini_block_writer import encode_mini_block
-from pilum.encodings.text import choose_text, choose_zipped_text
+from pilum.encodings.values import (
+    Choice,
+    choose_fixed,
+    choose_text,
+    choose_zipped_text,
+    compressed_fixed,
+    list_encoding,
+    smallest,
+)
 from pilum.format.version import FileVersion
 from pilum.levels import Levels, ravel
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pilum.encodings.base import StoredPage
 from pilum.encodings.notation import encoding_text
-from pilum.encodings.page import StoredPage
 from pilum.format.pb import encodings21_pb2 as pb
 
 __all__ = ["PageDescription", "describe_page"]

@@ -19,15 +19,14 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.blocks import BitBlock, FixedBlock, StringBlock, ValueBlock, block_of, integers
-from pilum.encodings.candidates import Choice
+from pilum.encodings.base import Candidate
 from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.compressive.general import General
 from pilum.encodings.compressive.out_of_line_bitpacking import OutOfLineBitpacking
 from pilum.encodings.compressive.variable import Variable
-from pilum.encodings.dictionary_block import PageDictionary, join_strings
-from pilum.encodings.fixed import choose_fixed
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.page import Candidate
+from pilum.encodings.structural.mini_block import PageDictionary, join_strings
+from pilum.encodings.values import Choice, choose_fixed
 from pilum.format.version import FileVersion
 
 __all__ = ["choose_dictionary", "dictionary_below", "dictionary_choice", "dictionary_of"]

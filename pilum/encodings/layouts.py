@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pilum.encodings.page import Decoded, Layout, PageRead
+from pilum.encodings.base import Decoded, Layout, PageRead
 from pilum.encodings.structural.blob import BlobLayout
 from pilum.encodings.structural.constant import ConstantLayout
 from pilum.encodings.structural.full_zip import FullZipLayout

@@ -27,21 +27,19 @@ from pilum.blocks import (
     block_of,
     validity_mask,
 )
-from pilum.encodings.base import Compressive
+from pilum.encodings.base import Compressive, EncodedPage
 from pilum.encodings.compressive.fsst import Fsst
 from pilum.encodings.compressive.general import General
 from pilum.encodings.compressive.packed_struct import PackedStruct
 from pilum.encodings.compressive.variable import Variable
 from pilum.encodings.compressive.variable_packed_struct import PackedMember, VariablePackedStruct
-from pilum.encodings.fixed import list_encoding
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.page import EncodedPage
 from pilum.encodings.structural.blob import encode_blob_page
 from pilum.encodings.structural.constant import encode_constant
 from pilum.encodings.structural.full_zip import encode_full_zip, value_parts
 from pilum.encodings.structural.level_blocks import levels_fit_chunks, split_rows
 from pilum.encodings.structural.mini_block_writer import encode_mini_block
-from pilum.encodings.text import choose_zipped_text
+from pilum.encodings.values import choose_zipped_text, list_encoding
 from pilum.errors import UnsupportedTypeError
 from pilum.format.types import width_bits
 from pilum.format.version import FileVersion

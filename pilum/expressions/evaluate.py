@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.arrays.picking import filtered
+from pilum.arrays import filtered
 from pilum.errors import FilterError
 from pilum.expressions.coerce import at_zone
 from pilum.expressions.compare import bits, compare, match_like

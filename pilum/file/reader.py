@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pilum.arguments import positions, require_count
-from pilum.container.descriptions import FileCaches
+from pilum.cache import FileCaches
 from pilum.container.open import field_reader, open_file
 from pilum.container.raw import RawReader
 from pilum.container.segments import DataFileReader, FieldReader, FilePart

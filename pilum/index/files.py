@@ -15,7 +15,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from pilum.arrays.joining import join_arrays
+from pilum.arrays import join_arrays
 from pilum.container.open import field_reader, new_file, open_file
 from pilum.container.raw import RawReader
 from pilum.container.segments import FieldReader, FilePart, read_segments

@@ -10,8 +10,8 @@ import pyarrow as pa
 from container.files import MemorySource
 
 from pilum.container.assemble import assemble
+from pilum.encodings.base import PageRead, StoredPage
 from pilum.encodings.layouts import layout_of, read_pages
-from pilum.encodings.page import PageRead, StoredPage
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Schema

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pilum.container.fields import Leaf, LeafFieldReader
 from pilum.container.reader import FileReader
-from pilum.encodings.page import StoredPage
+from pilum.encodings.base import StoredPage
 from pilum.errors import (
     CorruptFileError,
     InvalidInputError,

@@ -10,9 +10,8 @@ import pytest
 from container.files import MemorySource, read_rows, read_table, write_table
 from container.pages import from_hex, read_page
 
-from pilum.arrays.joining import join_arrays, without_null_values
-from pilum.container.column import Column
-from pilum.container.reader import FileReader
+from pilum.arrays import join_arrays, without_null_values
+from pilum.container.reader import Column, FileReader
 from pilum.errors import CorruptFileError, UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.rows import RowRanges

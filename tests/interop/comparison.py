@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.arrays.retype import storage_type
+from pilum.arrays import storage_type
 
 __all__ = ["as_stored", "assert_same", "retyped"]
 

@@ -12,7 +12,7 @@ from interop.comparison import as_stored, retyped
 from interop.strategies import Style, array_of
 from matrix.axes import SETTINGS, SHAPES, Kind
 
-from pilum.arrays.retype import storage_type
+from pilum.arrays import storage_type
 
 __all__ = ["column_of", "field_of", "is_blob", "stored"]
 

@@ -20,6 +20,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from pilum.container.explain import PageExplanation, explained
+from pilum.container.footer import Tail
 from pilum.container.legacy.footer import FOOTER_BYTES, Metadata, parse, parse_footer
 from pilum.container.legacy.page_kinds import (
     is_var_binary,
@@ -33,7 +34,6 @@ from pilum.container.legacy.page_kinds import (
     width_bits,
 )
 from pilum.container.legacy.pages import Pages, PageTable, Slots
-from pilum.container.tail import Tail
 from pilum.encodings.base import demand
 from pilum.encodings.describe import PageDescription
 from pilum.errors import CorruptFileError, UnsupportedFormatError

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays.joining import join_arrays
+from pilum.arrays import join_arrays
 from pilum.container.explain import PageExplanation, explained
 from pilum.container.v2_0.metadata import ColumnEntry
 from pilum.encodings.base import demand

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from pilum.arrays.joining import join_arrays
+from pilum.arrays import join_arrays
 from pilum.blocks import validity_mask
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffers, Encoded

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from pilum.container.descriptions import FileCaches
+from pilum.cache import FileCaches
+from pilum.container.footer import Tail
 from pilum.container.reader import FileReader
-from pilum.container.tail import Tail
 from pilum.container.v2_0.columns import Column
 from pilum.container.v2_0.metadata import parse_column
 from pilum.encodings.v2_0.choose import is_packed

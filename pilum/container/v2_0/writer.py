@@ -18,9 +18,9 @@ import pyarrow.types as pt
 
 from pilum.container.blobs import place_blobs
 from pilum.container.body import FileBody
-from pilum.container.in_order import InOrder
 from pilum.container.metadata import require_countable
 from pilum.container.options import FileOptions
+from pilum.container.page_queue import InOrder
 from pilum.container.storable import check_storage, checked_storage
 from pilum.container.v2_0.encoders import EncoderMaker, PageJob
 from pilum.container.v2_0.metadata import pack_column

@@ -23,18 +23,18 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.blocks import FixedBlock
-from pilum.encodings.base import demand
-from pilum.encodings.compressive.packed_struct import PackedStruct
-from pilum.encodings.options import EncodingOptions
-from pilum.encodings.page import (
+from pilum.encodings.base import (
     Decoded,
     EncodedPage,
     Layer,
     Layout,
     PageRead,
+    demand,
     layer_codes,
     layer_kinds,
 )
+from pilum.encodings.compressive.packed_struct import PackedStruct
+from pilum.encodings.options import EncodingOptions
 from pilum.encodings.structural.mini_block import MiniBlockLayout
 from pilum.encodings.structural.mini_block_writer import encode_mini_block
 from pilum.errors import UnsupportedFormatError

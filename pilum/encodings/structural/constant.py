@@ -16,30 +16,43 @@ A scalar in a buffer is u32 n, u32 size[n] and then n buffers (without validity)
 
     "hello"    02000000 08000000 05000000   00000000 05000000   68656c6c6f
 
-Source: docs/format/encodings-2.1.md, "Constant".
+The writer stores one scalar where all values are equal (`scalar_of`). Source:
+docs/format/encodings-2.1.md, "Constant" and "Version 2.2".
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pilum import kernels
-from pilum.encodings.base import demand
-from pilum.encodings.compressive.flat import Flat
-from pilum.encodings.page import (
+from pilum.blocks import (
+    BitBlock,
+    FixedBlock,
+    ListBlock,
+    StringBlock,
+    ValueBlock,
+    block_of,
+    integers,
+)
+from pilum.encodings.base import (
     Decoded,
     DictionaryBlock,
     EncodedPage,
     Layer,
     Layout,
     PageRead,
+    demand,
     layer_codes,
     layer_kinds,
 )
+from pilum.encodings.compressive.flat import Flat
 from pilum.encodings.registry import compressive_of
 from pilum.encodings.structural.level_blocks import level_encodings
 from pilum.format.pb import encodings21_pb2 as pb
@@ -48,7 +61,7 @@ from pilum.format.version import FileVersion
 from pilum.levels import Levels
 from pilum.storage.base import Plan
 
-__all__ = ["ConstantLayout", "Scalar", "encode_constant"]
+__all__ = ["ConstantLayout", "Scalar", "encode_constant", "scalar_of"]
 
 _NULLABLE_ITEM = bytes([3])
 _NO_LEVELS = np.empty(0, dtype=np.uint16)
@@ -249,3 +262,67 @@ def _encode_scalar(levels: Levels, num_rows: int, scalar: Scalar) -> EncodedPage
     if levels.max_rep or levels.max_def:
         buffers.extend((levels.rep, levels.def_))
     return EncodedPage(num_rows, pb.PageLayout(constant_layout=layout), tuple(buffers))
+
+
+_SAMPLE = 64
+
+
+def scalar_of(leaf: pa.Array, block: ValueBlock, levels: Levels) -> Scalar | None:
+    """Return the value of all valid slots, if they are equal, bit for bit."""
+    if isinstance(block, ListBlock):
+        return None
+    # A few values rule out most pages, so that only likely ones are compared as a whole.
+    head: Sequence[int] = range(min(block.num_values, _SAMPLE))
+    if levels.max_def:
+        head = _valid(levels, levels.def_[:_SAMPLE]).tolist()
+    if not _may_be_same(block, head):
+        return None
+    values = leaf
+    if levels.max_def:
+        values = leaf.take(integers(_valid(levels, levels.def_)))
+    if len(values) == 0:
+        return None
+    if not _all_same(values):
+        return None
+    one = block_of(values.slice(0, 1))
+    if isinstance(one, BitBlock):
+        return Scalar((bytes([values[0].as_py()]),))
+    if isinstance(one, FixedBlock):
+        return Scalar((one.data.tobytes(),))
+    assert isinstance(one, StringBlock)
+    first, last = int(one.offsets[0]), int(one.offsets[1])
+    offsets = (one.offsets - first).astype(one.offsets.dtype)
+    return Scalar((offsets.tobytes(), one.data[first:last].tobytes()))
+
+
+def _valid(levels: Levels, def_: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """Return which of the values of some entries are not null."""
+    return np.flatnonzero(def_[def_ <= levels.max_visible] == 0)
+
+
+def _may_be_same(block: FixedBlock | BitBlock | StringBlock, some: Sequence[int]) -> bool:
+    """Return whether some sampled values are equal, if there are any."""
+    values = (_bytes_of(block, index) for index in some)
+    first = next(values, b"")
+    return all(value == first for value in values)
+
+
+def _bytes_of(block: FixedBlock | BitBlock | StringBlock, index: int) -> bytes:
+    if isinstance(block, BitBlock):
+        place, bit = divmod(block.first + index, 8)
+        return bytes([block.data[place] >> bit & 1])
+    if isinstance(block, FixedBlock):
+        width = block.bits // 8
+        return block.data[index * width : (index + 1) * width].tobytes()
+    return block.data[block.offsets[index] : block.offsets[index + 1]].tobytes()
+
+
+def _all_same(values: pa.Array) -> bool:
+    """Return whether all values are equal, bit for bit."""
+    block = block_of(values)
+    if isinstance(block, BitBlock):
+        return values.true_count in (0, len(values))
+    if isinstance(block, FixedBlock):
+        rows = block.data.reshape(block.num_values, -1)
+        return bool((rows == rows[0]).all())
+    return bool(pc.all(pc.equal(values, values[0])).as_py())

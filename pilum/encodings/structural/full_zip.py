@@ -24,20 +24,21 @@ from numpy.typing import NDArray
 
 from pilum import kernels
 from pilum.blocks import BitBlock, FixedBlock, ListBlock, StringBlock, ValueBlock
-from pilum.encodings.base import Compressive, demand
-from pilum.encodings.compressive.fixed_size_list import FixedSizeList
-from pilum.encodings.compressive.flat import Flat
-from pilum.encodings.compressive.variable_packed_struct import VariablePackedStruct
-from pilum.encodings.page import (
+from pilum.encodings.base import (
+    Compressive,
     Decoded,
     EncodedPage,
     Layer,
     Layout,
     PageRead,
     StoredPage,
+    demand,
     layer_codes,
     layer_kinds,
 )
+from pilum.encodings.compressive.fixed_size_list import FixedSizeList
+from pilum.encodings.compressive.flat import Flat
+from pilum.encodings.compressive.variable_packed_struct import VariablePackedStruct
 from pilum.encodings.registry import compressive_of
 from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb

@@ -10,16 +10,15 @@ from typing import NamedTuple
 
 from pilum import kernels
 from pilum.blocks import ValueBlock
-from pilum.encodings.base import Compressive
-from pilum.encodings.dictionary_block import PageDictionary
+from pilum.encodings.base import Compressive, EncodedPage, layer_kinds
 from pilum.encodings.options import EncodingOptions
-from pilum.encodings.page import EncodedPage, layer_kinds
 from pilum.encodings.structural.level_blocks import (
     LEVEL_BYTES,
     LevelEncoding,
     level_encodings,
     most_values,
 )
+from pilum.encodings.structural.mini_block import PageDictionary
 from pilum.errors import UnsupportedTypeError
 from pilum.format.pb import encodings21_pb2 as pb
 from pilum.format.version import FileVersion

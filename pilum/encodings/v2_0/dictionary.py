@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pilum import kernels
-from pilum.arrays.joining import without_null_values
+from pilum.arrays import without_null_values
 from pilum.encodings.base import demand
 from pilum.encodings.v2_0.base import (
     ArrayEncoding,

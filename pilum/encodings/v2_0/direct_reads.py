@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pilum import kernels
-from pilum.encodings.page import at_page
+from pilum.encodings.base import at_page
 from pilum.encodings.v2_0.base import Direct
 from pilum.format.rows import RowRanges
 from pilum.storage.base import Plan, Ranges

@@ -35,8 +35,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from pilum.arrays.picking import taken
-from pilum.arrays.retype import retyped
+from pilum.arrays import retyped, taken
 from pilum.container.open import require_storable
 from pilum.container.options import FileOptions
 from pilum.errors import (

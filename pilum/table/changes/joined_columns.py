@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays.joining import join_arrays
-from pilum.arrays.picking import taken
+from pilum.arrays import join_arrays, taken
 from pilum.errors import InvalidInputError, SchemaMismatchError
 from pilum.format.meta_columns import ROW_ADDRESS
 from pilum.format.row_address import rows_of

@@ -28,8 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays.picking import filtered
-from pilum.arrays.retype import retyped, storage_type
+from pilum.arrays import filtered, retyped, storage_type
 from pilum.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from pilum.format.blobs import has_blobs
 from pilum.format.row_address import addresses_in, fragment_ids_of

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pilum import kernels
-from pilum.arrays.retype import retyped
+from pilum.arrays import retyped
 from pilum.blocks import StringBlock, block_of, validity_mask
 from pilum.container.mapped import map_fields
 from pilum.errors import CorruptFileError, InvalidInputError

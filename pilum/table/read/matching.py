@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays.picking import filtered
+from pilum.arrays import filtered
 from pilum.blocks import integers
 from pilum.errors import UnsupportedTypeError
 from pilum.expressions.filter import BoundFilter

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.arrays.picking import taken
+from pilum.arrays import taken
 from pilum.errors import InvalidInputError
 from pilum.table.read.windows import joined_batch
 

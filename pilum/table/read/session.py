@@ -17,8 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 from weakref import WeakValueDictionary
 
-from pilum.cache import Cache, CachePart, CacheStats
-from pilum.container.descriptions import Descriptions, FileCaches
+from pilum.cache import Cache, CachePart, CacheStats, Descriptions, FileCaches
 from pilum.container.open import open_file
 from pilum.container.segments import DataFileReader
 from pilum.errors import InvalidInputError

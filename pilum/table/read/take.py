@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays.joining import has_dictionaries, join_arrays
-from pilum.arrays.picking import taken
+from pilum.arrays import has_dictionaries, join_arrays, taken
 from pilum.blocks import integers
 from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.errors import CorruptFileError, InvalidInputError

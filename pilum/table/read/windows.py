@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays.joining import join_arrays
-from pilum.arrays.picking import filtered
+from pilum.arrays import filtered, join_arrays
 from pilum.blocks import truths
 from pilum.container.segments import FieldReader, Segment, read_segments
 from pilum.format.rows import RowRanges

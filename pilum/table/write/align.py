@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.arrays.retype import retyped
+from pilum.arrays import retyped
 from pilum.blocks import list_items
 from pilum.container.open import open_file
 from pilum.errors import (

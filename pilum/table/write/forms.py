@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pilum.arrays.picking import taken
+from pilum.arrays import taken
 from pilum.blocks import validity_mask
 from pilum.errors import SchemaMismatchError
 from pilum.format.schema import Field, Schema

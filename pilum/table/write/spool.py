@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pilum.arrays.joining import join_arrays
-from pilum.arrays.picking import from_zero, taken
+from pilum.arrays import from_zero, join_arrays, taken
 
 __all__ = ["Spool"]
 

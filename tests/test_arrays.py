@@ -13,10 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 import pytest
-from arrays.shapes import ROWS, Case, cases, nested_types, sound, values_of
+from nested_shapes import ROWS, Case, cases, nested_types, sound, values_of
 
-from pilum.arrays.joining import chosen, join_arrays
-from pilum.arrays.picking import filtered, from_zero, taken, without_nulls
+from pilum.arrays import chosen, filtered, from_zero, join_arrays, taken, without_nulls
 
 MASK = [row % 3 != 1 for row in range(ROWS)]
 PLACES = [6, 0, None, 3, 3]

@@ -1,30 +1,139 @@
-"""Join several arrays of any type into one.
+"""Operations on Arrow arrays that Arrow does wrongly, slowly or not at all for nested types.
 
-dictionaries    "a" "b"   +   "b" null        Arrow unites them, unless one has a null
-by value        "a" "b" "b" null              else values are joined, and get a new dictionary
+All code in pilum that takes, filters or joins arrays which may be nested uses these functions.
+
+pick       From a fixed-size list of fixed-size lists that begins at an offset, also as a member of
+           a struct, Arrow 19 to 26 picks wrong items, and sometimes memory that was never written.
+           Such arrays are copied first, so that they begin at zero.
+join       Arrow unites dictionaries, unless one has a null; else values are joined by value, and
+           get a new dictionary.
+reinterpret as another type of the same layout, through Arrow's C interface.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pilum.arrays.picking import from_zero, taken
-from pilum.arrays.retype import retyped
 from pilum.errors import UnsupportedTypeError
 
 __all__ = [
     "chosen",
+    "filtered",
+    "from_zero",
     "has_dictionaries",
     "join_arrays",
+    "retyped",
+    "storage_type",
+    "taken",
     "with_dictionaries_as",
     "without_null_values",
+    "without_nulls",
 ]
+
+
+def retyped(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """Return the same buffers as an array of another type; nothing is copied or checked.
+
+    Types that the metadata of nested fields name remain storage; Arrow would otherwise convert
+    them.
+    """
+    return pa.array(_Retyped(array, storage_type(arrow_type)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Retyped:
+    """An object that Arrow imports: the schema of a type, and the buffers of an array."""
+
+    array: pa.Array
+    arrow_type: pa.DataType
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Any, Any]:
+        return self.arrow_type.__arrow_c_schema__(), self.array.__arrow_c_array__()[1]
+
+
+def storage_type(arrow: pa.DataType) -> pa.DataType:
+    """Return the type with storage in place of extension types, and no metadata, at any depth."""
+    if isinstance(arrow, pa.BaseExtensionType):
+        return storage_type(arrow.storage_type)
+    if pt.is_struct(arrow):
+        return pa.struct([_storage_field(member) for member in arrow])
+    if pt.is_list(arrow):
+        return pa.list_(_storage_field(arrow.value_field))
+    if pt.is_large_list(arrow):
+        return pa.large_list(_storage_field(arrow.value_field))
+    if pt.is_fixed_size_list(arrow):
+        return pa.list_(_storage_field(arrow.value_field), arrow.list_size)
+    if pt.is_map(arrow):
+        return pa.map_(_storage_field(arrow.key_field), _storage_field(arrow.item_field))
+    return arrow
+
+
+def _storage_field(field: pa.Field) -> pa.Field:
+    return field.with_type(storage_type(field.type)).remove_metadata()
+
+
+Rows = TypeVar("Rows", pa.Array, pa.ChunkedArray, pa.RecordBatch)
+
+
+def taken(rows: Rows, places: pa.Array) -> Rows:
+    """Return the rows at some places; null where a place is null."""
+    return from_zero(rows).take(places)
+
+
+def filtered(rows: Rows, mask: pa.BooleanArray) -> Rows:
+    """Return the rows for which the mask is true; filter a chunked array chunk by chunk."""
+    return from_zero(rows).filter(mask)
+
+
+def without_nulls(array: pa.Array) -> pa.Array:
+    """Return the values that are not null; the array itself if all are valid."""
+    return filtered(array, array.is_valid()) if array.null_count else array
+
+
+def from_zero(rows: Rows) -> Rows:
+    """Return the rows, with copies of the arrays from which Arrow would pick wrong items."""
+    if isinstance(rows, pa.RecordBatch):
+        if not any(map(_is_picked_wrongly, rows.schema.types)):
+            return rows
+        columns = list(map(_from_zero, rows.columns))
+        return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+    if isinstance(rows, pa.ChunkedArray):
+        if not _is_picked_wrongly(rows.type):
+            return rows
+        return pa.chunked_array(list(map(_from_zero, rows.chunks)), rows.type)
+    return _from_zero(rows)
+
+
+def _from_zero(array: pa.Array) -> pa.Array:
+    if not _is_picked_wrongly(array.type) or _begins_at_zero(array):
+        return array
+    return pa.concat_arrays([array])
+
+
+def _is_picked_wrongly(kind: pa.DataType) -> bool:
+    """Return whether a type is or contains a fixed-size list of fixed-size lists."""
+    if kind.num_fields == 0:
+        return False
+    if pt.is_fixed_size_list(kind) and pt.is_fixed_size_list(kind.value_type):
+        return True
+    return any(_is_picked_wrongly(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _begins_at_zero(array: pa.Array) -> bool:
+    """Return whether neither the array nor any array below it has an offset."""
+    if array.offset:
+        return False
+    if pt.is_struct(array.type):
+        return all(_begins_at_zero(array.field(i)) for i in range(array.type.num_fields))
+    return array.type.num_fields == 0 or _begins_at_zero(array.values)
+
 
 _Change: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pilum.container.in_order import InOrder
+from pilum.container.page_queue import InOrder
 
 LARGE = 1 << 20
 
