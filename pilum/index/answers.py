@@ -10,6 +10,7 @@ it. A set lists rows, or says which rows it does not contain, so that NOT costs 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,8 +38,14 @@ class RowSet:
     @classmethod
     def of(cls, references: Addresses) -> RowSet:
         """Build a set from references in any order, which may repeat."""
-        in_order = len(references) < 2 or bool((references[:-1] < references[1:]).all())
-        return cls(references if in_order else np.unique(references))
+        if _is_ascending(references):
+            return cls(references)
+        ordered = np.sort(references)
+        if _is_ascending(ordered):
+            return cls(ordered)
+        is_first = np.ones(len(ordered), dtype=np.bool_)
+        np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+        return cls(ordered[is_first])
 
     @property
     def is_empty(self) -> bool:
@@ -76,37 +83,63 @@ class RowSet:
         return self & ~other
 
 
-@dataclass(frozen=True, slots=True)
+_NO_ROWS = RowSet()
+
+
 class Answer:
-    """The answer of an index to a condition.
+    """The answer of an index to a condition; immutable.
+
+    The rows for which the condition is null only matter where it is negated. So an index may pass
+    a function, which is called at the first access to `nulls` and reads what it needs.
 
     Attributes:
         rows: The rows for which it is true; if not `is_exact`, the only rows for which it can be.
-        nulls: The rows for which it is null; unknown, and empty, if not `is_exact`.
         is_exact: Whether the condition need not be tested again.
     """
 
-    rows: RowSet
-    nulls: RowSet = field(default_factory=RowSet)
-    is_exact: bool = True
+    __slots__ = ("_nulls", "is_exact", "rows")
+
+    def __init__(
+        self,
+        rows: RowSet,
+        nulls: RowSet | Callable[[], RowSet] = _NO_ROWS,
+        is_exact: bool = True,
+    ) -> None:
+        self.rows = rows
+        self.is_exact = is_exact
+        self._nulls = nulls
+
+    @property
+    def nulls(self) -> RowSet:
+        """The rows for which it is null; unknown, and empty, if not `is_exact`.
+
+        Raises:
+            CorruptFileError: If the index has to read a file that is damaged.
+        """
+        if not isinstance(self._nulls, RowSet):
+            self._nulls = self._nulls()
+        return self._nulls
 
     def __and__(self, other: Answer) -> Answer:
         rows = self.rows & other.rows
         if not (self.is_exact and other.is_exact):
             return Answer(rows, is_exact=False)
-        maybe = (self.rows | self.nulls) & (other.rows | other.nulls)
-        return Answer(rows, maybe - rows)
+        return Answer(rows, lambda: ((self.rows | self.nulls) & (other.rows | other.nulls)) - rows)
 
     def __or__(self, other: Answer) -> Answer:
         rows = self.rows | other.rows
         if not (self.is_exact and other.is_exact):
             return Answer(rows, is_exact=False)
-        return Answer(rows, (self.nulls | other.nulls) - rows)
+        return Answer(rows, lambda: (self.nulls | other.nulls) - rows)
 
     def __invert__(self) -> Answer:
         """Negate an exact answer; what is known at most cannot be negated."""
         assert self.is_exact
-        return Answer(~(self.rows | self.nulls), self.nulls)
+        return Answer(~(self.rows | self.nulls), self._nulls)
+
+
+def _is_ascending(references: Addresses) -> bool:
+    return len(references) < 2 or bool((references[:-1] < references[1:]).all())
 
 
 def _is_among(references: Addresses, others: Addresses) -> NDArray[np.bool_]:

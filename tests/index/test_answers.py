@@ -74,3 +74,19 @@ def test_what_is_known_at_most_stays_so() -> None:
     assert (maybe & exact).rows.within(_ROWS).tolist() == [2]
     assert not (maybe | exact).is_exact
     assert (maybe | exact).rows.within(_ROWS).tolist() == [1, 2, 3]
+
+
+def test_nulls_are_read_when_they_matter() -> None:
+    """An index is asked for the rows that are null only where a condition is negated, and once."""
+    calls: list[int] = []
+
+    def nulls() -> RowSet:
+        calls.append(1)
+        return RowSet.of(_ROWS[4:])
+
+    answer = Answer(RowSet.of(_ROWS[:2]), nulls)
+    both = (answer & _answer([True] * 6)) | answer
+    assert both.rows.listed.tolist() == [0, 1]
+    assert not calls
+    assert _truths(~both) == [False, False, True, True, None, None]
+    assert len(calls) == 1
