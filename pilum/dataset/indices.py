@@ -149,14 +149,13 @@ class Indices(DatasetBase):
         """
         if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64():
             raise InvalidInputError(f"addrs: expected an array of uint64, found {addrs!r:.80}")
-        from pilum.table.upkeep.moved_rows import moved_addresses
+        from pilum.table.indices.moved_rows import moved_rows
 
-        given = addrs.fill_null(0).to_numpy()
-        moved = moved_addresses(self._snapshot, given)
+        moved = moved_rows(self._snapshot)
         if moved is None:
             return None
-        found, gone = moved
-        return pa.array(found, mask=gone | addrs.is_null().to_numpy(zero_copy_only=False))
+        found, is_there = moved(addrs.fill_null(0).to_numpy())
+        return pa.array(found, mask=~is_there | addrs.is_null().to_numpy(zero_copy_only=False))
 
     def create_index(self, *_: Any, **__: Any) -> NoReturn:
         """Raise UnsupportedFeatureError: creating and reading indices is not supported yet.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import partial
 from typing import Any
 
-from pilum.errors import UnsupportedFeatureError
+import pyarrow as pa
+
+from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.index.base import IndexType
 
-__all__ = ["index_type", "index_type_of"]
+__all__ = ["index_type", "index_type_of", "index_type_of_files"]
 
 _TYPES: tuple[IndexType[Any], ...] = ()
 
@@ -31,6 +35,24 @@ def index_type_of(type_url: str) -> IndexType[Any] | None:
     Only the last part of the URL counts, in upper or lower case.
     """
     return {_last(one.type_url): one for one in _TYPES}.get(_last(type_url))
+
+
+def index_type_of_files(names: Collection[str], type: pa.DataType) -> IndexType[Any] | None:
+    """Return the type of a segment without details, by its files and the type of its column.
+
+    None if it is not known.
+    """
+    return next(filter(partial(_can_be, names, type), _TYPES), None)
+
+
+def _can_be(names: Collection[str], type: pa.DataType, one: IndexType[Any]) -> bool:
+    if not one.files or not set(names).issuperset(one.files):
+        return False
+    try:
+        one.require_supported("", type)
+    except UnsupportedTypeError:
+        return False
+    return True
 
 
 def _last(type_url: str) -> str:

@@ -35,7 +35,7 @@ from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import decode_message
 from pilum.table.model.names import index_folder
 
-__all__ = ["Coverage", "Move", "load_moves", "with_moves"]
+__all__ = ["Coverage", "Move", "load_moves", "reuse_entry", "with_moves"]
 
 _NAME = "__lance_frag_reuse"
 _SYSTEM_PREFIX = "__lance_"
@@ -153,20 +153,24 @@ def load_moves(
     Raises:
         CorruptFileError: If the index is damaged.
     """
-    for index in section.indices:
-        if index.name == _NAME:
-            where = f"index {_NAME}"
-            details = decode_message(_Details, index.index_details.value, where)
-            if not details.HasField("external"):
-                return list(details.inline.versions)
-            place = details.external
-            home, folder = index_place(store, index)
-            path = f"{folder}/{place.path}"
-            data = home.read(path)[place.offset : place.offset + place.size]
-            if len(data) != place.size:
-                raise CorruptFileError(f"expected {place.size} bytes, found {len(data)}", path)
-            return list(decode_message(_Details.Content, data, path).versions)
-    return None
+    index = reuse_entry(section)
+    if index is None:
+        return None
+    details = decode_message(_Details, index.index_details.value, f"index {_NAME}")
+    if not details.HasField("external"):
+        return list(details.inline.versions)
+    place = details.external
+    home, folder = index_place(store, index)
+    path = f"{folder}/{place.path}"
+    data = home.read(path)[place.offset : place.offset + place.size]
+    if len(data) != place.size:
+        raise CorruptFileError(f"expected {place.size} bytes, found {len(data)}", path)
+    return list(decode_message(_Details.Content, data, path).versions)
+
+
+def reuse_entry(section: table_pb2.IndexSection) -> table_pb2.IndexMetadata | None:
+    """Return the entry of the fragment-reuse index, None if there is none."""
+    return next((index for index in section.indices if index.name == _NAME), None)
 
 
 def _known(index: table_pb2.IndexMetadata) -> BitMap:
@@ -253,8 +257,8 @@ def _entry(
 
 def _covered_before(manifest: Manifest) -> BitMap:
     section = table_pb2.IndexSection.FromString(manifest.index_section)
-    bitmaps = [covered_fragments(index) for index in section.indices if index.name == _NAME]
-    return BitMap.union(*[bitmap or BitMap() for bitmap in bitmaps]) if bitmaps else BitMap()
+    entry = reuse_entry(section)
+    return (entry and covered_fragments(entry)) or BitMap()
 
 
 def _replace_entry(section: table_pb2.IndexSection, entry: table_pb2.IndexMetadata) -> None:

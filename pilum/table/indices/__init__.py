@@ -1,0 +1,1 @@
+"""Indices of a table: open their segments, build them, merge them, and follow rows that moved."""
