@@ -37,7 +37,7 @@ from pilum.errors import InvalidInputError, MissingDependencyError, NotFoundErro
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pilum.dataset.upkeep import VerifyReport
+    from pilum.table.upkeep.faults import VerifyReport
 
 __all__ = ["KINDS", "JobSpec", "Kind", "carry_out", "merge_clauses", "read_job", "run_job"]
 

@@ -166,6 +166,15 @@ class DatasetBase:
         """Return the session of this dataset, which can be shared with other datasets."""
         return self._snapshot.session
 
+    @property
+    def initial_storage_options(self) -> dict[str, str] | None:
+        """The storage options that the dataset was opened with; None if there were none."""
+        return dict(self._storage_options) or None
+
+    def latest_storage_options(self) -> dict[str, str] | None:
+        """Return the same as `initial_storage_options`, because options are never refreshed."""
+        return self.initial_storage_options
+
     def io_stats_snapshot(self) -> IOStats:
         """Return the requests and bytes since the last `io_stats_incremental`.
 

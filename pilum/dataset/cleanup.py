@@ -1,30 +1,36 @@
-"""Cleanup: removes old versions, and files that failed writers left."""
+"""Arguments and reports of cleanups, which remove old versions and files of failed writers."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from pilum.arguments import require_count, require_known, with_keywords
-from pilum.dataset.base import DatasetBase
+from pilum.arguments import require_count, require_known
 from pilum.errors import InvalidInputError
+from pilum.table.read.snapshot import Snapshot
 
 # The implementation is imported with the first cleanup: most processes never need it.
 if TYPE_CHECKING:
-    from pilum.table.upkeep.cleanup import CleanupPlan, CleanupResult
+    from pilum.table.upkeep.cleanup import CleanupPlan
+    from pilum.table.upkeep.owned_files import OwnedFile
 
 __all__ = [
-    "Cleanup",
+    "CLEANUP_DEFAULTS",
     "CleanupCandidateFile",
     "CleanupExplanation",
+    "CleanupKeywords",
     "CleanupReferencedBranch",
     "CleanupStats",
+    "explained_cleanup",
+    "planned_cleanup",
+    "require_positive",
 ]
 
-_DEFAULTS = {"delete_unverified": False, "error_if_tagged_old_versions": True}
+CLEANUP_DEFAULTS = {"delete_unverified": False, "error_if_tagged_old_versions": True}
 _DEFAULT_AGE = timedelta(days=14)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -53,19 +59,20 @@ class CleanupStats:
     failed_deletes: int = 0
 
     @classmethod
-    def of(cls, result: CleanupResult) -> CleanupStats:
-        """Convert to the public form."""
+    def of(cls, files: Iterable[OwnedFile], failed_deletes: int = 0) -> CleanupStats:
+        """Count the files that a cleanup removed, or would remove."""
         from pilum.table.upkeep.owned_files import FileKind
 
-        removed = result.removed
+        files = list(files)
+        removed = Counter(file.kind for file in files)
         return cls(
-            result.bytes_removed,
+            sum(file.size for file in files),
             removed[FileKind.MANIFEST],
             removed[FileKind.DATA],
             removed[FileKind.TRANSACTION],
             removed[FileKind.INDEX],
             removed[FileKind.DELETION],
-            result.failed,
+            failed_deletes,
         )
 
 
@@ -146,146 +153,43 @@ class CleanupKeywords(TypedDict, total=False):
     versions: Iterable[int] | None
 
 
-class Cleanup(DatasetBase):
-    """Methods of `LanceDataset` for removing old versions."""
+def planned_cleanup(
+    snapshot: Snapshot, older_than: Any, retain_versions: Any, more: CleanupKeywords
+) -> CleanupPlan:
+    """Check the arguments of a cleanup and plan it.
 
-    @overload
-    def cleanup_old_versions(
-        self,
-        older_than: timedelta | None = None,
-        retain_versions: int | None = None,
-        *,
-        delete_concurrency: int | None = None,
-        dry_run: Literal[False] = False,
-        **more: Unpack[CleanupKeywords],
-    ) -> CleanupStats: ...
+    Raises:
+        As `LanceDataset.cleanup_old_versions`.
+    """
+    from pilum.table.upkeep.cleanup import CleanupPolicy, plan_cleanup
 
-    @overload
-    def cleanup_old_versions(
-        self,
-        older_than: timedelta | None = None,
-        retain_versions: int | None = None,
-        *,
-        delete_concurrency: int | None = None,
-        dry_run: Literal[True],
-        **more: Unpack[CleanupKeywords],
-    ) -> CleanupExplanation: ...
-
-    @with_keywords(CleanupKeywords, _DEFAULTS)
-    def cleanup_old_versions(
-        self,
-        older_than: timedelta | None = None,
-        retain_versions: int | None = None,
-        *,
-        delete_concurrency: int | None = None,
-        dry_run: bool = False,
-        **more: Unpack[CleanupKeywords],
-    ) -> CleanupStats | CleanupExplanation:
-        """Remove old versions, and the files that no other version needs.
-
-        The pinned version and all newer ones are retained, as are tagged versions and versions at
-        which branches start. A version is removed if it meets all given conditions; without any
-        condition, it must be two weeks old. Files that no version refers to, such as those of
-        failed writers, are removed once they are seven days old. Only files whose names follow the
-        table format are considered. Shallow clones elsewhere are unknown to the table: tag the
-        versions that they need.
-
-        Opening or reading a removed version raises an error. After an interrupted cleanup, each
-        version is either complete or removed, and the next call continues.
-
-        Args:
-            older_than: Remove only versions that were committed longer ago than this.
-            retain_versions: Number of newest versions to retain.
-            delete_unverified: Whether to remove unreferenced files at any age. Safe only if there
-                are no concurrent writers.
-            error_if_tagged_old_versions: Whether to raise, and remove nothing, if a version to be
-                removed is tagged.
-            delete_rate_limit: Maximum number of files deleted per second.
-            versions: Remove only these versions.
-            delete_concurrency: Number of concurrent requests; 8 by default.
-            dry_run: Whether to remove nothing and report what would be removed.
-
-        Returns:
-            What was removed; with `dry_run`, all files that would be removed.
-
-        Raises:
-            CorruptFileError: If any manifest, tag or branch cannot be read. Nothing is removed
-                then.
-            UnsupportedFeatureError: If the table uses unknown features that may refer to files.
-            InvalidInputError: If a version to be removed is tagged, or an argument is invalid.
-        """
-        from pilum.progress import progress
-        from pilum.table.upkeep.cleanup import run_cleanup
-
-        plan = self._plan_cleanup(older_than, retain_versions, more)
-        per_second = more.get("delete_rate_limit")
-        concurrency = _positive("delete_concurrency", delete_concurrency)
-        num_files = sum(1 for _ in plan.files())
-        if dry_run:
-            return _explained(plan, num_files)
-        with progress("Removing files", num_files) as on_file:
-            store = self._snapshot.store
-            result = run_cleanup(
-                store, plan, per_second=per_second, concurrency=concurrency, on_file=on_file
-            )
-        return CleanupStats.of(result)
-
-    @with_keywords(CleanupKeywords, _DEFAULTS)
-    def explain_cleanup_old_versions(
-        self,
-        older_than: timedelta | None = None,
-        retain_versions: int | None = None,
-        *,
-        include_files: bool = False,
-        max_files: int = 1000,
-        **more: Unpack[CleanupKeywords],
-    ) -> CleanupExplanation:
-        """Report what `cleanup_old_versions` would do.
-
-        Args:
-            older_than: As in `cleanup_old_versions`, like the other arguments.
-            retain_versions: As in `cleanup_old_versions`.
-            include_files: Whether to list files.
-            max_files: Maximum number of files to list.
-
-        Raises:
-            As `cleanup_old_versions`.
-        """
-        plan = self._plan_cleanup(older_than, retain_versions, more)
-        return _explained(plan, require_count("max_files", max_files) if include_files else 0)
-
-    def _plan_cleanup(
-        self, older_than: Any, retain_versions: Any, more: CleanupKeywords
-    ) -> CleanupPlan:
-        from pilum.table.upkeep.cleanup import CleanupPolicy, plan_cleanup
-
-        require_known("cleanups have", more, CleanupKeywords.__annotations__)
-        _positive("delete_rate_limit", more.get("delete_rate_limit"))
-        versions: Any = more.get("versions")
-        if older_than is None and retain_versions is None and versions is None:
-            older_than = _DEFAULT_AGE
-        if not isinstance(older_than, timedelta | None):
-            raise InvalidInputError(f"older_than: expected a timedelta, found {older_than!r}")
-        if isinstance(versions, str) or not isinstance(versions, Iterable | None):
-            raise InvalidInputError(f"versions: expected a list of numbers, found {versions!r}")
-        chosen = (require_count("versions", number, 1) for number in versions or ())
-        policy = CleanupPolicy(
-            None if older_than is None else time.time() - older_than.total_seconds(),
-            _positive("retain_versions", retain_versions),
-            None if versions is None else frozenset(chosen),
-            bool(more.get("delete_unverified", False)),
-            bool(more.get("error_if_tagged_old_versions", True)),
-        )
-        return plan_cleanup(self._snapshot.store, self._snapshot.manifest, policy)
+    require_known("cleanups have", more, CleanupKeywords.__annotations__)
+    require_positive("delete_rate_limit", more.get("delete_rate_limit"))
+    versions: Any = more.get("versions")
+    if older_than is None and retain_versions is None and versions is None:
+        older_than = _DEFAULT_AGE
+    if not isinstance(older_than, timedelta | None):
+        raise InvalidInputError(f"older_than: expected a timedelta, found {older_than!r}")
+    if isinstance(versions, str) or not isinstance(versions, Iterable | None):
+        raise InvalidInputError(f"versions: expected a list of numbers, found {versions!r}")
+    chosen = (require_count("versions", number, 1) for number in versions or ())
+    policy = CleanupPolicy(
+        None if older_than is None else time.time() - older_than.total_seconds(),
+        require_positive("retain_versions", retain_versions),
+        None if versions is None else frozenset(chosen),
+        bool(more.get("delete_unverified", False)),
+        bool(more.get("error_if_tagged_old_versions", True)),
+    )
+    return plan_cleanup(snapshot.store, snapshot.manifest, policy)
 
 
-def _positive(what: str, value: Any) -> int | None:
+def require_positive(what: str, value: Any) -> int | None:
+    """Check that an argument is None or a positive integer."""
     return None if value is None else require_count(what, value, 1)
 
 
-def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
-    from pilum.table.upkeep.cleanup import CleanupResult
-
+def explained_cleanup(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
+    """Return the preview of a planned cleanup, with at most this many files."""
     strays = {file.path for file in plan.strays}
     files = list(plan.files())
     candidates = [
@@ -299,7 +203,7 @@ def _explained(plan: CleanupPlan, max_files: int) -> CleanupExplanation:
     warnings += _waiting(plan)
     return CleanupExplanation(
         plan.read_version,
-        CleanupStats.of(CleanupResult.of(files)),
+        CleanupStats.of(files),
         candidates,
         0 < max_files < len(files),
         max_files,

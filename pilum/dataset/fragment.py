@@ -220,7 +220,7 @@ class LanceFragment(FragmentColumns):
 
         faults = check_fragment(self._snapshot, self._fragment)
         if faults:
-            lines = [f"{fault.kind.value} {fault.path}: {fault.what}" for fault in faults]
+            lines = [f"{fault.kind} {fault.path}: {fault.what}" for fault in faults]
             where = f"{self._snapshot.store.uri}, version {self._snapshot.manifest.version}"
             raise CorruptFileError("the fragment is not whole:\n" + "\n".join(lines), where)
 

@@ -11,12 +11,9 @@ import pyarrow as pa
 
 from pilum.arguments import require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, pinned_by, store_of
-from pilum.dataset.cleanup import Cleanup
 from pilum.dataset.columns import ColumnChanges
-from pilum.dataset.files import Files
 from pilum.dataset.indices import Indices
 from pilum.dataset.reading import Reading
-from pilum.dataset.refs import References
 from pilum.dataset.rows import RowChanges
 from pilum.dataset.settings import Settings
 from pilum.dataset.upkeep import AutoCleanupConfig, Upkeep, auto_cleanup_settings
@@ -48,11 +45,8 @@ class LanceDataset(
     ColumnChanges,
     Indices,
     Versions,
-    References,
     Settings,
     Upkeep,
-    Cleanup,
-    Files,
 ):
     """One version of a table.
 

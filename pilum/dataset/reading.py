@@ -388,6 +388,10 @@ class Reading(DatasetBase):
         ids = {fragment.id for fragment in self._snapshot.manifest.fragments}
         return LanceFragment(self, fragment_id) if fragment_id in ids else None
 
+    def fragment_ids(self) -> set[int]:
+        """Return the ids of all fragments of the pinned version."""
+        return {int(fragment.id) for fragment in self._snapshot.manifest.fragments}
+
     def __len__(self) -> int:
         return self.count_rows()
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Self, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
 
 from pilum.arguments import require_texts
-from pilum.dataset.base import DatasetBase, store_of
-from pilum.dataset.versions import snapshot_at
+from pilum.dataset.base import DatasetBase
 from pilum.errors import InvalidInputError
-from pilum.table.read.snapshot import Snapshot
 from pilum.table.refs import branches, tags
 from pilum.table.refs.references import Located, Reference, locate
 
-__all__ = ["Branch", "Branches", "References", "Tag", "Tags"]
+__all__ = ["Branch", "Branches", "Tag", "Tags"]
 
 T = TypeVar("T")
 
@@ -188,60 +186,6 @@ class Branches:
         """
         texts = require_texts("metadata", metadata)
         branches.replace_branch_metadata(self._line.root, branch, texts)
-
-
-class References(DatasetBase):
-    """Methods of `LanceDataset` for tags and branches."""
-
-    @property
-    def tags(self) -> Tags:
-        """The tags of the table, to create, move, delete and list them."""
-        return Tags(self)
-
-    @property
-    def branches(self) -> Branches:
-        """The branches of the table, to list and delete them."""
-        return Branches(self)
-
-    def create_branch(
-        self,
-        branch: str,
-        reference: Reference | None = None,
-        storage_options: Mapping[str, str] | None = None,
-    ) -> Self:
-        """Create a branch; no file is copied.
-
-        If several writers create the same branch concurrently, exactly one succeeds.
-
-        Args:
-            branch: Name of the branch: segments of letters, digits, `.`, `-` and `_`, separated by
-                `/`.
-            reference: Version that the branch starts at: its number, the name of a tag, or
-                `(branch, number)`, where None means the main branch or the newest version; None for
-                the version of this dataset.
-            storage_options: Options of the object store; None for those of this dataset.
-
-        Returns:
-            A dataset on the new branch. Writes to it affect only the branch.
-
-        Raises:
-            BranchAlreadyExistsError: If the branch already exists.
-            VersionNotFoundError: If the version does not exist.
-            TagNotFoundError: If the tag does not exist.
-            BranchNotFoundError: If the version is on a branch that does not exist.
-            InvalidInputError: If the name is not allowed.
-        """
-        source = self._snapshot
-        if storage_options is not None:
-            store = store_of(self, storage_options)
-            source = Snapshot(store, source.manifest, source.session)
-        if reference is not None:
-            source = snapshot_at(source, reference)
-        line, manifest = branches.create_branch(source, branch)
-        begun = self._on_line(Snapshot(line.store, manifest, source.session))
-        if storage_options is not None:
-            begun._storage_options = dict(storage_options)
-        return begun
 
 
 def _ordered(

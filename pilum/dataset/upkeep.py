@@ -1,33 +1,52 @@
-"""Upkeep of tables: compaction, automatic cleanup, and verification."""
+"""Upkeep of tables: compaction, verification, cleanup, and the list of files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, Unpack, overload
+
+import pyarrow as pa
 
 from pilum.arguments import require_count, with_keywords
 from pilum.dataset.base import DatasetBase
+from pilum.dataset.cleanup import (
+    CLEANUP_DEFAULTS,
+    CleanupExplanation,
+    CleanupKeywords,
+    CleanupStats,
+    explained_cleanup,
+    planned_cleanup,
+    require_positive,
+)
 from pilum.dataset.commits import commit_operation
-from pilum.errors import CorruptFileError, InvalidInputError, PilumError, UnsupportedFeatureError
+from pilum.dataset.files import all_files, tracked_files
+from pilum.errors import (
+    CorruptFileError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    PilumError,
+    UnsupportedFeatureError,
+)
+from pilum.storage.open import Location
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
+from pilum.table.model.base_paths import own_store
 from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
+from pilum.table.upkeep.drop import drop_table
+from pilum.table.versions.open import open_table
 
 # The implementations are imported with the first use: most processes never need them.
 if TYPE_CHECKING:
     from pilum.dataset.compaction import CompactionMetrics
-    from pilum.table.upkeep.verify import Findings
+    from pilum.table.upkeep.faults import VerifyReport
 
 __all__ = [
     "AutoCleanupConfig",
     "CompactionOptions",
     "DatasetOptimizer",
-    "Fault",
     "Upkeep",
-    "VerifyReport",
     "auto_cleanup_settings",
-    "report_of",
 ]
 
 
@@ -159,69 +178,8 @@ class DatasetOptimizer:
         commit_operation(self._dataset, UpdateConfig(config=MapUpdate(values)))
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A file that is missing, damaged, orphaned or misread.
-
-    Attributes:
-        kind: "missing", "damaged", "orphaned" or "misread".
-        path: Path below the root of the table.
-        size_bytes: Actual size of the file; 0 if it is missing.
-        version: A version that refers to it; None for orphans, tags and folders.
-        what: Description of the fault.
-    """
-
-    kind: str
-    path: str
-    size_bytes: int
-    version: int | None
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """The result of a check of a table; prints as a table.
-
-    Attributes:
-        num_versions: Number of checked versions.
-        num_files: Number of files that they refer to, including manifests.
-        size_bytes: Total size of the files that exist.
-        is_deep: Whether pages were decoded.
-        missing: Files that do not exist.
-        damaged: Files that contradict the format or the records about them.
-        orphaned: Files named as files of the table that no version refers to; they belong to a
-            commit in progress, or to one that failed.
-        misread: Files of the pinned version that pilum reads correctly, but not every reader of the
-            format; `optimize.compact_files` rewrites their rows.
-    """
-
-    num_versions: int
-    num_files: int
-    size_bytes: int
-    is_deep: bool
-    missing: list[Fault]
-    damaged: list[Fault]
-    orphaned: list[Fault]
-    misread: list[Fault] = field(default_factory=list)
-
-    @property
-    def is_valid(self) -> bool:
-        """Return whether nothing is missing or damaged."""
-        return not self.missing and not self.damaged
-
-    def __str__(self) -> str:
-        faults = [*self.missing, *self.damaged, *self.orphaned, *self.misread]
-        lines = [_line(fault) for fault in faults]
-        counts = (
-            f"{self.num_versions} versions, {self.num_files} files, {self.size_bytes:,} bytes: "
-            f"{len(self.missing)} missing, {len(self.damaged)} damaged, "
-            f"{len(self.orphaned)} orphaned, {len(self.misread)} misread"
-        )
-        return "\n".join([*lines, counts])
-
-
 class Upkeep(DatasetBase):
-    """Methods of `LanceDataset` for optimization and verification."""
+    """Methods of `LanceDataset` for upkeep: optimization, verification, cleanup and files."""
 
     @property
     def optimize(self) -> DatasetOptimizer:
@@ -252,7 +210,7 @@ class Upkeep(DatasetBase):
             with suppress(PilumError, OSError):  # the check reports it
                 num_rows = sum(one.physical_rows for one in snapshot.manifest.fragments)
         with progress("Verifying", num_rows) as on_rows:
-            return report_of(verify(snapshot, deep=deep, all_versions=True, on_rows=on_rows), deep)
+            return verify(snapshot, deep=deep, all_versions=True, on_rows=on_rows)
 
     def validate(self) -> None:
         """Check the structure of the pinned version.
@@ -262,11 +220,172 @@ class Upkeep(DatasetBase):
         """
         from pilum.table.upkeep.verify import verify
 
-        report = report_of(verify(self._snapshot, deep=False, all_versions=False), False)
+        report = verify(self._snapshot, deep=False, all_versions=False)
         if not report.is_valid:
-            lines = [_line(fault) for fault in (*report.missing, *report.damaged)]
+            lines = (fault.line for fault in (*report.missing, *report.damaged))
             where = f"{self._uri}, version {self._snapshot.manifest.version}"
             raise CorruptFileError("the table is not whole:\n" + "\n".join(lines), where)
+
+    @overload
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_concurrency: int | None = None,
+        dry_run: Literal[False] = False,
+        **more: Unpack[CleanupKeywords],
+    ) -> CleanupStats: ...
+
+    @overload
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_concurrency: int | None = None,
+        dry_run: Literal[True],
+        **more: Unpack[CleanupKeywords],
+    ) -> CleanupExplanation: ...
+
+    @with_keywords(CleanupKeywords, CLEANUP_DEFAULTS)
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_concurrency: int | None = None,
+        dry_run: bool = False,
+        **more: Unpack[CleanupKeywords],
+    ) -> CleanupStats | CleanupExplanation:
+        """Remove old versions, and the files that no other version needs.
+
+        The pinned version and all newer ones are retained, as are tagged versions and versions at
+        which branches start. A version is removed if it meets all given conditions; without any
+        condition, it must be two weeks old. Files that no version refers to, such as those of
+        failed writers, are removed once they are seven days old. Only files whose names follow the
+        table format are considered. Shallow clones elsewhere are unknown to the table: tag the
+        versions that they need.
+
+        Opening or reading a removed version raises an error. After an interrupted cleanup, each
+        version is either complete or removed, and the next call continues.
+
+        Args:
+            older_than: Remove only versions that were committed longer ago than this.
+            retain_versions: Number of newest versions to retain.
+            delete_unverified: Whether to remove unreferenced files at any age. Safe only if there
+                are no concurrent writers.
+            error_if_tagged_old_versions: Whether to raise, and remove nothing, if a version to be
+                removed is tagged.
+            delete_rate_limit: Maximum number of files deleted per second.
+            versions: Remove only these versions.
+            delete_concurrency: Number of concurrent requests; 8 by default.
+            dry_run: Whether to remove nothing and report what would be removed.
+
+        Returns:
+            What was removed; with `dry_run`, all files that would be removed.
+
+        Raises:
+            CorruptFileError: If any manifest, tag or branch cannot be read. Nothing is removed
+                then.
+            UnsupportedFeatureError: If the table uses unknown features that may refer to files.
+            InvalidInputError: If a version to be removed is tagged, or an argument is invalid.
+        """
+        from pilum.progress import progress
+        from pilum.table.upkeep.cleanup import run_cleanup
+
+        plan = planned_cleanup(self._snapshot, older_than, retain_versions, more)
+        per_second = more.get("delete_rate_limit")
+        concurrency = require_positive("delete_concurrency", delete_concurrency)
+        num_files = sum(1 for _ in plan.files())
+        if dry_run:
+            return explained_cleanup(plan, num_files)
+        with progress("Removing files", num_files) as on_file:
+            store = self._snapshot.store
+            removed, num_failed = run_cleanup(
+                store, plan, per_second=per_second, concurrency=concurrency, on_file=on_file
+            )
+        return CleanupStats.of(removed, num_failed)
+
+    @with_keywords(CleanupKeywords, CLEANUP_DEFAULTS)
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        include_files: bool = False,
+        max_files: int = 1000,
+        **more: Unpack[CleanupKeywords],
+    ) -> CleanupExplanation:
+        """Report what `cleanup_old_versions` would do.
+
+        Args:
+            older_than: As in `cleanup_old_versions`, like the other arguments.
+            retain_versions: As in `cleanup_old_versions`.
+            include_files: Whether to list files.
+            max_files: Maximum number of files to list.
+
+        Raises:
+            As `cleanup_old_versions`.
+        """
+        plan = planned_cleanup(self._snapshot, older_than, retain_versions, more)
+        return explained_cleanup(
+            plan, require_count("max_files", max_files) if include_files else 0
+        )
+
+    def all_files(self) -> pa.RecordBatchReader:
+        """List all files below the root of the table, except in base paths.
+
+        Returns:
+            A stream of `base_uri`, `path` below it, `size_bytes` and `last_modified`.
+        """
+        return all_files(own_store(self._snapshot.store), self._uri)
+
+    def tracked_files(
+        self,
+        *,
+        min_version: int | None = None,
+        progress: Callable[[int, int | None], object] | None = None,
+    ) -> pa.RecordBatchReader:
+        """List the files that versions of the table need, version by version, newest first.
+
+        Args:
+            min_version: The oldest version to include.
+            progress: Called after each version with the number of versions done and the total.
+
+        Returns:
+            A stream of `version`, `base_uri`, `path` below it, and `type`: "manifest", "data file",
+            "deletion file", "transaction file" or "index file". A file is listed for each version
+            that needs it.
+        """
+        least = 0 if min_version is None else require_count("min_version", min_version)
+        return tracked_files(own_store(self._snapshot.store), self._uri, least, progress)
+
+    @staticmethod
+    def drop(
+        base_uri: Location,
+        storage_options: Mapping[str, str] | None = None,
+        ignore_not_found: bool | None = None,
+    ) -> None:
+        """Delete a table with all versions, branches and tags, and anything else in its folder.
+
+        Files in base paths are not deleted.
+
+        Args:
+            base_uri: Location of the table.
+            storage_options: Options of the object store.
+            ignore_not_found: Whether to do nothing if no table exists.
+
+        Raises:
+            DatasetNotFoundError: If no table exists there. Other folders are never deleted.
+            InvalidInputError: If the location is a branch of a table.
+            UnsupportedFeatureError: If an external manifest store holds the versions of the table.
+        """
+        try:
+            drop_table(open_table(base_uri, storage_options))
+        except DatasetNotFoundError:
+            if not ignore_not_found:
+                raise
 
 
 def auto_cleanup_settings(options: Any) -> dict[str, str]:
@@ -282,18 +401,3 @@ def auto_cleanup_settings(options: Any) -> dict[str, str]:
         require_count("interval", options["interval"]),
         require_count("older_than_seconds", options["older_than_seconds"]),
     )
-
-
-def report_of(found: Findings, deep: bool) -> VerifyReport:
-    """Convert findings to the public report."""
-    by_kind: dict[str, list[Fault]] = {"missing": [], "damaged": [], "orphaned": [], "misread": []}
-    for one in found.faults:
-        fault = Fault(one.kind.value, one.path, one.size, one.version, one.what)
-        by_kind[fault.kind].append(fault)
-    return VerifyReport(found.versions, found.files, found.size, deep, **by_kind)
-
-
-def _line(fault: Fault) -> str:
-    version = "" if fault.version is None else f"version {fault.version}: "
-    what = fault.what.splitlines()[0]
-    return f"{fault.kind:9}{fault.size_bytes:>15,}  {fault.path}  {version}{what}"

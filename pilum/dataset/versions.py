@@ -1,4 +1,4 @@
-"""Versions of a table: their history and transactions, time travel, restores and clones."""
+"""Versions of a table: history, transactions, time travel, restores, tags, branches and clones."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from datetime import date, datetime, time
 from typing import Any, Self, TypedDict
 
 from pilum.arguments import require_count
-from pilum.dataset.base import DatasetBase
+from pilum.dataset.base import DatasetBase, store_of
 from pilum.dataset.commits import publish
 from pilum.dataset.delta import DatasetDelta
 from pilum.dataset.forms import Transaction
+from pilum.dataset.refs import Branches, Tags
 from pilum.errors import (
     InvalidInputError,
     NotFoundError,
@@ -27,7 +28,7 @@ from pilum.table.commit.transaction import load_transaction
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import is_detached
 from pilum.table.read.snapshot import Snapshot
-from pilum.table.refs import clone
+from pilum.table.refs import branches, clone
 from pilum.table.refs.clone import CopyProgress
 from pilum.table.refs.references import Reference, locate
 from pilum.table.versions.commit_handler import latest_manifest, list_manifests
@@ -58,7 +59,7 @@ class VersionRef(TypedDict):
 
 
 class Versions(DatasetBase):
-    """Methods of `LanceDataset` for versions, their transactions, and clones of them."""
+    """Methods of `LanceDataset` for versions, their tags and branches, and clones of them."""
 
     @property
     def version(self) -> int:
@@ -222,6 +223,56 @@ class Versions(DatasetBase):
         names = reversed(list_manifests(self._snapshot.store))
         numbers = [name.version for name in names if name.version <= version]
         return [*found, *map(self._known, numbers[: count - len(found)])]
+
+    @property
+    def tags(self) -> Tags:
+        """The tags of the table, to create, move, delete and list them."""
+        return Tags(self)
+
+    @property
+    def branches(self) -> Branches:
+        """The branches of the table, to list and delete them."""
+        return Branches(self)
+
+    def create_branch(
+        self,
+        branch: str,
+        reference: Reference | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Create a branch; no file is copied.
+
+        If several writers create the same branch concurrently, exactly one succeeds.
+
+        Args:
+            branch: Name of the branch: segments of letters, digits, `.`, `-` and `_`, separated by
+                `/`.
+            reference: Version that the branch starts at: its number, the name of a tag, or
+                `(branch, number)`, where None means the main branch or the newest version; None for
+                the version of this dataset.
+            storage_options: Options of the object store; None for those of this dataset.
+
+        Returns:
+            A dataset on the new branch. Writes to it affect only the branch.
+
+        Raises:
+            BranchAlreadyExistsError: If the branch already exists.
+            VersionNotFoundError: If the version does not exist.
+            TagNotFoundError: If the tag does not exist.
+            BranchNotFoundError: If the version is on a branch that does not exist.
+            InvalidInputError: If the name is not allowed.
+        """
+        source = self._snapshot
+        if storage_options is not None:
+            store = store_of(self, storage_options)
+            source = Snapshot(store, source.manifest, source.session)
+        if reference is not None:
+            source = snapshot_at(source, reference)
+        line, manifest = branches.create_branch(source, branch)
+        begun = self._on_line(Snapshot(line.store, manifest, source.session))
+        if storage_options is not None:
+            begun._storage_options = dict(storage_options)
+        return begun
 
     def shallow_clone(
         self,

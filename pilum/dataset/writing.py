@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack
 
 from pilum.arguments import require_count, require_known, with_keywords
 from pilum.dataset.base import DatasetBase, options_of, store_of
@@ -25,6 +25,9 @@ from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.versions.commit_handler import CommitHandler, CommitLock
+
+if TYPE_CHECKING:
+    from pilum.file.session import LanceFileSession
 
 __all__ = ["BulkCommitResult", "Writing"]
 
@@ -181,6 +184,12 @@ class Writing(DatasetBase):
             commit_timeout=commit_timeout,
         )
         return BulkCommitResult(dataset=found, merged=merged)
+
+    def new_file_session(self) -> LanceFileSession:
+        """Return a session that opens and writes single files below the root of the table."""
+        from pilum.file.session import LanceFileSession
+
+        return LanceFileSession(self._uri, self._storage_options)
 
 
 def _seconds(timeout: timedelta | None) -> float:

@@ -8,7 +8,7 @@ analyze    one task per group of fragments ──▶ a summary of each column �
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -21,14 +21,14 @@ from pilum.dataset.compaction import (
     commit_what_fits,
 )
 from pilum.dataset.lance_dataset import LanceDataset
-from pilum.dataset.upkeep import VerifyReport, report_of
 from pilum.distributed.jobs import Attempt
 from pilum.distributed.sweeping import sweep
 from pilum.distributed.tasks import Tasks, fragment_groups
 from pilum.distributed.versions import TableVersion
 from pilum.errors import ColumnNotFoundError, CommitConflictError, InvalidInputError
 from pilum.table.read.column_statistics import ColumnSummary, summarize
-from pilum.table.upkeep.verify import Fault, FaultKind, decode_fragment
+from pilum.table.upkeep.faults import Fault, VerifyReport
+from pilum.table.upkeep.verify import decode_fragment
 from pilum.table.upkeep.verify import verify as check
 from pilum.table.versions.open import open_table
 
@@ -127,11 +127,12 @@ def verify(
     version = TableVersion.latest(uri, storage_options)
     found = check(version.snapshot, deep=False, all_versions=True)
     if deep:
-        known = {one.path for one in found.faults if one.kind is not FaultKind.MISREAD}
+        known = {one.path for one in found.faults if one.kind != "misread"}
         ids = [int(fragment.id) for fragment in version.snapshot.manifest.fragments]
         faults = tasks.run(ids, _Reading(version).decode)
-        found.faults += [one for one in faults if one is not None and one.path not in known]
-    return report_of(found, deep)
+        new = [one for one in faults if one is not None and one.path not in known]
+        found = replace(found, is_deep=True).with_faults(new)
+    return found
 
 
 @dataclass(frozen=True)

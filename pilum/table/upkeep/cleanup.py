@@ -17,10 +17,9 @@ restored. Source: docs/format/table.md, "Cleanup".
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 from typing import Self
 
@@ -45,7 +44,6 @@ __all__ = [
     "IN_FLIGHT_SECONDS",
     "CleanupPlan",
     "CleanupPolicy",
-    "CleanupResult",
     "OldVersion",
     "plan_cleanup",
     "run_cleanup",
@@ -235,34 +233,6 @@ def _manifest_file(name: ManifestName, listed: dict[str, Entry]) -> OwnedFile:
     return OwnedFile(name.path, FileKind.MANIFEST, "", entry.size, entry.modified)
 
 
-@dataclass
-class CleanupResult:
-    """The files that a cleanup removed.
-
-    Attributes:
-        removed: Number of files by kind.
-        bytes_removed: Size of the removed files, bytes.
-        failed: Number of files that the store did not remove.
-    """
-
-    removed: Counter[FileKind] = field(default_factory=Counter)
-    bytes_removed: int = 0
-    failed: int = 0
-
-    @classmethod
-    def of(cls, files: Iterable[OwnedFile]) -> CleanupResult:
-        """Return the result of removing these files."""
-        result = cls()
-        for file in files:
-            result.add(file)
-        return result
-
-    def add(self, file: OwnedFile) -> None:
-        """Count a removed file."""
-        self.removed[file.kind] += 1
-        self.bytes_removed += file.size
-
-
 def run_cleanup(
     store: Store,
     plan: CleanupPlan,
@@ -270,8 +240,8 @@ def run_cleanup(
     per_second: int | None = None,
     concurrency: int | None = None,
     on_file: OnFile = lambda num_files: None,
-) -> CleanupResult:
-    """Remove the planned files; count and leave files that the store does not remove.
+) -> tuple[list[OwnedFile], int]:
+    """Remove the planned files, except those that the store does not remove.
 
     Args:
         store: Where the table is.
@@ -280,11 +250,13 @@ def run_cleanup(
         concurrency: Maximum number of concurrent requests.
         on_file: Called with the number of files done.
 
+    Returns:
+        The removed files, and the number of files that the store did not remove.
+
     Raises:
         CorruptFileError: If a version that was committed concurrently cannot be read.
     """
-    result = CleanupResult()
-    with _Remover(store, result, per_second, concurrency or _CONCURRENCY, on_file) as remover:
+    with _Remover(store, per_second, concurrency or _CONCURRENCY, on_file) as remover:
         for start in range(0, len(plan.versions), _CHUNK):
             chunk = plan.versions[start : start + _CHUNK]
             gone = set(remover.remove([version.manifest for version in chunk]))
@@ -298,7 +270,7 @@ def run_cleanup(
             )
         needed = _needed_by_new_versions(store, plan)
         remover.remove(file for file in plan.strays if not file.key or file.key not in needed)
-    return result
+    return remover.removed, remover.num_failed
 
 
 class _Remover:
@@ -307,13 +279,13 @@ class _Remover:
     def __init__(
         self,
         store: Store,
-        result: CleanupResult,
         per_second: int | None,
         concurrency: int,
         on_file: OnFile,
     ) -> None:
+        self.removed: list[OwnedFile] = []
+        self.num_failed = 0
         self._store = store
-        self._result = result
         self._pool = ThreadPoolExecutor(concurrency, "pilum-cleanup")
         self._pause = 1 / per_second if per_second else 0.0
         self._next = time.monotonic()
@@ -330,18 +302,18 @@ class _Remover:
         """Remove files and return those that are gone."""
         wanted = list(files)
         done = list(self._pool.map(self._remove, wanted))
-        return [file for file, is_gone in zip(wanted, done, strict=True) if is_gone]
+        gone = [file for file, is_gone in zip(wanted, done, strict=True) if is_gone]
+        self.removed += gone
+        self.num_failed += len(wanted) - len(gone)
+        return gone
 
     def _remove(self, file: OwnedFile) -> bool:
         self._wait()
         try:
             self._store.delete(file.path)
         except OSError:
-            with self._lock:
-                self._result.failed += 1
             return False
         with self._lock:
-            self._result.add(file)
             self._on_file(1)
         return True
 

@@ -51,7 +51,7 @@ from pilum.table.read.snapshot import Snapshot, with_counted_rows
 from pilum.table.upkeep.faults import (
     Fault,
     FaultKind,
-    Findings,
+    VerifyReport,
     branch_names,
     newest_readable,
     reference_faults,
@@ -61,7 +61,7 @@ from pilum.table.upkeep.owned_files import index_folder_of, owned_files, referen
 from pilum.table.versions.commit_handler import latest_manifest, list_manifests
 from pilum.table.versions.history import Line
 
-__all__ = ["Fault", "FaultKind", "Findings", "check_fragment", "decode_fragment", "verify"]
+__all__ = ["Fault", "check_fragment", "decode_fragment", "verify"]
 
 _FIRST_SIZED = (0, 3)
 _WITH_SCHEMA = ("merge", "overwrite", "project")
@@ -77,7 +77,7 @@ def verify(
     deep: bool,
     all_versions: bool,
     on_rows: OnRows = lambda num_rows: None,
-) -> Findings:
+) -> VerifyReport:
     """Check a table.
 
     Args:
@@ -108,9 +108,9 @@ def decode_fragment(
         for batch in live_rows(snapshot, [replace(fragment, deletion_file=None)], None):
             on_rows(batch.num_rows)
     except NotFoundError as error:
-        return Fault(FaultKind.MISSING, path, 0, version, str(error))
+        return Fault("missing", path, 0, version, str(error))
     except (PilumError, OSError) as error:
-        return Fault(FaultKind.DAMAGED, path, size, version, str(error))
+        return Fault("damaged", path, size, version, str(error))
     return None
 
 
@@ -141,14 +141,15 @@ class _Check:
         self._snapshot = snapshot
         self._store: Store = own_store(snapshot.store)
         self._session = Session(_NO_BYTES, _CACHE_BYTES)  # no index is read twice
-        self._found = Findings()
+        self._num_versions = 0
+        self._faults: list[Fault] = []
         latest_manifest(self._store)  # finishes a commit that an external store has accepted
         self.sizes = {file.path: file.size for file in owned_files(self._store)}
         self._listed = {entry.name: entry for entry in self._store.list(VERSIONS_FOLDER)}
         self._seen: set[object] = set()
         self.paths: set[str] = set()
 
-    def run(self, *, deep: bool, all_versions: bool, on_rows: OnRows) -> Findings:
+    def run(self, *, deep: bool, all_versions: bool, on_rows: OnRows) -> VerifyReport:
         for name in self._names():
             if all_versions or name.version == self._snapshot.manifest.version:
                 self._check_version(name)
@@ -161,37 +162,37 @@ class _Check:
                     self._decode(fragment, on_rows)
         with suppress(PilumError, OSError):
             self._look_for_misread_nulls()
-        self._found.files = len(self.paths)
-        self._found.size = sum(self.sizes.get(path, 0) for path in self.paths)
-        return self._found
+        size_bytes = sum(self.sizes.get(path, 0) for path in self.paths)
+        report = VerifyReport(self._num_versions, len(self.paths), size_bytes, deep)
+        return report.with_faults(self._faults)
 
     def fragment(self, fragment: Fragment) -> list[Fault]:
         """Return the faults of one fragment."""
         snapshot = self._snapshot
         self._check_fragment(snapshot.store, fragment, snapshot.manifest.version)
-        return self._found.faults
+        return self._faults
 
     def _names(self) -> list[ManifestName]:
         try:
             return manifest_names(self._listed, VERSIONS_FOLDER) or list_manifests(self._store)
         except CorruptFileError as error:
-            self._fault(FaultKind.DAMAGED, VERSIONS_FOLDER, None, str(error))
+            self._fault("damaged", VERSIONS_FOLDER, None, str(error))
             parsed = map(ManifestName.parse, self._listed)
             return sorted(filter(None, parsed))
 
     def _check_version(self, name: ManifestName) -> None:
-        self._found.versions += 1
+        self._num_versions += 1
         self.paths.add(name.path)
         self.sizes[name.path] = self._entry(name).size
         try:
             manifest = load_manifest(self._store, name.path)
             _, transaction = load_manifest_and_transaction(self._store, name.path)
         except (PilumError, OSError) as error:
-            self._fault(FaultKind.DAMAGED, name.path, name.version, str(error))
+            self._fault("damaged", name.path, name.version, str(error))
             return
         if manifest.version != name.version:
             what = f"it says version {manifest.version}"
-            self._fault(FaultKind.DAMAGED, name.path, name.version, what)
+            self._fault("damaged", name.path, name.version, what)
         self._try(name.path, name.version, lambda: self._check_content(manifest, transaction, name))
 
     def _check_content(
@@ -202,9 +203,9 @@ class _Check:
     ) -> None:
         """Check the content of a manifest; raise faults that prevent further checks."""
         if contradiction := manifest.contradiction:
-            self._fault(FaultKind.DAMAGED, name.path, name.version, contradiction)
+            self._fault("damaged", name.path, name.version, contradiction)
         if lost := _lost_fields(manifest, transaction):
-            self._fault(FaultKind.DAMAGED, name.path, name.version, lost)
+            self._fault("damaged", name.path, name.version, lost)
         self._check_transaction(manifest, transaction is not None)
         self._check_indices(manifest)
         store = with_bases(self._store, manifest.base_paths)
@@ -237,7 +238,7 @@ class _Check:
                 for reader in map(snapshot.reader, snapshot.manifest.fragments):
                     _ = reader.created_at, reader.updated_at
         except (PilumError, OSError) as error:
-            self._fault(FaultKind.DAMAGED, name.path, name.version, str(error))
+            self._fault("damaged", name.path, name.version, str(error))
 
     def _check_indices(self, manifest: Manifest) -> None:
         section = table_pb2.IndexSection.FromString(manifest.index_section)
@@ -271,7 +272,7 @@ class _Check:
         """Check the columns of files: their places in the file, and the number of rows."""
         paths = {_place_of(file) for file in fragment.files}
         key = (fragment.files, fragment.physical_rows, *(field.ids for field in fields))
-        if key in self._seen or any(fault.path in paths for fault in self._found.faults):
+        if key in self._seen or any(fault.path in paths for fault in self._faults):
             return
         self._seen.add(key)
         reader = FragmentReader(self._session, store, fragment)
@@ -293,7 +294,7 @@ class _Check:
 
     def _decode(self, fragment: Fragment, on_rows: OnRows) -> None:
         path = _path_of(fragment)
-        if any(fault.path == path for fault in self._found.faults):
+        if any(fault.path == path for fault in self._faults):
             return
         snapshot = replace(self._snapshot, session=self._session)
         fault = decode_fragment(snapshot, fragment, on_rows)
@@ -305,7 +306,7 @@ class _Check:
         if self._snapshot.manifest.branch is not None:
             return
         line = Line(self._store, None, self._store)
-        self._found.faults.extend(reference_faults(line))
+        self._faults.extend(reference_faults(line))
         for name in branch_names(self._store):
             with suppress(InvalidInputError):  # no branch can have this name
                 self._check_branch(line.other(name).store, f"{branch_folder(name)}/")
@@ -317,8 +318,8 @@ class _Check:
         snapshot = Snapshot(store, load_manifest(store, readable.path), self._session)
         check = _Check(snapshot)
         found = check.run(deep=False, all_versions=True, on_rows=lambda num_rows: None)
-        self._found.versions += found.versions
-        self._found.faults += [replace(one, path=prefix + one.path) for one in found.faults]
+        self._num_versions += found.num_versions
+        self._faults += [replace(one, path=prefix + one.path) for one in found.faults]
         self.paths |= {prefix + path for path in check.paths}
         self.sizes |= {prefix + path: size for path, size in check.sizes.items()}
 
@@ -332,9 +333,7 @@ class _Check:
         for file in owned_files(self._store):
             if file.key not in keys:
                 what = "no version refers to it"
-                self._found.faults.append(
-                    Fault(FaultKind.ORPHANED, file.path, file.size, None, what)
-                )
+                self._faults.append(Fault("orphaned", file.path, file.size, None, what))
 
     def _look_for_misread_nulls(self) -> None:
         version = self._snapshot.manifest.version
@@ -342,7 +341,7 @@ class _Check:
         for file, members in files_with_misread_nulls(snapshot):
             what = f"not every reader sees the null structs around {', '.join(members)}"
             what = f"{what}; compact_files() writes them again"
-            self._fault(FaultKind.MISREAD, _place_of(file), version, what)
+            self._fault("misread", _place_of(file), version, what)
 
     def _manifest_paths(self) -> list[str]:
         names = (name for name in self._listed if ManifestName.parse(name) is not None)
@@ -359,11 +358,11 @@ class _Check:
         self.paths.add(path)
         found = self.sizes.get(path)
         if found is None:
-            self._fault(FaultKind.MISSING, path, version, "there is no such file")
+            self._fault("missing", path, version, "there is no such file")
             return False
         if size is not None and found != size:
             what = f"{found} bytes instead of {size}"
-            self._fault(FaultKind.DAMAGED, path, version, what)
+            self._fault("damaged", path, version, what)
             return False
         return True
 
@@ -371,13 +370,13 @@ class _Check:
         try:
             check()
         except NotFoundError as error:
-            self._fault(FaultKind.MISSING, path, version, str(error))
+            self._fault("missing", path, version, str(error))
         except (PilumError, OSError) as error:
-            self._fault(FaultKind.DAMAGED, path, version, str(error))
+            self._fault("damaged", path, version, str(error))
 
     def _fault(self, kind: FaultKind, path: str, version: int | None, what: str) -> None:
         size = self.sizes.get(path, 0)
-        self._found.faults.append(Fault(kind, path, size, version, what))
+        self._faults.append(Fault(kind, path, size, version, what))
 
     def _entry(self, name: ManifestName) -> Entry:
         file_name = name.path.rpartition("/")[2]
