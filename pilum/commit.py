@@ -17,9 +17,8 @@ from pilum.errors import (
 )
 from pilum.table.commit.jobs import AppCommit, JobKey
 from pilum.table.versions.commit_handler import CommitHandler, CommitLock
-from pilum.table.versions.dynamodb import DynamoEntries
+from pilum.table.versions.entries import DynamoEntries, PostgresEntries, SqliteEntries
 from pilum.table.versions.external_manifests import ExternalManifests, ManifestEntries
-from pilum.table.versions.sql import PostgresEntries, SqliteEntries
 
 __all__ = [
     "AppCommit",

@@ -12,7 +12,7 @@ from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError
 from pilum.expressions import bind_ranges
 from pilum.format.meta_columns import CREATED_AT_VERSION, ROW_ID, UPDATED_AT_VERSION
-from pilum.table.change_feed.delta import deleted_row_ids
+from pilum.table.change_feed import deleted_row_ids
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.snapshot import Snapshot
 

@@ -18,8 +18,7 @@ from pilum.distributed.splits import DEFAULT_SPLIT_BYTES, Split, read_split, spl
 from pilum.distributed.versions import TableVersion
 from pilum.errors import ColumnNotFoundError
 from pilum.format.row_address import addresses_in
-from pilum.table.change_feed.delta import deleted_rows
-from pilum.table.change_feed.steps import Mark, Piece, Rows
+from pilum.table.change_feed import Mark, Piece, Rows, deleted_rows
 from pilum.table.model.stored_sequence import CREATED_AT, UPDATED_AT
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.json_columns import text_batches

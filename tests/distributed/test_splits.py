@@ -1,4 +1,9 @@
+"""Ranges of rows, and how many tasks a scan gets."""
+
 from __future__ import annotations
+
+import random
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -6,12 +11,15 @@ from distributed.helpers import SCHEMA, latest, read, write
 from hypothesis import given
 from hypothesis import strategies as some
 
+import pilum
 from pilum.distributed import (
     Split,
+    TableVersion,
     group_splits,
     plan_splits,
     read_split,
 )
+from pilum.distributed.splits import batch_rows, partition_splits
 from pilum.errors import (
     InvalidInputError,
 )
@@ -64,3 +72,76 @@ def test_a_senseless_target_is_refused(uri: str) -> None:
     write(uri, "create", range(1))
     with pytest.raises(InvalidInputError, match="target_bytes"):
         plan_splits(latest(uri), 0)
+
+
+ROWS = 40_000
+
+
+@pytest.fixture
+def version(tmp_path: Path) -> TableVersion:
+    """Four fragments of narrow columns and a wide one."""
+    texts = [f"{number:0200x}" for number in range(ROWS)]
+    table = pa.table({"id": range(ROWS), "text": texts, "few": [True] * ROWS})
+    uri = str(tmp_path / "t")
+    pilum.write_dataset(table, uri, max_rows_per_file=ROWS // 4)
+    return TableVersion.latest(uri)
+
+
+def _rows(groups: list[tuple[object, ...]]) -> list[int]:
+    return [sum(split.stop - split.start for split in group) for group in groups]  # type: ignore[attr-defined]
+
+
+def test_small_fragments_share_a_task(version: TableVersion) -> None:
+    assert _rows(list(partition_splits(version, ("id", "text")))) == [ROWS]
+
+
+def test_a_task_has_no_more_rows_than_wanted(version: TableVersion) -> None:
+    groups = partition_splits(version, ("id",), max_rows=ROWS * 6 // 10)
+    assert _rows(list(groups)) == [ROWS // 2, ROWS // 2]
+    groups = partition_splits(version, ("_rowaddr",), max_rows=ROWS // 3)
+    assert len(groups) == 4
+
+
+def test_a_task_has_more_rows_where_a_filter_leaves_few(
+    version: TableVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pilum.distributed.splits._TASK_ROWS", ROWS // 3)
+    monkeypatch.setattr("pilum.distributed.splits._TASK_FILTERED_ROWS", ROWS * 6 // 10)
+    assert len(partition_splits(version, ("id",))) == 4
+    few = version.condition("id < 3")
+    assert len(partition_splits(version, ("id",), few)) == 2
+    assert len(partition_splits(version, ("id",), few, max_rows=ROWS // 3)) == 4
+
+
+def test_only_wanted_columns_count(version: TableVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pilum.distributed.splits._TASK_MEMORY_BYTES", ROWS * 8)
+    narrow = partition_splits(version, ("id",))
+    filtered = partition_splits(version, ("id",), version.condition("text > ''"))
+    assert len(narrow) <= 2
+    assert len(filtered) > 4
+
+
+def test_bytes_that_are_asked_for_are_those_of_files(version: TableVersion) -> None:
+    sizes = [
+        file.size_bytes or 0 for part in version.snapshot.manifest.fragments for file in part.files
+    ]
+    assert len(partition_splits(version, ("id",), None, max(sizes))) == 4
+    assert len(partition_splits(version, ("id",), None, 2 * max(sizes))) == 2
+
+
+def test_a_version_without_rows_has_no_tasks(tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array([], pa.int64())})
+    pilum.write_dataset(table, tmp_path / "t")
+    empty = TableVersion.latest(str(tmp_path / "t"))
+    assert partition_splits(empty, ("id",)) == []
+
+
+def test_batches_are_bounded_by_what_their_columns_take(tmp_path: Path) -> None:
+    noise = random.Random(1)
+    table = pa.table({"id": range(200), "noise": [noise.randbytes(20_000) for _ in range(200)]})
+    pilum.write_dataset(table, tmp_path / "t")
+    version = TableVersion.latest(str(tmp_path / "t"))
+    ((split,),) = partition_splits(version, ("id", "noise"))
+    assert 40 <= batch_rows(version, split, ("id", "noise"), 10_000, 1 << 20) <= 55
+    assert batch_rows(version, split, ("id",), 10_000, 1 << 20) == 10_000
+    assert batch_rows(version, split, ("noise",), 10_000, 1) == 1

@@ -27,9 +27,8 @@ from pilum.table.versions.commit_handler import (
     LockedPut,
     TableStore,
 )
-from pilum.table.versions.dynamodb import DynamoEntries
+from pilum.table.versions.entries import DynamoEntries, PostgresEntries, SqliteEntries
 from pilum.table.versions.external_manifests import ExternalManifests, ManifestEntries
-from pilum.table.versions.sql import PostgresEntries, SqliteEntries
 
 __all__ = ["handler_named", "open_table"]
 

@@ -1,4 +1,4 @@
-"""Steps: the rows that one version changed, as pieces of fragments in a fixed order.
+"""The change feed: the rows that one version changed, as pieces of fragments in a fixed order.
 
     append             its new fragments                                  ADDED
     update, merge…     new and changed fragments, in this version         ADDED or CHANGED
@@ -10,6 +10,9 @@ fragments alone: it works for every table, but continues only while rows are add
 changes of rows, and needs stable row ids. Both are pure functions of versions, so they can be
 called repeatedly.
 
+A row leaves a fragment when it is deleted, or when the whole fragment is removed. Its id is looked
+up in the newer version: a row that is still there has only moved.
+
 Two tables can be at one place, one after the other. Every piece has the mark of its version:
 
     {"version": 6, "timestamp_ns": 1763…, "transaction": "5-3b0c….txn"}
@@ -20,10 +23,13 @@ same transaction. Source: docs/spark.md, "Following a table".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pilum.errors import (
     InvalidInputError,
@@ -47,19 +53,35 @@ from pilum.table.commit.operations.update import Update, UpdateMode
 from pilum.table.commit.operations.update_bases import UpdateBases
 from pilum.table.commit.operations.update_config import UpdateConfig
 from pilum.table.commit.transaction import Committed, load_transaction
+from pilum.table.model.deletion_vector import DeletionVector
 from pilum.table.model.fragment import Fragment
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import load_named
+from pilum.table.model.row_id_sequence import RowIdSequence
+from pilum.table.read.row_id_index import row_id_index
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.versions.commit_handler import list_manifests
 from pilum.table.versions.history import load_version, manifest_place
 
-__all__ = ["Mark", "Piece", "Rows", "Step", "added_step", "changed_step", "whole_step"]
+__all__ = [
+    "Mark",
+    "Piece",
+    "Rows",
+    "Step",
+    "added_step",
+    "changed_step",
+    "deleted_row_ids",
+    "deleted_rows",
+    "whole_step",
+]
 
 _ADVICE = (
     "Begin with a new checkpoint, which reads the rows of the new table; if they are to replace "
     "those of the old one, empty the target first"
 )
+_BATCH_IDS = 1 << 16
+_NO_IDS = np.empty(0, dtype=np.uint64)
+_NOTHING = DeletionVector(np.empty(0, dtype=np.uint32))
 _NO_ROWS = (CreateIndex, Project, ReserveFragments, Rewrite, UpdateBases, UpdateConfig)
 _ONLY_ADDS = (Append, Clone, Merge, *_NO_ROWS)
 _RECORDING = (DataReplacement, Delete, Overwrite, Update)
@@ -335,3 +357,66 @@ def _lost(snapshot: Snapshot) -> tuple[Piece, ...]:
 
 def _before(snapshot: Snapshot) -> Snapshot:
     return Snapshot.at(snapshot.store, snapshot.manifest.version - 1, snapshot.session)
+
+
+def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uint64]]:
+    """Yield the ids of the rows that a version has and a later one does not have.
+
+    Args:
+        older: A version with stable row ids.
+        newer: A later version of the same table.
+
+    Yields:
+        uint64, never empty, in parts of at most 65,536 ids.
+
+    Raises:
+        CorruptFileError: If row ids are damaged.
+    """
+    now = {fragment.id: fragment for fragment in newer.manifest.fragments}
+    for fragment in older.manifest.fragments:
+        yield from _deleted(older, fragment, newer, now.get(fragment.id))
+
+
+def deleted_rows(older: Snapshot, fragment: Fragment, newer: Snapshot) -> NDArray[np.int64]:
+    """Return the rows of one fragment that a later version does not have in any fragment.
+
+    Args:
+        older: A version with stable row ids.
+        fragment: One of its fragments.
+        newer: A later version of the same table.
+
+    Returns:
+        int64, shape (n,): physical rows of the fragment, ascending.
+
+    Raises:
+        CorruptFileError: If row ids are damaged.
+    """
+    now = {fragment.id: fragment for fragment in newer.manifest.fragments}
+    ids = list(_deleted(older, fragment, newer, now.get(fragment.id)))
+    found = older.reader(fragment).row_ids.find(np.concatenate([_NO_IDS, *ids]))
+    return np.sort(found)
+
+
+def _deleted(
+    older: Snapshot, fragment: Fragment, newer: Snapshot, now: Fragment | None
+) -> Iterator[NDArray[np.uint64]]:
+    gone = _gone(older, fragment, newer, now)
+    for start in range(0, len(gone), _BATCH_IDS):
+        ids = gone.slice(start, start + _BATCH_IDS).ids()
+        _, is_there = row_id_index(newer).find(ids)
+        if not is_there.all():
+            yield ids[~is_there]
+
+
+def _gone(
+    older: Snapshot, before: Fragment, newer: Snapshot, now: Fragment | None
+) -> RowIdSequence:
+    """Return the ids of the rows that a fragment no longer has; other fragments may have them."""
+    reader = older.reader(before)
+    if now is None or now.row_ids != before.row_ids:
+        return reader.row_ids.without(reader.deletions)
+    if now.deletion_file == before.deletion_file:
+        return RowIdSequence()
+    deleted = newer.deletions(now) or _NOTHING
+    new = deleted.without(reader.deletions or _NOTHING)
+    return RowIdSequence.of(reader.row_ids.at(new.offsets.astype(np.int64)))

@@ -1,1 +1,0 @@
-"""The change feed: which rows changed between two versions."""
