@@ -33,7 +33,6 @@ from pilum.storage.open import Location
 from pilum.table.commit.operations.update_config import MapUpdate, UpdateConfig
 from pilum.table.model.base_paths import own_store
 from pilum.table.upkeep.auto_cleanup import AUTO_CLEANUP_PREFIX, auto_cleanup_config
-from pilum.table.upkeep.drop import drop_table
 from pilum.table.versions.open import open_table
 
 # The implementations are imported with the first use: most processes never need them.
@@ -381,6 +380,8 @@ class Upkeep(DatasetBase):
             InvalidInputError: If the location is a branch of a table.
             UnsupportedFeatureError: If an external manifest store holds the versions of the table.
         """
+        from pilum.table.upkeep.cleanup import drop_table
+
         try:
             drop_table(open_table(base_uri, storage_options))
         except DatasetNotFoundError:

@@ -1,4 +1,4 @@
-"""Remove old versions, and the files that only they need: plan first, then remove.
+"""Remove old versions and the files that only they need, by a plan; drop a whole table.
 
     versions     1    2    3    4*   5            * tagged
                  └─ chosen by age or number
@@ -16,6 +16,7 @@ restored. Source: docs/format/table.md, "Cleanup".
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +24,10 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Self
 
-from pilum.errors import InvalidInputError
-from pilum.storage.base import Entry, Store
+from pilum.errors import InvalidInputError, UnsupportedFeatureError
+from pilum.storage.base import Entry, Store, entries_below
+from pilum.storage.local import LocalStore
+from pilum.storage.wrapper import StoreWrapper
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.names import VERSIONS_FOLDER, ManifestName, is_detached_name
 from pilum.table.refs.references import Pin, pinned_versions
@@ -37,14 +40,20 @@ from pilum.table.upkeep.owned_files import (
     owned_files,
     references,
 )
-from pilum.table.versions.commit_handler import list_manifests
-from pilum.table.versions.history import Line
+from pilum.table.versions.commit_handler import (
+    ConditionalPut,
+    handler_of,
+    latest_manifest,
+    list_manifests,
+)
+from pilum.table.versions.history import Line, no_table
 
 __all__ = [
     "IN_FLIGHT_SECONDS",
     "CleanupPlan",
     "CleanupPolicy",
     "OldVersion",
+    "drop_table",
     "plan_cleanup",
     "run_cleanup",
 ]
@@ -332,3 +341,29 @@ def _needed_by_new_versions(store: Store, plan: CleanupPlan) -> set[str]:
     names = list_manifests(store)
     new = [name for name in names if name.version not in plan.seen]
     return {key for one in all_references(store, new) for key in one.keys}
+
+
+def drop_table(store: Store) -> None:
+    """Delete a table and all other files in its folder; files in base paths stay.
+
+    The newest manifests are removed first, so that no reader sees part of a version.
+
+    Raises:
+        DatasetNotFoundError: If there is no table; other folders are never touched.
+        InvalidInputError: If this is a branch of a table.
+        UnsupportedFeatureError: If an external store holds its versions.
+    """
+    if latest_manifest(store) is None:
+        raise no_table(store)
+    if Line.at(store).branch is not None:
+        raise InvalidInputError(f"{store.uri} is a branch: use `branches.delete` of the table")
+    if not isinstance(handler_of(store), ConditionalPut):
+        raise UnsupportedFeatureError(f"{store.uri}: an external store holds its versions")
+    for name in reversed(list_manifests(store)):
+        store.delete(name.path)
+    for path, _ in list(entries_below(store, "")):
+        store.delete(path)
+    while isinstance(store, StoreWrapper):
+        store = store.wrapped
+    if isinstance(store, LocalStore):  # only file systems have folders without files
+        shutil.rmtree(store.root, ignore_errors=True)
