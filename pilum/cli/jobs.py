@@ -72,13 +72,7 @@ class JobSpec:
 
 
 def read_job(path: str, kind: str) -> JobSpec:
-    """Read the section of a job file for one kind of job.
-
-    Raises:
-        NotFoundError: If the file does not exist.
-        InvalidInputError: If the file is not valid TOML, or an entry is unknown, missing or of the
-            wrong type.
-    """
+    """Read the section of a job file for one kind of job."""
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError) as error:
@@ -126,10 +120,6 @@ def run_job(spec: JobSpec, master: str | None, remote: str | None) -> Exit:
         spec: The job to run.
         master: Master URL of a classic session; None for `local[*]`.
         remote: URL of a Spark Connect server, used instead of a classic session.
-
-    Raises:
-        MissingDependencyError: If PySpark is not installed.
-        Exception: Any error that the job raises.
     """
     merge_clauses(spec.arguments)
     spark = _session(spec.spark, master, remote)
@@ -150,11 +140,7 @@ def carry_out(spark: SparkSession, spec: JobSpec) -> dict[str, Any]:
 
 
 def merge_clauses(arguments: Mapping[str, Any]) -> list[str]:
-    """Return the merge methods that the given clauses name.
-
-    Raises:
-        InvalidInputError: If a clause is unknown.
-    """
+    """Return the merge methods that the given clauses name."""
     methods = []
     for name, words in _CLAUSES.items():
         word = arguments.get(name)

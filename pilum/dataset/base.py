@@ -228,12 +228,7 @@ def store_of(
 
 
 def pinned_by(uri: Location | DatasetBase, store: Store) -> Snapshot | None:
-    """Return the version that a write to a dataset continues; None for a location.
-
-    Args:
-        uri: The location, which names no version, or a dataset.
-        store: The store that `store_of` returned for it.
-    """
+    """Return the version that a write to a dataset continues; None for a location."""
     return replace(uri.snapshot, store=store) if isinstance(uri, DatasetBase) else None
 
 

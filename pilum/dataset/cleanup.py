@@ -156,11 +156,7 @@ class CleanupKeywords(TypedDict, total=False):
 def planned_cleanup(
     snapshot: Snapshot, older_than: Any, retain_versions: Any, more: CleanupKeywords
 ) -> CleanupPlan:
-    """Check the arguments of a cleanup and plan it.
-
-    Raises:
-        As `LanceDataset.cleanup_old_versions`.
-    """
+    """Check the arguments of a cleanup and plan it."""
     from pilum.table.upkeep.cleanup import CleanupPolicy, plan_cleanup
 
     require_known("cleanups have", more, CleanupKeywords.__annotations__)

@@ -132,16 +132,7 @@ class ColumnFile:
 
 
 def added_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Schema]:
-    """Return the schema of the table to come, and the schema of the new column files.
-
-    Raises:
-        SchemaMismatchError: If a column name is taken.
-        FilterError: If an expression cannot be parsed or bound.
-        UnsupportedTypeError: If the file version of the table cannot store a type.
-        UnsupportedVersionError: If the table has file version 2.0 and a new column is a member of
-            an existing one.
-        InvalidInputError: If another argument is invalid.
-    """
+    """Return the schema of the table to come, and the schema of the new column files."""
     if values.where is not None:
         raise InvalidInputError("where: only for columns that the table has")
     schema, new = with_new_columns(snapshot.manifest, _announced(snapshot, values))
@@ -150,15 +141,7 @@ def added_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Sch
 
 
 def swapped_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, Schema]:
-    """Return the schema of the table to come, and the new columns that replace columns by name.
-
-    Raises:
-        ColumnNotFoundError: If the table lacks a column.
-        InvalidInputError: If a column has an index or is part of the primary key.
-        FilterError: If an expression cannot be parsed or bound.
-        UnsupportedTypeError: If the file version of the table cannot store a type.
-        UnsupportedVersionError: If the table has file version 0.1.
-    """
+    """Return the schema of the table to come, and the new columns that replace columns by name."""
     announced, manifest = _announced(snapshot, values), snapshot.manifest
     old = manifest.schema
     if unknown := [name for name in announced.names if name not in old.by_name]:
@@ -179,15 +162,7 @@ def swapped_columns(snapshot: Snapshot, values: ColumnValues) -> tuple[Schema, S
 
 
 def replaced_columns(snapshot: Snapshot, values: ColumnValues) -> Schema:
-    """Return the columns of the table that are stored in files with new values.
-
-    Raises:
-        ColumnNotFoundError: If the table lacks a column.
-        FilterError: If an expression or the condition cannot be parsed or bound.
-        SchemaMismatchError: If the results of a function do not fit the columns.
-        UnsupportedTypeError: If a column contains blobs.
-        InvalidInputError: If another argument is invalid.
-    """
+    """Return the columns of the table that are stored in files with new values."""
     names = list(values.texts or values.schema.names if values.schema else values.texts or ())
     if not names:
         raise InvalidInputError("no columns to update")
@@ -221,13 +196,6 @@ def write_column_file(
         values: How they are computed.
         replaces: Whether the columns exist and get new values.
         file_name_prefix: Prefix of the file name, which identifies the writer.
-
-    Raises:
-        FilterError: If an expression cannot be evaluated on a value.
-        SchemaMismatchError: If values do not fit the columns.
-        InvalidInputError: If a function returns an invalid result.
-        OSError: If the store fails. After any error, including errors of the function, no file is
-            left.
     """
     batches = (_replaced if replaces else _added)(snapshot, fragment, new, values)
     with new_files(snapshot.store) as written:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeVar
@@ -23,23 +22,16 @@ from pilum.errors import (
     CommitConflictError,
     CommitContentionError,
     InvalidInputError,
-    PilumError,
 )
 from pilum.storage.base import Store
 from pilum.storage.local import durable_at_commit, without_pending
 from pilum.table.commit.jobs import JOB_PROPERTY, Job, JobKey, find_job
-from pilum.table.commit.operations.append import Append
 from pilum.table.commit.operations.base import Operation
-from pilum.table.commit.operations.merge import Merge
-from pilum.table.commit.operations.overwrite import Overwrite
-from pilum.table.commit.publish import NOT_COMMITTED
 from pilum.table.commit.transaction import Transaction
-from pilum.table.model.base_paths import data_file_place, with_bases
 from pilum.table.model.names import NamingScheme
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.upkeep.auto_cleanup import commit_and_clean_up
 from pilum.table.versions.commit_handler import latest_manifest
-from pilum.table.write.sidecars import discard_file
 
 __all__ = [
     "Retries",
@@ -54,7 +46,6 @@ __all__ = [
 T = TypeVar("T")
 
 _COMMIT_MESSAGE = "__lance_commit_message"
-_COMMIT_ATTEMPTS = 20
 _MAX_PAUSE = 8
 """Maximum length of a pause, as a multiple of the time of an attempt."""
 
@@ -64,11 +55,7 @@ def properties_of(
     transaction_properties: Mapping[str, str] | None,
     idempotency_key: JobKey | None = None,
 ) -> dict[str, str]:
-    """Return the properties of a transaction, including the message and the key of its job.
-
-    Raises:
-        InvalidInputError: If keys or values are not strings, or the job key is invalid.
-    """
+    """Return the properties of a transaction, including the message and the key of its job."""
     found = dict(transaction_properties or {})
     if idempotency_key is not None:
         found[JOB_PROPERTY] = Job(idempotency_key).property()
@@ -87,15 +74,9 @@ def commit_once(
 ) -> T:
     """Apply a change and move the dataset to its version, unless the table contains its job.
 
-    If the table already contains the job, the dataset moves to the version that contains it, but
-    never to an older version.
-
-    Args:
-        dataset: The dataset to change.
-        idempotency_key: Key of the job; None if there is no job.
-        change: Function that takes the transaction properties, commits, and returns the new version
-            and the result.
-        nothing: The result if the table already contains the job.
+    `change` takes the transaction properties, commits, and returns the new version and the result.
+    If the table contains the job, the result is `nothing`, and the dataset moves to the version
+    with the job, but never to an older version.
     """
     properties = properties_of(None, None, idempotency_key)
     snapshot = snapshot_of_job(dataset.snapshot.store, idempotency_key)
@@ -114,15 +95,7 @@ def commit_operation(
 ) -> None:
     """Commit an operation on the pinned version of a dataset and move the dataset to the result.
 
-    Args:
-        dataset: The dataset.
-        operation: The operation.
-        properties: Properties of the transaction.
-        store: The store that new files were written to, if they are not durable yet.
-
-    Raises:
-        CommitConflictError: If a concurrent commit conflicts with this one.
-        CommitContentionError: If every attempt lost to a concurrent commit.
+    `store` is the one that new files were written to, if they are not durable yet.
     """
     snapshot = dataset.snapshot
     read = snapshot.manifest
@@ -135,17 +108,7 @@ def commit_change(
     change: Callable[[Snapshot], tuple[Operation, T]],
     properties: Mapping[str, str],
 ) -> tuple[Snapshot, T]:
-    """Write the files of a change, commit it, and return the new version and the result.
-
-    Args:
-        snapshot: The version to change.
-        change: Function that writes the files, and returns the operation and the result.
-        properties: Properties of the transaction.
-
-    Raises:
-        CommitConflictError: If a concurrent commit conflicts with this one.
-        CommitContentionError: If every attempt lost to a concurrent commit.
-    """
+    """Commit a change, which writes files and returns an operation and a result."""
     with durable_at_commit(snapshot.store) as store:
         operation, result = change(replace(snapshot, store=store))
         transaction = Transaction(snapshot.manifest.version, operation, properties=properties)
@@ -153,24 +116,10 @@ def commit_change(
 
 
 def publish(
-    store: Store,
-    transaction: Transaction,
-    attempts: int = _COMMIT_ATTEMPTS,
-    scheme: NamingScheme = NamingScheme.V2,
+    store: Store, transaction: Transaction, scheme: NamingScheme = NamingScheme.V2
 ) -> Snapshot:
-    """Commit a transaction, and delete the new files if the commit certainly failed.
-
-    Raises:
-        CommitConflictError: If a concurrent commit conflicts with this one.
-        CommitContentionError: If every attempt lost to a concurrent commit.
-    """
-    try:
-        manifest = commit_and_clean_up(store, transaction, attempts=attempts, scheme=scheme)
-    except NOT_COMMITTED:
-        _discard(store, transaction)
-        raise
-    if transaction.uuid not in manifest.transaction_file:  # the table already contains the job
-        _discard(store, transaction)
+    """Commit a transaction, and delete the new files if the commit certainly failed."""
+    manifest = commit_and_clean_up(store, transaction, scheme=scheme, owns_files=True)
     return Snapshot(without_pending(store), manifest)
 
 
@@ -204,10 +153,6 @@ class Retries:
     def run(self, snapshot: Snapshot, change: Callable[[Snapshot], T]) -> T:
         """Run a change on a version, and again on the newest one after a conflict.
 
-        Args:
-            snapshot: The version to start with.
-            change: Function that makes the change and commits it.
-
         Raises:
             CommitConflictError: If the change conflicts with another commit in a way that a retry
                 cannot resolve.
@@ -236,24 +181,3 @@ def _pause(work_seconds: float, attempt: int, end: float) -> None:
     """Sleep in proportion to the work, longer each time, so that writers spread out."""
     longest = work_seconds * min(2**attempt, _MAX_PAUSE)
     time.sleep(max(0.0, min(random.uniform(0, longest), end - time.monotonic())))
-
-
-def _discard(store: Store, transaction: Transaction) -> None:
-    operation = transaction.operation
-    for path in operation.new_files():
-        discard_file(store, path)
-    if isinstance(operation, Append | Overwrite | Merge):
-        _discard_in_bases(store, operation)
-
-
-def _discard_in_bases(store: Store, operation: Append | Overwrite | Merge) -> None:
-    new = operation.appended if isinstance(operation, Merge) else operation.fragments
-    files = [file for fragment in new for file in fragment.files]
-    if all(file.base_id is None for file in files):
-        return
-    bases = operation.bases if isinstance(operation, Overwrite) else ()
-    with suppress(PilumError):  # the base may be gone; the error of the commit matters more
-        store = with_bases(store, bases) if bases else Snapshot.latest(store).store
-        for file in files:
-            if file.base_id is not None:
-                discard_file(*data_file_place(store, file))

@@ -394,13 +394,7 @@ class _Option(NamedTuple):
 
 
 def resolve_options(manifest: Manifest, options: Mapping[str, Any]) -> Options:
-    """Check keyword arguments and complete them with settings of the table.
-
-    Raises:
-        UnknownArgumentError: If there is no such option.
-        InvalidInputError: If an option is invalid.
-        UnsupportedFeatureError: If a binary copy is requested.
-    """
+    """Check keyword arguments and complete them with settings of the table."""
     require_known("compactions have", options, {*_OPTIONS, _HINT})
     given = {name: value for name, value in options.items() if value is not None}
     configured = {

@@ -102,12 +102,7 @@ def to_form(found: Any) -> Any:
 
 
 def from_form(form: Any) -> Any:
-    """Convert a public form to the value that is committed.
-
-    Raises:
-        InvalidInputError: If a field has a wrong value.
-        UnsupportedFeatureError: If a field needs a feature that is not supported.
-    """
+    """Convert a public form to the value that is committed."""
     values = {}
     for name, (attribute, kind) in FORMS[type(form)].fields.items():
         value = kind.from_form(name, getattr(form, name))

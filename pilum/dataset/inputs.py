@@ -73,16 +73,7 @@ def batch_of(data: Any) -> pa.RecordBatch | None:
 
 
 def in_form_of(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
-    """Return a batch with the types of a schema, if its own types are other Arrow forms of them.
-
-    Args:
-        batch: A batch with the columns of the schema, in their order.
-        schema: The target schema.
-        what: Name of the batch for the error message.
-
-    Raises:
-        SchemaMismatchError: If the batch has other columns, or values that do not fit the types.
-    """
+    """Return a batch with the types of a schema, if its own types are other Arrow forms of them."""
     if batch.schema.equals(schema):
         return batch
     types = zip(batch.schema.types, schema.types, strict=False)

@@ -69,11 +69,7 @@ class MergePlan:
         return changes or self.inserts or self.deletes_others
 
     def bound(self, snapshot: Snapshot, source: pa.Schema) -> Clauses:
-        """Bind the clauses to the columns of both sides.
-
-        Raises:
-            InvalidInputError: As `MergeInsertBuilder.execute`.
-        """
+        """Bind the clauses to the columns of both sides."""
         schema = snapshot.schema
         if len(set(source.names)) < len(source.names):
             raise InvalidInputError(f"columns of the source come twice: {source.names}")
@@ -268,14 +264,7 @@ def _require_qualified(name: str) -> None:
 
 
 def explained_merge(snapshot: Snapshot, plan: MergePlan, source: pa.Schema, verbose: bool) -> str:
-    """Return the steps of a merge as text.
-
-    Args:
-        snapshot: The version of the table.
-        plan: The merge.
-        source: Schema of the source.
-        verbose: Whether to list the data files of the table.
-    """
+    """Return the steps of a merge as text."""
     keys = ", ".join(plan.on)
     manifest = snapshot.manifest
     num_fragments = len(manifest.fragments)

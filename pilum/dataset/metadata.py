@@ -454,11 +454,7 @@ class Index:
 
 
 def _stored(kind: type[RowIdMeta | RowDatasetVersionMeta], meta: object) -> StoredSequence | None:
-    """Convert the public form of a sequence to its stored form; None stays None.
-
-    Raises:
-        InvalidInputError: If the value is of another kind.
-    """
+    """Convert the public form of a sequence to its stored form; None stays None."""
     if meta is None:
         return None
     if not isinstance(meta, kind):

@@ -72,13 +72,7 @@ class Projection:
 def project(
     columns: Columns | None, schema: pa.Schema
 ) -> tuple[tuple[str, ...] | None, Projection | None]:
-    """Return what to read for the requested columns, and what to compute from it.
-
-    Raises:
-        ColumnNotFoundError: If an expression names a column that does not exist.
-        FilterError: If an expression cannot be parsed or bound.
-        InvalidInputError: If `columns` is neither names nor expressions, or a name occurs twice.
-    """
+    """Return what to read for the requested columns, and what to compute from it."""
     if columns is None:
         return None, None
     if isinstance(columns, Mapping):
@@ -93,16 +87,7 @@ def taken(
     columns: Columns | None,
     take: Callable[[tuple[str, ...] | None], pa.Table],
 ) -> pa.Table:
-    """Take rows, and return the requested columns of them.
-
-    Args:
-        snapshot: The version of the table.
-        columns: The requested columns; None for all.
-        take: Function that reads the rows, with the columns of these names; None for all.
-
-    Raises:
-        As `project`.
-    """
+    """Take rows, and return the requested columns of them."""
     names, projection = project(columns, snapshot.described.arrow)
     table = take(names)
     table = projection.table(table) if projection else table
@@ -115,19 +100,7 @@ def computed(
     batch_size: int | None,
     fragment_ids: tuple[int, ...] | None = None,
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Return the columns of expressions, and their values for rows that are not deleted.
-
-    Args:
-        snapshot: The version of the table.
-        expressions: Names and SQL expressions over the columns of the table.
-        batch_size: Rows per batch; None for 8,192.
-        fragment_ids: Fragments to read; None for all.
-
-    Raises:
-        FilterError: If an expression cannot be parsed or bound.
-        ColumnNotFoundError: If an expression names a column that does not exist.
-        InvalidInputError: If `expressions` is not a dict of strings.
-    """
+    """Return the columns of expressions, and their values for rows that are not deleted."""
     for pair in expressions.items():
         if not all(isinstance(text, str) for text in pair):
             raise InvalidInputError(f"expected names and SQL expressions, found {pair!r}")
@@ -144,10 +117,6 @@ def null_columns(snapshot: Snapshot, expressions: Mapping[str, str]) -> pa.Schem
     """Return the columns of expressions that are all null; None if one is not.
 
     An example of such an expression is `CAST(NULL AS INT)`.
-
-    Args:
-        snapshot: The version of the table.
-        expressions: Names and SQL expressions that `computed` has accepted.
     """
     _, projection = project(expressions, snapshot.described.arrow)
     assert projection is not None
@@ -167,12 +136,6 @@ def bind_values(
         schema: Schema of the table.
         scope: Schema of the columns that the SQL can name.
         with_blobs: Whether the caller stores new payloads of blobs of version 1.
-
-    Raises:
-        ColumnNotFoundError: If a column does not exist.
-        FilterError: If SQL cannot be parsed or bound, or its type does not fit.
-        UnsupportedFeatureError: If a column is a struct member or a blob of version 2.
-        InvalidInputError: If an update is not a string.
     """
     values = {}
     for name, text in updates.items():

@@ -208,11 +208,7 @@ def _deprecated(name: str, other: str) -> None:
 
 
 def map_update(what: str, values: Any, replaces: bool) -> MapUpdate:
-    """Check the update of a map of strings; None removes a key.
-
-    Raises:
-        InvalidInputError: If it is not a dict of strings and None.
-    """
+    """Check the update of a map of strings; None removes a key."""
     if not isinstance(values, Mapping):
         raise InvalidInputError(f"{what}: expected a dict, found {values!r}")
     require_texts(what, {key: "" if value is None else value for key, value in values.items()})
@@ -220,11 +216,7 @@ def map_update(what: str, values: Any, replaces: bool) -> MapUpdate:
 
 
 def bases_to_commit(bases: Iterable[DatasetBasePath]) -> tuple[BasePath, ...]:
-    """Convert base paths for an operation; the id 0 requests a free id.
-
-    Raises:
-        InvalidInputError: If an item is not a base path.
-    """
+    """Convert base paths for an operation; the id 0 requests a free id."""
     return tuple(map(_to_commit, bases))
 
 

@@ -149,17 +149,7 @@ class Computation:
         self.checkpoint = None if path is None else Checkpoint(path, self.snapshot.store, facts)
 
     def merge(self) -> Merge:
-        """Write the columns of all fragments; the table does not change before a commit.
-
-        Raises:
-            SchemaMismatchError: If a column name is taken, or results have other columns.
-            InvalidInputError: If the function returns an invalid result.
-            UnsupportedTypeError: If the file version of the table cannot store a type.
-            UnsupportedVersionError: If the table has file version 2.0 and a new column is a member
-                of an existing one.
-            OSError: If the store fails. After any error, including errors of the function, only
-                files that the checkpoint refers to are left.
-        """
+        """Write the columns of all fragments; the table does not change before a commit."""
         schema, new, alignment = self._columns()
         with new_files(self.snapshot.store) as written:
             fragments = [
@@ -248,12 +238,7 @@ class Checkpoint:
             database.executescript(_TABLES)
 
     def schema(self) -> pa.Schema | None:
-        """Return the schema of the results; None if there are no results yet.
-
-        Raises:
-            InvalidInputError: If the file is not a checkpoint.
-            CorruptFileError: If it is damaged.
-        """
+        """Return the schema of the results; None if there are no results yet."""
         data = self._find("SELECT data FROM results WHERE key = ?", self._key())
         return None if data is None else self._table(data).schema
 
@@ -262,12 +247,7 @@ class Checkpoint:
         self._keep("results", self._key(), _stream(schema.empty_table()))
 
     def batch(self, fragment: Fragment, number: int) -> pa.RecordBatch | None:
-        """Return the stored values of a batch; None if there are none.
-
-        Raises:
-            InvalidInputError: If the file is not a checkpoint.
-            CorruptFileError: If the values are damaged.
-        """
+        """Return the stored values of a batch; None if there are none."""
         data = self._find(
             "SELECT data FROM batches WHERE fragment = ? AND number = ? AND key = ?",
             *(fragment.id, number, self._key(fragment)),
@@ -283,11 +263,7 @@ class Checkpoint:
         self._keep("batches", fragment.id, number, self._key(fragment), data)
 
     def file(self, fragment: Fragment, new: Schema) -> DataFile | None:
-        """Return the finished data file of a fragment, if it still exists.
-
-        Raises:
-            InvalidInputError: If the file is not a checkpoint.
-        """
+        """Return the finished data file of a fragment, if it still exists."""
         data = self._find(
             "SELECT data FROM fragments WHERE fragment = ? AND key = ?",
             *(fragment.id, self._key(fragment, new)),

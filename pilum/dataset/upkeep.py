@@ -390,11 +390,7 @@ class Upkeep(DatasetBase):
 
 
 def auto_cleanup_settings(options: Any) -> dict[str, str]:
-    """Return the table settings for the requested automatic cleanup.
-
-    Raises:
-        InvalidInputError: If a member is missing or not a number.
-    """
+    """Return the table settings for the requested automatic cleanup."""
     names = list(AutoCleanupConfig.__annotations__)
     if not isinstance(options, Mapping) or set(options) != set(names):
         raise InvalidInputError(f"auto cleanup: expected a dict of {names}, found {options!r}")

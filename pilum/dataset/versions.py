@@ -351,13 +351,7 @@ class Versions(DatasetBase):
 
 
 def snapshot_at(snapshot: Snapshot, reference: Reference) -> Snapshot:
-    """Open another version of the table, possibly on another branch.
-
-    Raises:
-        VersionNotFoundError: If the version does not exist.
-        TagNotFoundError: If the tag does not exist.
-        BranchNotFoundError: If the branch does not exist.
-    """
+    """Open another version of the table, possibly on another branch."""
     found = locate(snapshot.line, reference)
     return Snapshot.at(found.line.store, found.version, snapshot.session)
 
@@ -368,9 +362,6 @@ def moment(asof: Any) -> datetime:
     Args:
         asof: A datetime, a date (its first moment) or ISO 8601 text; local time unless it has a
             zone.
-
-    Raises:
-        InvalidInputError: If it is none of these.
     """
     if isinstance(asof, datetime):
         return asof

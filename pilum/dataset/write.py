@@ -151,11 +151,7 @@ class Write:
 
     @classmethod
     def of(cls, mode: str, keywords: Mapping[str, Any]) -> Self:
-        """Check the keywords of a write that describe its files, rows and commit.
-
-        Raises:
-            InvalidInputError: If one of them is invalid.
-        """
+        """Check the keywords of a write that describe its files, rows and commit."""
         given = {**WRITE_DEFAULTS, **keywords}.get
         schema_mode, targets = given("schema_mode"), given("target_bases")
         if schema_mode not in {None, "merge"}:
@@ -182,11 +178,7 @@ class Write:
         )
 
     def bases(self, snapshot: Snapshot | None) -> tuple[BasePath, ...]:
-        """Return the base paths that the table has, or will have once it is created.
-
-        Raises:
-            InvalidInputError: If base paths are given for a table that exists, or if they clash.
-        """
+        """Return the base paths that the table has, or will have once it is created."""
         if snapshot is None:
             return with_new_bases((), self.initial_bases)
         if self.initial_bases:
@@ -274,13 +266,6 @@ def write_transaction(
     """Write the data files and return the transaction to commit.
 
     The table does not change.
-
-    Args:
-        store: Store of the table, which may not exist yet.
-        data: The rows; see `pilum.dataset.inputs.to_reader`.
-        schema: Schema that the data is cast to.
-        wanted: How to write.
-        pinned: The version that the write continues; None for the newest.
 
     Raises:
         DatasetAlreadyExistsError: If `mode` is "create" and a table exists.
@@ -384,11 +369,7 @@ def _file_version(snapshot: Snapshot | None, wanted: Write, schema: pa.Schema) -
 
 
 def require_version(snapshot: Snapshot, asked: str | None) -> FileVersion:
-    """Return the file version for data added to a table, which is that of the table.
-
-    Raises:
-        InvalidInputError: If another file version is requested.
-    """
+    """Return the file version for data added to a table, which is that of the table."""
     version = snapshot.manifest.data_version
     if asked is not None and FileVersion.parse(asked) is not version:
         raise InvalidInputError(

@@ -11,13 +11,21 @@ import pyarrow as pa
 
 from pilum.errors import UnsupportedFeatureError
 from pilum.expressions import BoundFilter, BoundProjection, bind_projection
-from pilum.format.meta_columns import META_COLUMNS
+from pilum.format.meta_columns import META_COLUMNS, ROW_ADDRESS, ROW_ID
 from pilum.table.read.json_columns import is_json_field
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["META_COLUMNS", "BoundFilter", "BoundProjection", "bind_value", "condition_text"]
+__all__ = [
+    "META_COLUMNS",
+    "ROW_ADDRESS",
+    "ROW_ID",
+    "BoundFilter",
+    "BoundProjection",
+    "bind_value",
+    "condition_text",
+]
 
 
 def bind_value(text: str, schema: pa.Schema) -> BoundProjection:

@@ -14,7 +14,7 @@ from pilum.distributed import Mode
 from pilum.errors import DatasetNotFoundError, InvalidInputError
 from pilum.spark.aggregates.source import aggregate
 from pilum.spark.names import is_case_sensitive
-from pilum.spark.opening import asked_schema, pin
+from pilum.spark.opening import asked_schema, open_version, pin
 from pilum.spark.options import Options, option_texts, version_texts
 from pilum.spark.orders import Order
 from pilum.spark.sink import plan_write, write_frame
@@ -30,7 +30,6 @@ _MODES: dict[str, Mode] = {
 }
 # With exactly this value, Spark does not check the size of batches.
 _NO_LIMIT = 2**31 - 1
-_RESOLVED = ("asOf", "branch", "columns")
 
 __all__ = ["configure", "count", "read", "register", "write"]
 
@@ -125,15 +124,10 @@ def read(
         "memoryLimit": memory_limit,
         "nanoseconds": nanoseconds,
     }
-    texts = option_texts(uri, given, storage_options)
-    options, table = pin(Options.parse(texts))
-    if filter is not None:
-        table.condition(filter)  # report errors here, before any task runs
+    options, table, pinned = open_version(option_texts(uri, given, storage_options))
     seen = asked_schema(table, options)
-    texts = {name: text for name, text in texts.items() if name not in _RESOLVED}
-    texts |= {"path": options.path, "version": str(options.version)}
     register_source(spark, PilumDataSource)
-    return spark.read.format("pilum").schema(to_spark(seen)).options(**texts).load()
+    return spark.read.format("pilum").schema(to_spark(seen)).options(**pinned).load()
 
 
 def count(

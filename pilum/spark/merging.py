@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
 
 from pilum.distributed import Attempt
+from pilum.distributed.conditions import ROW_ADDRESS
 from pilum.distributed.merging import (
     MERGE_ADDRESS,
     MERGE_PRESENT,
@@ -194,7 +195,7 @@ class SparkMerge(DistributedMerge):
         target = read(
             self._spark,
             self._change.uri,
-            columns=[*merge.keys, "_rowaddr"],
+            columns=[*merge.keys, ROW_ADDRESS],
             version=merge.write.read_version,
             storage_options=self._change.storage_options,
         ).toDF(*names, MERGE_ADDRESS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -20,10 +20,14 @@ __all__ = [
     "asked_schema",
     "check_columns",
     "check_schema",
+    "open_version",
     "pin",
     "require_one_projection",
     "to_write",
 ]
+
+_RESOLVED = ("asOf", "branch", "columns")
+"""Options that the version and the schema of a reader replace."""
 
 
 def pin(options: Options) -> tuple[Options, TableVersion]:
@@ -46,14 +50,21 @@ def pin(options: Options) -> tuple[Options, TableVersion]:
     return pinned, found
 
 
-def to_write(options: Options) -> Options:
-    """Return the options of a writer, with the location of the branch that they name.
+def open_version(texts: Mapping[str, str]) -> tuple[Options, TableVersion, dict[str, str]]:
+    """Pin the version that options name, and check their filter before any task runs.
 
-    Raises:
-        InvalidInputError: If the options name a version.
-        DatasetNotFoundError: If they name a branch of a table that does not exist.
-        BranchNotFoundError: If there is no such branch.
+    Returns:
+        The pinned options, the version, and the options as texts for readers of a given schema.
     """
+    options, table = pin(Options.parse(texts))
+    if options.filter is not None:
+        table.condition(options.filter)
+    left = {name: text for name, text in texts.items() if name not in _RESOLVED}
+    return options, table, {**left, "path": options.path, "version": str(options.version)}
+
+
+def to_write(options: Options) -> Options:
+    """Return the options of a writer, with the location of the branch that they name."""
     for name, value in (("version", options.version), ("asOf", options.as_of)):
         if value is not None:
             raise InvalidInputError(
@@ -65,12 +76,7 @@ def to_write(options: Options) -> Options:
 
 
 def asked_schema(version: TableVersion, options: Options) -> pa.Schema:
-    """Return the columns that the options select, under the names that the options use.
-
-    Raises:
-        ColumnNotFoundError: If there is no such column.
-        InvalidInputError: If a name is ambiguous.
-    """
+    """Return the columns that the options select, under the names that the options use."""
     payloads = options.blobs == "payloads"
     if options.columns is None:
         return version.read_schema(with_payloads=payloads)
@@ -85,21 +91,13 @@ def check_schema(schema: StructType, version: TableVersion, options: Options) ->
     """Check that every column of a requested schema is in the table with its type.
 
     Names are compared case-sensitively.
-
-    Raises:
-        ColumnNotFoundError: If the table has no such column.
-        SchemaMismatchError: If a type differs.
     """
     require_one_projection(schema, options)
     check_columns(schema, schema.names, version, replace(options, case_sensitive=True))
 
 
 def require_one_projection(schema: StructType, options: Options) -> None:
-    """Check that the option `columns`, if given, names the columns of a requested schema.
-
-    Raises:
-        InvalidInputError: If it names others.
-    """
+    """Check that the option `columns`, if given, names the columns of a requested schema."""
     if options.columns and schema.names != list(options.columns):
         raise InvalidInputError(
             f'the option "columns" names {list(options.columns)}, the schema {schema.names}; '
@@ -110,12 +108,7 @@ def require_one_projection(schema: StructType, options: Options) -> None:
 def check_columns(
     schema: StructType, columns: Sequence[str], version: TableVersion, options: Options
 ) -> None:
-    """Compare the requested columns with the table columns that they refer to.
-
-    Raises:
-        ColumnNotFoundError: If the table has no such column.
-        SchemaMismatchError: If a type differs.
-    """
+    """Compare the requested columns with the table columns that they refer to."""
     payloads = options.blobs == "payloads"
     table = to_spark(version.read_schema(columns, with_payloads=payloads))
     wanted = StructType(

@@ -111,11 +111,7 @@ class Options(Following):
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
-        """Parse the options that Spark passes.
-
-        Raises:
-            InvalidInputError: If an option is unknown or a value is invalid.
-        """
+        """Parse the options that Spark passes."""
         values: dict[str, Any] = {}
         access, encoding = {}, {}
         for key, text in given.items():
@@ -168,13 +164,7 @@ def table_uri(path: str) -> str:
 def option_texts(
     uri: str, given: Mapping[str, object], storage_options: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Return options as Spark passes them; those that are None are omitted.
-
-    Args:
-        uri: Location of the table.
-        given: Values by the option names of `format("pilum")`.
-        storage_options: Settings of the store.
-    """
+    """Return options as Spark passes them; those that are None are omitted."""
     access = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
     texts = {key: str(value) for key, value in given.items() if value is not None}
     return {"path": uri, **texts, **access}

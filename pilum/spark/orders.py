@@ -90,12 +90,6 @@ class Order:
             num_partitions: Maximum number of partitions; Spark's setting for shuffles if None.
             keys: The same rows with only the columns of a curve, if reading them alone is cheaper.
                 Without it, the frame itself is computed a second time for a curve.
-
-        Raises:
-            InvalidInputError: If a curve has another number of columns than two to seven.
-            ColumnNotFoundError: If there is no such column of a curve.
-            UnsupportedTypeError: If it is not of numbers, times, texts or binary. Of the last two,
-                only the first 7 bytes count.
         """
         if self.sort_by is not None:
             return _sorted(frame, self.sort_by, num_partitions)
@@ -186,12 +180,7 @@ def z_order(ranks: Ranks, bits: int = _BITS) -> NDArray[np.int64]:
 
 
 def hilbert(ranks: Ranks, bits: int = _BITS) -> NDArray[np.int64]:
-    """Return the numbers of cells along a Hilbert curve.
-
-    Args:
-        ranks: For each dimension an array of shape (n,), with numbers below `2 ** bits`.
-        bits: Number of bits of a rank.
-    """
+    """Return the numbers of cells along a Hilbert curve."""
     axes = np.array(ranks)  # a copy, shape (dimensions, n)
     for bit in reversed(range(1, bits)):
         _undo(axes, 1 << bit)

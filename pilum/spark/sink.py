@@ -162,12 +162,7 @@ class PilumStreamWriter(DataSourceStreamArrowWriter):
 
 
 def stream_writer(schema: StructType, options: Options, overwrite: bool) -> PilumStreamWriter:
-    """Return the writer of a streaming query.
-
-    Raises:
-        UnsupportedFeatureError: If this PySpark has no Arrow writers for streams.
-        InvalidInputError: If options are invalid for a stream.
-    """
+    """Return the writer of a streaming query."""
     if not hasattr(spark_api, "DataSourceStreamArrowWriter"):
         raise UnsupportedFeatureError(
             "writing a stream needs PySpark 4.1 or newer; with 4.0, write in foreachBatch with "
@@ -204,11 +199,7 @@ def _publish(job: WriteJob, parts: Sequence[PartCommit], key: JobKey | None, che
 
 
 def job_mode(options: Options, overwrite: bool) -> Mode:
-    """Combine the save mode of Spark, which has no "create", with the option "mode".
-
-    Raises:
-        InvalidInputError: If they contradict each other.
-    """
+    """Combine the save mode of Spark, which has no "create", with the option "mode"."""
     if overwrite and options.mode in {"create", "append"}:
         raise InvalidInputError(f'mode("overwrite") contradicts the option mode={options.mode!r}')
     if overwrite or options.mode == "overwrite":
@@ -217,14 +208,7 @@ def job_mode(options: Options, overwrite: bool) -> Mode:
 
 
 def plan_write(schema: StructType, options: Options, mode: Mode) -> WriteJob:
-    """Plan a write job, after checking that Spark's columns fit the table.
-
-    Raises:
-        SchemaMismatchError: If the columns do not fit.
-        UnsupportedTypeError: If a type cannot be stored.
-        InvalidInputError: If the options name a version.
-        BranchNotFoundError: If there is no such branch.
-    """
+    """Plan a write job, after checking that Spark's columns fit the table."""
     options = to_write(options)
     if mode == "append" and options.schema_mode is not None:
         schema = _under_stored_names(schema, options)

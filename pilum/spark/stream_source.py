@@ -116,11 +116,7 @@ class LoggedOffset:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> LoggedOffset:
-        """Parse an offset that `to_json` of this release or an older one wrote.
-
-        Raises:
-            InvalidInputError: If it is not such an offset.
-        """
+        """Parse an offset that `to_json` of this release or an older one wrote."""
         offset = Offset.from_json(values)
         began, table, columns = (values.get(name) for name in ("began", "table", "columns"))
         try:
@@ -283,12 +279,7 @@ class PilumStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def stream_reader(schema: StructType, options: Options) -> PilumStreamReader:
-    """Return the reader of a streaming query.
-
-    Raises:
-        InvalidInputError: If options are invalid for a stream, or contradict each other.
-        UnsupportedFeatureError: If this PySpark cannot limit micro-batches.
-    """
+    """Return the reader of a streaming query."""
     limits = {
         "maxFilesPerTrigger": options.max_files_per_trigger,
         "maxRowsPerTrigger": options.max_rows_per_trigger,
@@ -339,11 +330,6 @@ def read_splits(
     """Read the rows of some splits, with exactly the types that Spark accepts.
 
     Columns that the table did not have yet are null.
-
-    Raises:
-        VersionNotFoundError: If a version was cleaned up after the batch was planned.
-        InvalidInputError: If the table was dropped and created again after that.
-        SchemaMismatchError: If values do not fit the schema.
     """
     exchange = exchange_schema(schema)
     batches = read_changes(

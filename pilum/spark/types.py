@@ -43,6 +43,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import types as st
 
+from pilum.distributed.conditions import ROW_ADDRESS, ROW_ID
 from pilum.errors import UnsupportedTypeError
 
 __all__ = [
@@ -55,7 +56,7 @@ __all__ = [
 ]
 
 FIXED_SIZE = "arrow.fixed-size-list.size"
-_ROW_NUMBERS = ("_rowid", "_rowaddr")  # unsigned, but far from the limit of a long
+_ROW_NUMBERS = (ROW_ID, ROW_ADDRESS)  # unsigned, but far from the limit of a long
 _MAX_PRECISION = 38
 _KEPT = ("lance-encoding:", "lance-schema:", "ARROW:extension:")
 _BLOB = "lance-encoding:blob"

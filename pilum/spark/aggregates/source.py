@@ -15,11 +15,11 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pilum.distributed import Split, read_split
-from pilum.distributed.conditions import BoundProjection, bind_value
+from pilum.distributed.conditions import ROW_ADDRESS, BoundProjection, bind_value
 from pilum.distributed.splits import batch_rows, partition_splits
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.spark.aggregates.partials import BoundPartial, BoundPartials, Call, Partial
-from pilum.spark.opening import pin
+from pilum.spark.opening import open_version, pin
 from pilum.spark.options import Options, option_texts, version_texts
 from pilum.spark.tasks import settle
 from pilum.spark.types import exchange_schema, to_spark
@@ -42,7 +42,6 @@ _BATCH_BYTES = 32 << 20
 _GROUPING_BYTES = 100 << 20
 # Rows that are not passed to Spark are cheap.
 _TASK_ROWS = 4_000_000
-_ROW_ADDRESS = "_rowaddr"
 
 
 @dataclass(frozen=True)
@@ -92,12 +91,6 @@ class Planned:
             request: The requested groups and aggregates.
             schema: Columns of the table.
             truncate: Whether times finer than Spark's are truncated instead of refused.
-
-        Raises:
-            ColumnNotFoundError: If it names a column that does not exist.
-            FilterError: If an argument does not parse or bind.
-            UnsupportedFeatureError: If values cannot be aggregated or grouped by.
-            UnsupportedTypeError: If Spark has no type for them.
         """
         keys = tuple(bind_value(text, schema) for text in request.keys)
         values = [
@@ -143,7 +136,7 @@ class PartialsReader(DataSourceReader):
         truncate = options.nanoseconds == "truncate"
         self._partials = Planned.of(request, self._table.columns, truncate=truncate).bound
         self._filter = self._table.condition(options.filter) if options.filter else None
-        self._columns = self._partials.columns or (_ROW_ADDRESS,)
+        self._columns = self._partials.columns or (ROW_ADDRESS,)
 
     def partitions(self) -> list[InputPartition]:
         """Return ranges of rows, larger than those of scans that pass their rows to Spark."""
@@ -278,25 +271,12 @@ def aggregate(
 def partial_frame(
     spark: SparkSession, request: Request, texts: Mapping[str, str]
 ) -> tuple[DataFrame, Planned]:
-    """Return a frame of partial aggregates of one version: keys `k0` … and partials `p0` ….
-
-    Args:
-        spark: The session.
-        request: The requested groups and aggregates.
-        texts: Options for reading.
-
-    Raises:
-        The errors of `aggregate`.
-    """
-    options, table = pin(Options.parse(texts))
+    """Return a frame of partial aggregates of one version: keys `k0` … and partials `p0` …."""
+    _, table, pinned = open_version(texts)
     planned = Planned.of(request, table.columns)
-    if options.filter is not None:
-        table.condition(options.filter)  # report errors here, before any task runs
-    kept = {name: text for name, text in texts.items() if name not in {"asOf", "branch"}}
-    kept |= {"path": options.path, "version": str(options.version), _REQUEST: request.to_json()}
     spark.dataSource.register(PartialsSource)
     reader = spark.read.format(PartialsSource.name()).schema(to_spark(planned.bound.schema))
-    return reader.options(**kept).load(), planned
+    return reader.options(**pinned, **{_REQUEST: request.to_json()}).load(), planned
 
 
 def final(request: Request, planned: Planned) -> list[str]:

@@ -72,23 +72,8 @@ def add_columns(
             job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
     """
-    values = _column_values(
-        transforms,
-        read_columns=read_columns,
-        output_schema=output_schema,
-        form=form,
-        batch_size=batch_size,
-    )
-    return compute_columns(
-        SparkTasks(spark),
-        table_uri(uri),
-        values,
-        "add",
-        job=job,
-        journal=journal and table_uri(journal),
-        commit_every=commit_every,
-        storage_options=storage_options,
-    )
+    values = _column_values(transforms, read_columns, output_schema, form, batch_size)
+    return _compute(spark, uri, "add", values, job, journal, commit_every, storage_options)
 
 
 def update_columns(
@@ -138,24 +123,8 @@ def update_columns(
             job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
     """
-    values = _column_values(
-        updates,
-        read_columns=read_columns,
-        output_schema=output_schema,
-        form=form,
-        batch_size=batch_size,
-        where=where,
-    )
-    return compute_columns(
-        SparkTasks(spark),
-        table_uri(uri),
-        values,
-        "update",
-        job=job,
-        journal=journal and table_uri(journal),
-        commit_every=commit_every,
-        storage_options=storage_options,
-    )
+    values = _column_values(updates, read_columns, output_schema, form, batch_size, where)
+    return _compute(spark, uri, "update", values, job, journal, commit_every, storage_options)
 
 
 def replace_columns(
@@ -200,38 +169,41 @@ def replace_columns(
             is invalid, or the job name belongs to a different job.
         pyspark.errors.PythonException: If a computation failed in all attempts of a task.
     """
-    values = _column_values(
-        transforms,
-        read_columns=read_columns,
-        output_schema=output_schema,
-        form=form,
-        batch_size=batch_size,
-    )
+    values = _column_values(transforms, read_columns, output_schema, form, batch_size)
+    return _compute(spark, uri, "replace", values, job, journal, None, storage_options)
+
+
+def _compute(
+    spark: SparkSession,
+    uri: str,
+    how: Literal["add", "update", "replace"],
+    values: ColumnValues,
+    job: str | None,
+    journal: str | None,
+    commit_every: int | None,
+    storage_options: Mapping[str, str] | None,
+) -> int:
     return compute_columns(
         SparkTasks(spark),
         table_uri(uri),
         values,
-        "replace",
+        how,
         job=job,
         journal=journal and table_uri(journal),
+        commit_every=commit_every,
         storage_options=storage_options,
     )
 
 
 def _column_values(
     values: Mapping[str, str] | Callable[[Any], Any],
-    *,
-    read_columns: Sequence[str] | None = None,
-    output_schema: OutputSchema | None = None,
-    form: Form = "arrow",
-    batch_size: int | None = None,
+    read_columns: Sequence[str] | None,
+    output_schema: OutputSchema | None,
+    form: Form,
+    batch_size: int | None,
     where: str | None = None,
 ) -> ColumnValues:
-    """Check and combine the arguments.
-
-    Raises:
-        InvalidInputError: If the arguments contradict each other.
-    """
+    """Check and combine the arguments."""
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
         raise InvalidInputError(f"batch_size: expected a positive number, found {batch_size!r}")
     if isinstance(values, Mapping):

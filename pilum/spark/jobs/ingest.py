@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, Literal
 
@@ -123,7 +123,7 @@ def ingest(
         raise InvalidInputError(f"schema_mode: expected merge or None, found {schema_mode!r}")
     if job is not None and mode != "append":
         raise InvalidInputError(f"mode: a named job appends, found {mode!r}")
-    reading = _reading(source, format, schema, transform, options)
+    reading = _Reading(source, format, schema, transform, dict(options or {}))
     writing = Options(
         path=table_uri(target),
         case_sensitive=is_case_sensitive(spark),
@@ -157,16 +157,12 @@ def read_files(
     Raises:
         The errors of `ingest`.
     """
-    reading = _reading(source, format, schema, transform, options)
+    reading = _Reading(source, format, schema, transform, dict(options or {}))
     return reading.frame(spark, [file.path for file in reading.files(spark)])
 
 
 def require_query(transform: str | None) -> None:
-    """Check that a query reads from the source.
-
-    Raises:
-        InvalidInputError: If it does not.
-    """
+    """Check that a query reads from the source."""
     if transform is not None and "{source}" not in transform:
         raise InvalidInputError(f"transform: expected a query over {{source}}, found {transform!r}")
 
@@ -187,7 +183,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Reading:
-    """Settings for reading the source."""
+    """Settings for reading the source; they identify a job."""
 
     source: str
     format: str
@@ -195,15 +191,11 @@ class _Reading:
     transform: str | None
     options: Mapping[str, str]
 
-    def facts(self) -> dict[str, Any]:
-        """Return the settings that identify the job: a job with others is a different one."""
-        return {
-            "source": self.source,
-            "format": self.format,
-            "schema": self.schema,
-            "transform": self.transform,
-            "options": dict(self.options),
-        }
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            known = list(FORMATS)
+            raise InvalidInputError(f"format: expected one of {known}, found {self.format!r}")
+        require_query(self.transform)
 
     def files(self, spark: SparkSession) -> list[_File]:
         """Return the files in the order of their paths, without reading their contents."""
@@ -234,19 +226,6 @@ class _Reading:
         return spark.read.format(format).options(**given)
 
 
-def _reading(
-    source: str,
-    format: str,
-    schema: str | None,
-    transform: str | None,
-    options: Mapping[str, str] | None,
-) -> _Reading:
-    if format not in FORMATS:
-        raise InvalidInputError(f"format: expected one of {list(FORMATS)}, found {format!r}")
-    require_query(transform)
-    return _Reading(source, format, schema, transform, dict(options or {}))
-
-
 def _folder(source: str, paths: Sequence[str]) -> str | None:
     """Return the source if it is a folder above all paths, whose subfolders may be columns."""
     name = source.rstrip("/")
@@ -265,7 +244,7 @@ class _Portions:
     def run(self, spark: SparkSession, size: int | None) -> IngestResult:
         """Ingest the files that are not in the table yet."""
         files = self.reading.files(spark)
-        self.journal.begin(self.reading.facts(), {})
+        self.journal.begin(asdict(self.reading), {})
         version, num_done = self._state()
         known: dict[str, _File] = {}
         num_files = num_commits = 0

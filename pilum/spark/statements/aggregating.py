@@ -57,13 +57,7 @@ class AggregateQuery:
 
     @classmethod
     def of(cls, statement: Statement, needs: Needs, schema: pa.Schema) -> AggregateQuery | None:
-        """Analyze a statement; return None if its rows must be passed to Spark.
-
-        Args:
-            statement: The statement.
-            needs: The columns and rows that it needs.
-            schema: Columns of the table.
-        """
+        """Analyze a statement; return None if its rows must be passed to Spark."""
         if not (_is_simple(statement) and needs.is_exact):
             return None
         tree, one = statement.tree, statement.references[0]

@@ -58,11 +58,7 @@ class MergeText:
         return list(self.tree.args["whens"].expressions)
 
     def keys(self) -> dict[str, str]:
-        """Return the key columns of the table and the source columns compared with them.
-
-        Raises:
-            UnsupportedFeatureError: If ON is anything but equal columns.
-        """
+        """Return the key columns of the table and the source columns compared with them."""
         found: dict[str, str] = {}
         terms = (
             list(self.tree.args["on"].flatten())
@@ -107,12 +103,7 @@ class MergeText:
         return frame.alias(alias).select(*raw, *new)
 
     def configure(self, merge: SparkMerge) -> None:
-        """Configure a merge according to the clauses.
-
-        Raises:
-            UnsupportedFeatureError: If there is more than one INSERT or UPDATE.
-            InvalidInputError: If a clause can never apply.
-        """
+        """Configure a merge according to the clauses."""
         merge.source_columns(self.inserted or self._shared(self.keys()))
         kinds: dict[str, list[Any]] = {}
         for when in self.whens:
@@ -246,16 +237,7 @@ def _twice(when: Any, word: str) -> UnsupportedFeatureError:
 
 
 def plain_text(node: Any, alias: str, columns: Collection[str]) -> str:
-    """Return the SQL of an expression over one table, with unqualified columns.
-
-    Args:
-        node: The expression.
-        alias: The qualifier of its columns, if any.
-        columns: Columns of the table.
-
-    Raises:
-        ColumnNotFoundError: If the table has no such column.
-    """
+    """Return the SQL of an expression over one table, with unqualified columns."""
     aliases = {alias.lower(): "target"} if alias else {}
     sides = Sides(aliases, {"target": [*columns, *META_COLUMNS]})
 
@@ -267,16 +249,7 @@ def plain_text(node: Any, alias: str, columns: Collection[str]) -> str:
 
 
 def zorder_columns(text: str, columns: Collection[str]) -> list[str]:
-    """Return the columns of `ZORDER BY (a, b)`, with or without parentheses.
-
-    Args:
-        text: The text after the table.
-        columns: Columns of the table.
-
-    Raises:
-        ColumnNotFoundError: If the table has no such column.
-        UnsupportedFeatureError: If the text is anything else.
-    """
+    """Return the columns of `ZORDER BY (a, b)`, with or without parentheses."""
     found = _ZORDER.fullmatch(text)
     if found is None:
         raise UnsupportedFeatureError(
@@ -319,11 +292,7 @@ class Sides:
         self._prefix = prefix
 
     def column(self, node: Any) -> tuple[str, list[str]]:
-        """Return the side of a column, and its path as that side spells it.
-
-        Raises:
-            ColumnNotFoundError: If neither or both sides have the column.
-        """
+        """Return the side of a column, and its path as that side spells it."""
         names = [part.name for part in node.parts]
         if len(names) > 1 and names[0].lower() in self._aliases:
             sides, names = [self._aliases[names[0].lower()]], names[1:]

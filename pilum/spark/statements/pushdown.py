@@ -63,13 +63,7 @@ class Needs:
 
 
 def needs_of(reference: Reference, tree: Any, schema: pa.Schema) -> Needs:
-    """Return the columns and rows of a table that a query needs.
-
-    Args:
-        reference: The table.
-        tree: The statement, or its query.
-        schema: Columns of the table.
-    """
+    """Return the columns and rows of a table that a query needs."""
     words = {one.name.lower() for one in tree.find_all(exp.Identifier)}
     own = tuple(schema.names)
     columns = own if _has_star(reference, tree) else [n for n in own if n.lower() in words]
@@ -135,13 +129,7 @@ def _is_kept(reference: Reference, select: Any) -> bool:
 
 
 def resolver(reference: Reference, select: Any, schema: pa.Schema) -> Resolve:
-    """Return a function that resolves the columns of a query that belong to a table.
-
-    Args:
-        reference: The table.
-        select: The query.
-        schema: Columns of the table.
-    """
+    """Return a function that resolves the columns of a query that belong to a table."""
     by_name: dict[str, list[str]] = {}
     for name in schema.names:
         by_name.setdefault(name.lower(), []).append(name)
@@ -162,11 +150,6 @@ def resolver(reference: Reference, select: Any, schema: pa.Schema) -> Resolve:
 
 def pushable(node: Any, schema: pa.Schema, resolve: Resolve) -> str | None:
     """Translate a condition to a parenthesized filter.
-
-    Args:
-        node: The condition.
-        schema: Columns of the table.
-        resolve: Resolves columns of the table.
 
     Returns:
         The filter; None if it depends on other tables, or would not mean the same.

@@ -77,15 +77,8 @@ class Statement:
     def parse(cls, text: str, tables: Mapping[str, str]) -> Statement | None:
         """Parse a text, if it names a table.
 
-        Args:
-            text: One statement in Spark's SQL.
-            tables: Names of tables and their locations.
-
         Returns:
             The statement; None for a text that names no pilum table.
-
-        Raises:
-            InvalidInputError: If the text names a table and does not parse.
         """
         known = {name.lower(): table_uri(uri) for name, uri in tables.items()}
         try:
@@ -109,12 +102,7 @@ class Statement:
 
     @cached_property
     def references(self) -> list[Reference]:
-        """Return the references to tables, in order.
-
-        Raises:
-            InvalidInputError: If a version is invalid, or a name refers to both a table and a
-                common table expression.
-        """
+        """Return the references to tables, in order."""
         found = [self._reference(node) for node in self.tree.find_all(exp.Table)]
         present = [one for one in found if one is not None]
         ctes = {one.alias.lower(): one for one in self.tree.find_all(exp.CTE)}
@@ -169,11 +157,7 @@ class Statement:
                 yield token
 
     def closing(self, first: int) -> int:
-        """Return the index of the parenthesis that closes the one at the index of a token.
-
-        Raises:
-            InvalidInputError: If there is none.
-        """
+        """Return the index of the parenthesis that closes the one at the index of a token."""
         depth = 0
         for number in range(first, len(self.tokens)):
             depth += _DEPTHS.get(self.tokens[number].token_type, 0)

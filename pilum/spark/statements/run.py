@@ -22,6 +22,7 @@ from sqlglot import TokenType, exp
 
 import pilum
 from pilum.distributed import Mode, TableVersion, find_version
+from pilum.distributed.conditions import ROW_ADDRESS
 from pilum.distributed.upkeep import CompactionMetrics
 from pilum.errors import (
     ColumnNotFoundError,
@@ -138,7 +139,7 @@ class _Session:
         return read(
             self.spark,
             found.uri,
-            columns=needs.columns or ["_rowaddr"],
+            columns=needs.columns or [ROW_ADDRESS],
             filter=needs.filter,
             version=found.version,
             storage_options=self.access,

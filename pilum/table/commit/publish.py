@@ -42,6 +42,7 @@ from pilum.errors import (
     DatasetAlreadyExistsError,
     InvalidInputError,
     NotFoundError,
+    PilumError,
     UnsupportedFormatError,
 )
 from pilum.format.schema import Schema
@@ -50,8 +51,9 @@ from pilum.storage.local import pending_of
 from pilum.table.commit.footprint import Verdict, fragment_ids_of, verdict
 from pilum.table.commit.jobs import JOB_PROPERTY, Job, find_job
 from pilum.table.commit.next_version import continuable, next_version
+from pilum.table.commit.operations.base import Operation
 from pilum.table.commit.transaction import Committed, Transaction, load_transaction, uuid_at
-from pilum.table.model.base_paths import own_store, with_bases
+from pilum.table.model.base_paths import data_file_place, own_store, with_bases
 from pilum.table.model.fragments import Fragments
 from pilum.table.model.manifest import Manifest
 from pilum.table.model.manifest_file import (
@@ -100,6 +102,7 @@ class CommitOptions(TypedDict, total=False):
     attempts: int
     timeout_seconds: float
     scheme: NamingScheme
+    owns_files: bool
 
 
 def commit(
@@ -109,6 +112,7 @@ def commit(
     attempts: int = 20,
     timeout_seconds: float = math.inf,
     scheme: NamingScheme = NamingScheme.V2,
+    owns_files: bool = False,
 ) -> Manifest:
     """Publish a transaction as the next version.
 
@@ -118,6 +122,8 @@ def commit(
         attempts: Maximum number of attempts when others commit at the same time.
         timeout_seconds: No attempt except the first begins later than this.
         scheme: How the manifests of a new table are named.
+        owns_files: Whether the new files of the operation are deleted if it is certain that no
+            version will refer to them. Otherwise they stay, so that the caller can retry.
 
     Returns:
         The manifest of the new version; of an older one if that already contains the transaction or
@@ -136,7 +142,7 @@ def commit(
     """
     if attempts < 1:
         raise InvalidInputError(f"expected at least 1 attempt, found {attempts}")
-    committer = _Committer(own_store(store), transaction)
+    committer = _Committer(own_store(store), transaction, owns_files)
     try:
         return committer.run(attempts, timeout_seconds, scheme)
     except NOT_COMMITTED:  # after any other failure the files stay: they may be in use
@@ -175,8 +181,9 @@ def commit_detached(store: Store, transaction: Transaction) -> Manifest:
 class _Committer:
     """The state of one commit over its attempts."""
 
-    def __init__(self, store: Store, transaction: Transaction) -> None:
+    def __init__(self, store: Store, transaction: Transaction, owns_files: bool = False) -> None:
         self.store = store
+        self.owns_files = owns_files
         self.given = self.transaction = transaction
         properties = transaction.properties
         self.job = Job.of(properties) if JOB_PROPERTY in properties else None
@@ -188,12 +195,19 @@ class _Committer:
     def discard(self, keep: Transaction | None = None) -> None:
         """Delete the files written for the transaction, except those of `keep`.
 
-        By default, the files that the transaction came with stay.
+        By default, the files that the transaction came with stay if the caller owns them.
         """
-        store = self.store
+        store, given = self.store, self.given.operation
         store.delete(transaction_path(self.transaction.file_name))
-        kept = (keep or self.given).operation.new_files()
-        for path in set(self.transaction.operation.new_files()).difference(kept):
+        files = set(self.transaction.operation.new_files())
+        if keep is not None:
+            files.difference_update(keep.operation.new_files())
+        elif self.owns_files:
+            files.update(given.new_files())
+            _discard_in_bases(store, given)
+        else:
+            files.difference_update(given.new_files())
+        for path in files:
             discard_file(store, path)
 
     def run(self, attempts: int, timeout_seconds: float, scheme: NamingScheme) -> Manifest:
@@ -431,6 +445,21 @@ class _Committer:
             return  # the first name of a listing shows the latest version
         with suppress(OSError):  # a hint for other writers; the version exists without it
             self.store.put(HINT_PATH, f'{{"version":{version}}}'.encode())
+
+
+def _discard_in_bases(store: Store, operation: Operation) -> None:
+    """Delete the new data files in base paths, which are not among those of `new_files`."""
+    files = [file for fragment in operation.new_fragments for file in fragment.files]
+    files = [file for file in files if file.base_id is not None]
+    if not files:
+        return
+    with suppress(PilumError):  # the base may be gone; the error of the commit matters more
+        bases = operation.new_bases
+        if not bases and (name := latest_manifest(store)):
+            bases = load_named(store, name).base_paths
+        with_places = with_bases(store, bases)
+        for file in files:
+            discard_file(*data_file_place(with_places, file))
 
 
 class Backoff:

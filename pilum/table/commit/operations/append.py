@@ -62,6 +62,11 @@ class Append(Operation):
             return False
         return not set(data_paths(read.fragments)).isdisjoint(data_paths(manifest.fragments))
 
+    @property
+    def new_fragments(self) -> tuple[Fragment, ...]:
+        """The fragments with the new rows."""
+        return self.fragments
+
     def new_files(self) -> tuple[str, ...]:
         """Return the paths of the data files."""
         return data_paths(self.fragments)

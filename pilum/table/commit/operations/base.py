@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Self
 
 from pilum.storage.base import Store
 from pilum.table.commit.footprint import Footprint
+from pilum.table.model.base_paths import BasePath
+from pilum.table.model.fragment import Fragment
 from pilum.table.model.manifest import Manifest
 
 __all__ = ["Operation"]
@@ -67,6 +69,16 @@ class Operation(ABC):
 
     def new_files(self) -> tuple[str, ...]:
         """Return the paths of files written for it, which are unused if it is not committed."""
+        return ()
+
+    @property
+    def new_fragments(self) -> tuple[Fragment, ...]:
+        """The fragments that it adds; `new_files` lacks their data files in base paths."""
+        return ()
+
+    @property
+    def new_bases(self) -> tuple[BasePath, ...]:
+        """The base paths of a table that it creates."""
         return ()
 
     def fits(self, read: Manifest, manifest: Manifest) -> bool:

@@ -91,6 +91,11 @@ class Merge(Operation):
             changes=(Kind.FRAGMENT_LIST, Kind.COLUMNS, Kind.SCHEMA, *required),
         )
 
+    @property
+    def new_fragments(self) -> tuple[Fragment, ...]:
+        """The fragments with the new rows."""
+        return self.appended
+
     def new_files(self) -> tuple[str, ...]:
         """Return the data files, unless another writer wrote them."""
         return tuple(map(data_path, self.written))

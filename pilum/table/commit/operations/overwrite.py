@@ -102,6 +102,16 @@ class Overwrite(Operation):
             changes=(Kind.REPLACEMENT, Kind.HISTORY, *resources(Kind.CONFIG_KEY, keys)),
         )
 
+    @property
+    def new_fragments(self) -> tuple[Fragment, ...]:
+        """The fragments with the new rows."""
+        return self.fragments
+
+    @property
+    def new_bases(self) -> tuple[BasePath, ...]:
+        """The base paths of a table that it creates."""
+        return self.bases
+
     def new_files(self) -> tuple[str, ...]:
         """Return the paths of the data files."""
         return data_paths(self.fragments)
