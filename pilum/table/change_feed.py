@@ -122,26 +122,15 @@ class Mark:
         return asdict(self)
 
     def require(self, manifest: Manifest, uri: str) -> None:
-        """Check that a version of the same number belongs to the same table.
-
-        Raises:
-            InvalidInputError: If the version is of another table.
-        """
+        """Raise InvalidInputError if a version of the same number belongs to another table."""
         if Mark.of(manifest) != self:
             raise _other_table(uri, self.version)
 
     def require_in(self, store: Store, latest: Manifest) -> None:
-        """Check that the table is the one of the mark.
+        """Raise InvalidInputError if this is another table, given its newest version.
 
         If the version was cleaned up, the older versions that are left must have earlier
         timestamps. If there are none, the check passes.
-
-        Args:
-            store: Where the table is.
-            latest: Its newest version.
-
-        Raises:
-            InvalidInputError: If the table is another one.
         """
         if self.version > latest.version:
             raise InvalidInputError(
@@ -232,7 +221,6 @@ def added_step(snapshot: Snapshot) -> Step:
 
     Raises:
         VersionNotFoundError: If the version before is needed and no longer exists.
-        CorruptFileError: If the transaction contradicts the format.
     """
     committed = _committed(snapshot)
     operation = committed and committed.operation
@@ -253,7 +241,6 @@ def changed_step(snapshot: Snapshot) -> Step:
     Raises:
         UnsupportedFeatureError: If the operation does not record which rows it changed.
         VersionNotFoundError: If the version before is needed and no longer exists.
-        CorruptFileError: If the transaction contradicts the format.
     """
     committed = _committed(snapshot)
     operation = committed and committed.operation
@@ -360,17 +347,10 @@ def _before(snapshot: Snapshot) -> Snapshot:
 
 
 def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uint64]]:
-    """Yield the ids of the rows that a version has and a later one does not have.
-
-    Args:
-        older: A version with stable row ids.
-        newer: A later version of the same table.
+    """Yield the stable ids of the rows that a version has and a later one does not have.
 
     Yields:
         uint64, never empty, in parts of at most 65,536 ids.
-
-    Raises:
-        CorruptFileError: If row ids are damaged.
     """
     now = {fragment.id: fragment for fragment in newer.manifest.fragments}
     for fragment in older.manifest.fragments:
@@ -380,16 +360,8 @@ def deleted_row_ids(older: Snapshot, newer: Snapshot) -> Iterator[NDArray[np.uin
 def deleted_rows(older: Snapshot, fragment: Fragment, newer: Snapshot) -> NDArray[np.int64]:
     """Return the rows of one fragment that a later version does not have in any fragment.
 
-    Args:
-        older: A version with stable row ids.
-        fragment: One of its fragments.
-        newer: A later version of the same table.
-
     Returns:
         int64, shape (n,): physical rows of the fragment, ascending.
-
-    Raises:
-        CorruptFileError: If row ids are damaged.
     """
     now = {fragment.id: fragment for fragment in newer.manifest.fragments}
     ids = list(_deleted(older, fragment, newer, now.get(fragment.id)))

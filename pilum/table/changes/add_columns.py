@@ -81,14 +81,7 @@ _NO_LIMIT = 1 << 62
 
 
 def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Merge:
-    """Add columns that are null in all rows; no file is written.
-
-    Raises:
-        SchemaMismatchError: If a name is taken.
-        InvalidInputError: If a column is not nullable, or a name is not allowed.
-        UnsupportedTypeError: If files of the table's version cannot hold a column.
-        UnsupportedVersionError: If the table is of version 0.1.
-    """
+    """Add columns that are null in all rows; no file is written."""
     schema, new = with_new_columns(snapshot.manifest, columns)
     added = [field for field in new.walk() if snapshot.schema.find(field.id) is None]
     if needy := [schema.path(field.id) for field in added if not field.nullable]:
@@ -107,24 +100,14 @@ def add_columns(
 ) -> Merge:
     """Write new data files with the values of new columns.
 
-    The table changes only when the result is committed.
+    The table changes only when the result is committed. The errors are those of
+    `LanceDataset.add_columns`; after any exception, no file is left.
 
     Args:
         snapshot: The version.
         columns: The new columns.
         batches: Values of the rows that are not deleted, in scan order.
-        fragment: The fragment to add values to; None for all.
-
-    Returns:
-        The operation to commit, which lists the other fragments too.
-
-    Raises:
-        SchemaMismatchError: If a name is taken, or the values are not of these columns.
-        InvalidInputError: If the number of rows differs from the table's, or a name is not allowed.
-        UnsupportedTypeError: If files of the table's version cannot hold a column.
-        UnsupportedVersionError: If the table is of version 2.0 and a new column is a member of an
-            existing one.
-        OSError: If the store fails. After any exception, no file is left.
+        fragment: The fragment to add values to; None for all. The operation lists the others too.
     """
     schema, new = with_new_columns(snapshot.manifest, columns)
     aligned = map(align(columns, new).batch, batches)
@@ -139,14 +122,9 @@ def write_columns(
     batches: Iterator[pa.RecordBatch],
     only: Fragment | None = None,
 ) -> Merge:
-    """Write new data files; see `add_columns`.
+    """Write new data files as `add_columns`, for columns that have their ids already.
 
-    Args:
-        snapshot: The version.
-        schema: All columns after the change.
-        new: The columns to write, with their ids in `schema`.
-        batches: Values of the rows that are not deleted, in scan order, of the types of `new`.
-        only: The fragment to add values to; None for all.
+    `schema` has all columns after the change, `new` those to write, with the types of `batches`.
     """
     require_addable(snapshot, new)
     wanted = snapshot.manifest.fragments if only is None else (only,)
@@ -193,20 +171,18 @@ def with_values(
     written: list[str],
     file_name_prefix: str | None = None,
 ) -> Fragment:
-    """Return the fragment with one more file.
+    """Return the fragment with one more file, whose path is added to `written`.
 
     Args:
         snapshot: The version.
         fragment: One of its fragments.
         new: The columns to write.
         batches: Values of the rows that are not deleted, in order, of the types of `new`.
-        written: List that the path of the file is added to.
+        written: Afterwards has the path of every file that is left, even after an exception.
         file_name_prefix: Prefix of the file name, to identify its writer.
 
     Raises:
         SchemaMismatchError: If the number of rows differs from the fragment's.
-        OSError: If the store fails. After any exception, every file of this call that is left is in
-            `written`.
     """
     reader = snapshot.reader(fragment)
     deletions, version = reader.deletions, snapshot.manifest.data_version
@@ -240,15 +216,11 @@ def with_values(
 def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) -> None:
     """Check that files of the table can store the columns, before values are requested.
 
-    Args:
-        snapshot: The version.
-        new: The columns to write.
-        replaces: Whether the columns replace whole existing columns.
+    `replaces` says whether they replace whole existing columns.
 
     Raises:
         UnsupportedTypeError: If the files cannot store a column.
-        UnsupportedVersionError: If the table is of version 2.0 and a new column is a member of an
-            existing one.
+        UnsupportedVersionError: As `require_members_apart`.
     """
     version = snapshot.manifest.data_version
     if not replaces:
@@ -266,11 +238,7 @@ def require_addable(snapshot: Snapshot, new: Schema, *, replaces: bool = False) 
 
 
 def require_members_apart(snapshot: Snapshot, new: Schema) -> None:
-    """Raise if new members of existing columns cannot be stored in files of their own.
-
-    Raises:
-        UnsupportedVersionError: If the table is of version 2.0 and there is such a member.
-    """
+    """Raise UnsupportedVersionError if new members of columns cannot have files of their own."""
     version = snapshot.manifest.data_version
     if version is FileVersion.V2_0 and any(snapshot.schema.find(field.id) for field in new.fields):
         raise UnsupportedVersionError(
@@ -280,11 +248,7 @@ def require_members_apart(snapshot: Snapshot, new: Schema) -> None:
 
 
 def require_not_legacy(snapshot: Snapshot) -> None:
-    """Raise if columns of the table cannot lack values.
-
-    Raises:
-        UnsupportedVersionError: If the table is of version 0.1.
-    """
+    """Raise UnsupportedVersionError if columns of the table cannot lack values (version 0.1)."""
     if snapshot.manifest.data_version is FileVersion.LEGACY:
         raise UnsupportedVersionError(
             f"{snapshot.store.uri}: columns of a table of version 0.1 have a value in every row, "
@@ -360,11 +324,8 @@ def in_structs(
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches with the nulls of the existing structs.
 
-    Args:
-        snapshot: The version.
-        new: The new columns, and the parents of new members.
-        batches: Values of the rows that are not deleted, in scan order, of the types of `new`.
-        fragment_ids: Fragments of the values; None for all.
+    `new` also has the parents of new members; `batches` are as for `write_columns`, for the rows of
+    the given fragments.
 
     Raises:
         SchemaMismatchError: If a non-nullable member has no value for a struct.
@@ -421,12 +382,7 @@ def _with_nulls(array: pa.Array, existing: pa.Array, field: Field, known: Field)
 def cast_columns(snapshot: Snapshot, wanted: Altered) -> Merge:
     """Write values with their new types; the table changes only when the result is committed.
 
-    Raises:
-        SchemaMismatchError: If a value does not fit its new type.
-        InvalidInputError: If a column has an index.
-        UnsupportedTypeError: If files of the table's version cannot hold a type.
-        UnsupportedVersionError: If the table is of version 0.1, or of 2.0 and a member changes.
-        OSError: If the store fails. After any exception, no file is left.
+    The errors are those of `LanceDataset.alter_columns`; after any exception, no file is left.
     """
     require_no_index(snapshot, [field.id for field in wanted.origins.values()])
     new, old = wanted.new, {field.id: field for field in snapshot.schema.fields}
@@ -444,12 +400,9 @@ def cast_columns(snapshot: Snapshot, wanted: Altered) -> Merge:
 
 
 def require_no_index(snapshot: Snapshot, field_ids: Collection[FieldId]) -> None:
-    """Check that no field has an index.
+    """Raise InvalidInputError if a field, a parent or a child of it has an index.
 
     A cast would drop the index, so the user is asked to do that first.
-
-    Raises:
-        InvalidInputError: If a field, a parent or a child of it has an index.
     """
     changed = related_fields(snapshot.schema, field_ids)
     segments = index_segments(snapshot.manifest.index_section)

@@ -133,11 +133,7 @@ class Matches:
 
 
 def require_joinable(schema: pa.Schema) -> None:
-    """Check the types of keys.
-
-    Raises:
-        InvalidInputError: If values of a key type cannot be compared.
-    """
+    """Raise InvalidInputError if values of a key type cannot be compared."""
     for field in schema:
         values = field.type.value_type if pt.is_dictionary(field.type) else field.type
         if pt.is_nested(values):
@@ -150,16 +146,9 @@ def join_keys(
     source: Iterable[pa.RecordBatch],
     fragment_ids: tuple[int, ...] | None = None,
 ) -> Matches:
-    """Find all pairs.
+    """Find all pairs, in all fragments or in some.
 
-    Args:
-        snapshot: The version of the table.
-        names: The key columns.
-        source: Batches of the key columns, with the types of the table.
-        fragment_ids: Fragments to search; None for all.
-
-    Raises:
-        CorruptFileError: If a file is damaged.
+    `source` has the key columns, with the types of the table.
     """
     wanted = ScanOptions((*names, ROW_ADDRESS), batch_size=_BATCH_ROWS, fragment_ids=fragment_ids)
     blocks = _windows(_source_keys(source), BLOCK_BYTES)

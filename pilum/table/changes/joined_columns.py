@@ -82,13 +82,9 @@ class Join:
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def replaced(self, new: Schema) -> Iterator[tuple[NDArray[np.uint64], pa.RecordBatch]]:
-        """Yield columns of the table, with new values where a row matches.
+        """Yield the addresses of matched rows, and columns of all rows, batch by batch.
 
-        Args:
-            new: The columns of the table that the source contains.
-
-        Returns:
-            The addresses of matched rows and the values of all rows, batch by batch.
+        They are the columns `new` of the table, with the values of the source where a row matches.
 
         Raises:
             SchemaMismatchError: If the source does not fit the columns.
@@ -160,15 +156,8 @@ class Updated:
 def updated_columns(join: Join, fragment: Fragment) -> Updated:
     """Rewrite columns of one fragment; the table changes only when the result is committed.
 
-    Args:
-        join: The join; its `fragment_ids` contain only this fragment.
-        fragment: The fragment.
-
-    Raises:
-        ColumnNotFoundError: If the source has a column that the table does not have.
-        SchemaMismatchError: If its values do not fit.
-        UnsupportedTypeError: If a column contains blobs.
-        OSError: If the store fails. After any exception, no file is left.
+    The `fragment_ids` of the join contain only this fragment. The errors are those of
+    `LanceFragment.update_columns`; after any exception, no file is left.
     """
     schema = join.snapshot.schema
     if not join.schema.names:

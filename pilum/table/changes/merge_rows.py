@@ -195,24 +195,9 @@ class MergedPart:
 
 
 def merge_rows(snapshot: Snapshot, spool: Spool, clauses: Clauses) -> tuple[Update, MergeCounts]:
-    """Write changed and new rows; the table changes only when the result is committed.
+    """Write and count changed and new rows; the table changes only when the result is committed.
 
-    Args:
-        snapshot: The version.
-        spool: The source.
-        clauses: The actions of the merge.
-
-    Returns:
-        The operation to commit, and the numbers of rows that it changes.
-
-    Raises:
-        InvalidInputError: If several rows of the source match one row of the table that they
-            change, or if there is a match and matches are refused.
-        SchemaMismatchError: If the source does not fit the table.
-        FilterError: If an expression fails on a value.
-        CorruptFileError: If a file is damaged.
-        UnsupportedFeatureError: If rows of the table cannot be rewritten.
-        OSError: If the store fails. After any exception, no file is left.
+    The errors are those of `MergeInsertBuilder.execute`; after any exception, no file is left.
     """
     require_rewritable(snapshot)
     merge = _Merge(snapshot, spool, clauses)
@@ -232,16 +217,8 @@ def merge_part(
 ) -> MergedPart:
     """Write changed and new rows of a part of the source, as one task of a merge.
 
-    Args:
-        snapshot: The version.
-        spool: The part of the source. All rows that match the same row of the table must be in one
-            part.
-        clauses: The clauses; rows that the source does not have are handled elsewhere.
-        matches: The matches of the part.
-        file_name_prefix: Prefix of the file names, to identify their writer.
-
-    Raises:
-        InvalidInputError: As `merge_rows`, which lists the other errors too.
+    All rows that match the same row of the table must be in one part. Rows that the source does not
+    have are left to `finish_merge`. The errors are those of `merge_rows`.
     """
     require_rewritable(snapshot)
     return _Merge(snapshot, spool, clauses, file_name_prefix).write(matches)
@@ -255,15 +232,8 @@ def finish_merge(
 ) -> tuple[Update, MergeCounts]:
     """Mark rows that moved or are deleted; the table changes only when the result is committed.
 
-    Args:
-        snapshot: The version.
-        clauses: The clauses of the merge.
-        parts: The parts of all tasks.
-        others: uint64, shape (n,): addresses of rows that the source does not have and that are
-            deleted.
-
-    Raises:
-        OSError: If the store fails. After any exception, no file is left.
+    `others` are the addresses of rows that the source does not have and that are deleted: uint64,
+    shape (n,). After any exception, no file is left.
     """
     parts = tuple(parts)
     rewritten = [part.rewritten for part in parts]

@@ -59,19 +59,12 @@ _BATCH_ROWS = 1 << 20
 def matching_rows(
     snapshot: Snapshot, filter: BoundFilter | None, fragment_ids: tuple[int, ...] | None = None
 ) -> dict[FragmentId, DeletionVector]:
-    """Find the rows for which a filter is true.
-
-    Args:
-        snapshot: The version.
-        filter: The predicate; only its columns are read. None for all rows.
-        fragment_ids: Fragments to search; None for all.
+    """Find the rows for which a filter is true, or all rows; only its columns are read.
 
     Returns:
         Physical rows of each fragment with matches, without rows that are already deleted.
 
     Raises:
-        FilterError: If the filter fails on a value.
-        CorruptFileError: If a file is damaged.
         UnsupportedFeatureError: If a column of the table hides the addresses.
     """
     if ROW_ADDRESS in snapshot.schema.names:
@@ -98,12 +91,6 @@ def delete_rows(
         snapshot: The version.
         rows: Physical rows of fragments, none of them deleted already.
         predicate: The filter that selected the rows, for readers of the history.
-
-    Returns:
-        The operation to commit.
-
-    Raises:
-        OSError: If the store fails. After any exception, no file is left.
     """
     marked, parts = {}, []
     for number, vector in rows.items():
@@ -135,11 +122,7 @@ class Rewritten:
 
 
 def require_rewritable(snapshot: Snapshot) -> None:
-    """Check that rows of a table can be located by row id.
-
-    Raises:
-        UnsupportedFeatureError: If the table has a column that hides row ids.
-    """
+    """Raise UnsupportedFeatureError if a column of the table hides the ids or addresses of rows."""
     if own := {ROW_ADDRESS, ROW_ID}.intersection(snapshot.schema.names):
         raise UnsupportedFeatureError(
             f"the table has a column named {own.pop()}, which is reserved; rename it"
@@ -152,17 +135,7 @@ def write_rows(
     batches: Iterable[pa.RecordBatch],
     file_name_prefix: str | None = None,
 ) -> tuple[Fragment, ...]:
-    """Write rows to new fragments in the version of the table's files.
-
-    Args:
-        snapshot: The version.
-        schema: Schema of the files.
-        batches: The rows.
-        file_name_prefix: Prefix of the file names, to identify their writer.
-
-    Raises:
-        OSError: If the store fails. After any exception, no file is left.
-    """
+    """Write rows to new fragments in the version of the table's files, as `write_fragments`."""
     # References to places outside of the table existed before.
     options = WriteOptions(
         version=snapshot.manifest.data_version,
@@ -180,11 +153,7 @@ def with_blobs(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows of one fragment with the payloads of their blobs, in the form that is written.
 
-    Args:
-        snapshot: The version.
-        addresses: Addresses of the rows.
-        batch: All columns of the table, as a scan gives them.
-        written: Names of columns that already have the form that is written.
+    Columns in `written` already have that form; the others are as a scan returns them.
     """
     if snapshot.described is snapshot.schema:
         yield batch
@@ -218,13 +187,10 @@ def moved(
 
     Args:
         snapshot: The version.
-        parts: The new fragments, in order. If it fails, their files are removed.
+        parts: The new fragments, in order. After any exception, their files are removed.
         fields: Fields with new values.
         deleted: Addresses of further rows to mark as deleted; no row is marked already, or twice.
         inserts_keys: See `Update.inserts_keys`.
-
-    Raises:
-        OSError: If the store fails. After any exception, no file is left.
     """
     parts = tuple(parts)
     with discarded_on_failure(snapshot, (one for part in parts for one in part.fragments)):
@@ -258,24 +224,10 @@ def _with_lineage(snapshot: Snapshot, part: Rewritten) -> tuple[Fragment, ...]:
 def update_rows(
     snapshot: Snapshot, filter: BoundFilter | None, values: Mapping[str, BoundProjection]
 ) -> tuple[Update, int]:
-    """Write the changed rows; the table changes only when the result is committed.
+    """Write the changed rows and count them; the table changes only when the result is committed.
 
-    Memory does not grow with the rows, except for 8 bytes per row.
-
-    Args:
-        snapshot: The version.
-        filter: Rows to update; None for all.
-        values: Expressions by column, each with the column's type.
-
-    Returns:
-        The operation to commit, and the number of rows.
-
-    Raises:
-        FilterError: If an expression fails on a value.
-        SchemaMismatchError: If a non-nullable value is null.
-        CorruptFileError: If a file is damaged.
-        UnsupportedFeatureError: If rows of the table cannot be rewritten.
-        OSError: If the store fails. After any exception, no file is left.
+    Memory does not grow with the rows, except for 8 bytes per row. The errors are those of
+    `LanceDataset.update`; after any exception, no file is left.
     """
     part = rewrite_matching(snapshot, ScanOptions(filter=filter), values)
     return finish_update(snapshot, [part], values), len(part.addresses)
@@ -287,12 +239,12 @@ def rewrite_matching(
     values: Mapping[str, BoundProjection],
     file_name_prefix: str | None = None,
 ) -> Rewritten:
-    """Write the changed rows of some fragments, as one task of an update.
+    """Write the changed rows of some fragments, as one task of `update_rows`.
 
     Args:
         snapshot: The version.
         rows: The rows to update, by a filter, fragments and a range; its columns are ignored.
-        values: As for `update_rows`, and so are the errors.
+        values: Expressions by column, each with the column's type.
         file_name_prefix: Prefix of the file names, to identify their writer.
     """
     require_rewritable(snapshot)
@@ -306,16 +258,7 @@ def rewrite_matching(
 def finish_update(
     snapshot: Snapshot, parts: Iterable[Rewritten], values: Mapping[str, BoundProjection]
 ) -> Update:
-    """Mark the old rows as deleted; the table changes only when the result is committed.
-
-    Args:
-        snapshot: The version.
-        parts: Results of `rewrite_matching` for different rows.
-        values: The same values as there.
-
-    Raises:
-        OSError: If the store fails. After any exception, no file is left.
-    """
+    """Mark the old rows as deleted, given the results of `rewrite_matching` for different rows."""
     fields = (field for name in values for field in snapshot.schema.by_name[name].walk())
     return moved(snapshot, parts, (field.id for field in fields))
 

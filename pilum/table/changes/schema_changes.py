@@ -130,13 +130,7 @@ def _without(field: Field, dropped: set[FieldId]) -> Field | None:
 def altered(manifest: Manifest, alterations: Iterable[Alteration]) -> Altered:
     """Return the schema with new names, nullability and types; ids change only with types.
 
-    Raises:
-        ColumnNotFoundError: If a path leads nowhere.
-        InvalidInputError: If a name is not allowed or taken, or a column repeats.
-        SchemaMismatchError: If a column cannot have values of its new type.
-        UnsupportedFeatureError: If a field is an item of a list or similar, whose name has no
-            meaning.
-        UnsupportedTypeError: For a type that the format has no name for.
+    The errors are those of `LanceDataset.alter_columns`.
     """
     schema = manifest.schema
     wanted = _by_id(schema, alterations)
@@ -260,10 +254,7 @@ def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Sc
     An existing struct gets the members that it lacks.
 
     Raises:
-        SchemaMismatchError: If a name is taken.
-        InvalidInputError: If a name is reserved, repeated or contains a dot, or if there are no
-            columns.
-        UnsupportedTypeError: For a type that the format has no name for.
+        SchemaMismatchError: If a name is taken; other errors as `new_schema`.
     """
     new_schema(columns)  # for its checks
     old = manifest.schema
@@ -275,13 +266,9 @@ def with_new_columns(manifest: Manifest, columns: pa.Schema) -> tuple[Schema, Sc
 def with_missing_columns(manifest: Manifest, incoming: pa.Schema) -> Schema:
     """Return the schema of the table with the additional columns and members of incoming rows.
 
-    Returns:
-        The schema; the table's own if nothing is missing.
-
     Raises:
-        InvalidInputError: If a new column is not nullable, because existing rows are null there; or
-            if a name is reserved, repeated or contains a dot.
-        UnsupportedTypeError: For a type that the format has no name for.
+        InvalidInputError: If a new column is not nullable, because existing rows are null there;
+            other errors as `new_schema`.
     """
     old = manifest.schema
     more = [*filter(None, (_missing(field, old.by_name.get(field.name)) for field in incoming))]

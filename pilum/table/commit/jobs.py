@@ -185,16 +185,12 @@ def _described(content: str | None) -> str:
 
 
 def find_job(store: Store, job: Job, name: ManifestName | None) -> Manifest | None:
-    """Look for a job in the config of a version.
+    """Return the version that contains a job, or `name` if that was cleaned up; None if none does.
 
     Args:
         store: Where the table is.
         job: The job.
-        name: The newest version that the caller has seen; None if there is no table.
-
-    Returns:
-        The version that contains the job, or the given one if that was cleaned up; None if no
-        version contains it.
+        name: The newest version that the caller has seen, which records jobs; None without a table.
 
     Raises:
         CorruptFileError: If a manifest, or the record of jobs, contradicts the format.
@@ -212,11 +208,7 @@ def find_job(store: Store, job: Job, name: ManifestName | None) -> Manifest | No
 
 
 def last_commit(config: Mapping[str, str], app_id: str) -> AppCommit | None:
-    """Return the last commit of an application that a config records.
-
-    Raises:
-        CorruptFileError: If the config contradicts the format.
-    """
+    """Return the last commit of an application that a config records."""
     name = f"{_APP}{app_id}"
     if name not in config:
         return None

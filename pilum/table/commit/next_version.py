@@ -60,9 +60,6 @@ def next_version(
         base: The version to build on, as returned by `continuable`.
         transaction: The change, with its operation prepared for `base`.
         job: The job of the transaction, which the config records; None if it has none.
-
-    Raises:
-        InvalidInputError: If the operation does not fit the table.
     """
     content = transaction.operation.apply(base)
     if content.is_legacy:
@@ -87,13 +84,7 @@ def next_version(
 def with_assigned_rows(before: Snapshot, content: Manifest) -> Manifest:
     """Return the content of a version with row ids and versions for all rows.
 
-    Args:
-        before: The preceding version.
-        content: The result of applying an operation to it.
-
-    Returns:
-        The completed content. In a table without stable row ids, the content without the row ids
-        and versions that new fragments came with.
+    In a table without stable row ids, those that new fragments came with are removed.
 
     Raises:
         InvalidInputError: If the sequences of a new fragment do not fit its rows.

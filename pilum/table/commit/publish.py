@@ -151,24 +151,13 @@ def commit(
 
 
 def commit_detached(store: Store, transaction: Transaction) -> Manifest:
-    """Publish a transaction as a detached version.
+    """Publish a transaction as a detached version, which conflicts with nothing.
 
-    A detached version is not part of the history and conflicts with nothing.
-
-    Args:
-        store: Where the table is.
-        transaction: The change to publish; its read version may be a detached one.
-
-    Returns:
-        The manifest, with a random number by which it can be opened.
+    It is not part of the history, and opened by its random number. The read version may be a
+    detached one. The errors are those of `commit`, without those of conflicts.
 
     Raises:
-        VersionNotFoundError: If the read version does not exist.
-        DatasetNotFoundError: If there is no table.
-        UnsupportedFeatureError: If the table uses a feature that would be lost.
-        InvalidInputError: If the operation does not fit the table, or its manifests have names of
-            the older scheme.
-        OSError: If the store fails.
+        InvalidInputError: Also if the manifests of the table have names of the older scheme.
     """
     committer = _Committer(own_store(store), transaction)
     try:

@@ -149,11 +149,7 @@ class Committed:
 
     @classmethod
     def from_proto(cls, version: int, message: transaction_pb2.Transaction) -> Committed:
-        """Parse a message.
-
-        Raises:
-            UnsupportedFeatureError: If the operation is unknown.
-        """
+        """Parse a message; raise UnsupportedFeatureError if the operation is unknown."""
         arm = message.WhichOneof("operation")
         if arm is None:
             raise UnsupportedFeatureError(
@@ -197,14 +193,7 @@ def load_transaction(store: Store, version: int, manifest_path: str) -> Committe
 
 
 def find_commit(store: Store, uuid: str, after_version: int) -> int | None:
-    """Look for a transaction among the versions after `after_version`.
-
-    Returns:
-        The version that it became, None if there is none.
-
-    Raises:
-        CorruptFileError: If a manifest contradicts the format.
-    """
+    """Return the version after `after_version` that a transaction became, None if there is none."""
     for name in list_manifests(store, after_version + 1):
         if name.version > after_version and uuid_at(store, name.path) == uuid:
             return name.version
@@ -212,12 +201,7 @@ def find_commit(store: Store, uuid: str, after_version: int) -> int | None:
 
 
 def uuid_at(store: Store, path: str) -> str:
-    """Return the uuid of the transaction that a manifest belongs to.
-
-    Raises:
-        NotFoundError: If there is no such manifest.
-        CorruptFileError: If the manifest contradicts the format.
-    """
+    """Return the uuid of the transaction that the manifest at a path belongs to."""
     manifest, transaction = load_manifest_and_transaction(store, path)
     if transaction is not None:
         return transaction.uuid

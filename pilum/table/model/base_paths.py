@@ -102,11 +102,7 @@ def with_new_bases(bases: tuple[BasePath, ...], new: Iterable[BasePath]) -> tupl
 
 
 def require_distinct(bases: Iterable[BasePath]) -> None:
-    """Check that each id refers to a single place.
-
-    Raises:
-        CorruptFileError: If two bases share an id.
-    """
+    """Raise CorruptFileError if two bases share an id."""
     ids = [base.id for base in bases]
     if len(set(ids)) < len(ids):
         raise CorruptFileError(f"base paths share an id: {sorted(ids)}")
@@ -145,11 +141,7 @@ def data_file_place(store: Store, file: DataFile) -> Place:
 
 
 def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:
-    """Return the store and path of the deletion file of a fragment, None if it has none.
-
-    Raises:
-        As `data_file_place`.
-    """
+    """Return the store and path of a fragment's deletion file as `data_file_place`, if any."""
     file = fragment.deletion_file
     if file is None:
         return None
@@ -160,11 +152,7 @@ def deletion_file_place(store: Store, fragment: Fragment) -> Place | None:
 
 
 def index_place(store: Store, index: table_pb2.IndexMetadata) -> Place:
-    """Return the store and folder of the files of an index.
-
-    Raises:
-        As `data_file_place`.
-    """
+    """Return the store and folder of the files of an index, as `data_file_place`."""
     try:
         folder = index_folder(str(UUID(bytes=index.uuid.uuid)))
     except ValueError:

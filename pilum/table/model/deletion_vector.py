@@ -142,14 +142,7 @@ def bit_mask(mask: NDArray[np.bool_]) -> pa.BooleanArray:
 
 
 def load_deletions(store: Store, fragment: Fragment) -> DeletionVector | None:
-    """Read the deleted rows of a fragment.
-
-    Args:
-        store: Store of the table.
-        fragment: The fragment; its `physical_rows` are known.
-
-    Returns:
-        The deleted rows, None if the fragment has no deletion file.
+    """Read the deleted rows of a fragment whose `physical_rows` are known; None if there are none.
 
     Raises:
         NotFoundError: If the file is missing.
@@ -173,19 +166,13 @@ def store_deletions(
     *,
     as_bitmap: bool = False,
 ) -> tuple[Fragment, ...]:
-    """Write new deletion files.
+    """Write new deletion files, and return the fragments with them; on any error, no file is left.
 
     Args:
         store: Store of the table.
         parts: Fragments, each with all of its deleted rows: at least one row, but not every row.
         read_version: The version in which the rows were selected.
         as_bitmap: Whether to write bitmaps even for few rows.
-
-    Returns:
-        The fragments with their new deletion files.
-
-    Raises:
-        OSError: If the store failed. On any error, no new file is left.
     """
     written: list[Fragment] = []
     pending = PendingFiles(later=pending_of(store))

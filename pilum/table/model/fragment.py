@@ -133,11 +133,7 @@ class DataFile:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DataFile:
-        """Read the dictionary that `to_json` returns.
-
-        Raises:
-            InvalidInputError: If a member is missing or has the wrong type.
-        """
+        """Read the dictionary that `to_json` returns; raise InvalidInputError for any other."""
         try:
             return cls(
                 str(data["path"]),
@@ -196,11 +192,7 @@ class DeletionFile:
 
     @classmethod
     def from_proto(cls, message: table_pb2.DeletionFile) -> DeletionFile:
-        """Read a deletion file entry of a manifest.
-
-        Raises:
-            UnsupportedFeatureError: If the type of the file is unknown.
-        """
+        """Read the deletion file of a manifest; raise UnsupportedFeatureError for a newer type."""
         if message.file_type not in _TYPES:
             raise UnsupportedFeatureError(f"a deletion file of type {message.file_type}")
         return cls(
@@ -233,11 +225,7 @@ class DeletionFile:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DeletionFile:
-        """Read the dictionary that `to_json` returns.
-
-        Raises:
-            InvalidInputError: If a member is missing or has the wrong type.
-        """
+        """Read the dictionary that `to_json` returns; raise InvalidInputError for any other."""
         if not isinstance(data, Mapping):
             raise InvalidInputError(f"not a deletion file: {data!r}")
         try:
@@ -371,10 +359,9 @@ class Fragment:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Fragment:
-        """Read the dictionary that `to_json` returns.
+        """Read the dictionary that `to_json` returns; raise InvalidInputError if it is another one.
 
         Raises:
-            InvalidInputError: If a member is missing or has the wrong type.
             UnsupportedFeatureError: If the fragment has overlays.
         """
         if not isinstance(data, Mapping):
@@ -399,11 +386,7 @@ def _sequence(message: table_pb2.DataFragment, kind: SequenceKind) -> StoredSequ
 
 
 def _base_id_from_json(value: Any) -> int | None:
-    """Read the base id of a file; None means the table's own folder.
-
-    Raises:
-        ValueError: If the value is not a 32-bit number.
-    """
+    """Read the base id of a file; raise ValueError if it is neither None nor a 32-bit number."""
     if value is None:
         return None
     if isinstance(value, bool) or not 0 <= int(value) <= _MAX_BASE_ID:

@@ -69,11 +69,7 @@ class Fragments(Sequence[Fragment]):
     def __getitem__(self, place: slice) -> tuple[Fragment, ...]: ...
 
     def __getitem__(self, place: int | slice) -> Fragment | tuple[Fragment, ...]:
-        """Return the fragment at a place in scan order, or those of a slice.
-
-        Raises:
-            CorruptFileError: If the fragment contradicts the format.
-        """
+        """Return the fragment at a place in scan order, or those of a slice."""
         return self.all()[place]
 
     def __eq__(self, other: object) -> bool:
@@ -96,11 +92,7 @@ class Fragments(Sequence[Fragment]):
 
     @property
     def num_rows(self) -> int:
-        """The number of rows that are not deleted, as far as it was recorded.
-
-        Raises:
-            CorruptFileError: If the row counts of a fragment are impossible.
-        """
+        """The number of rows that are not deleted, as far as it was recorded."""
         return int(self.bounds[-1])
 
     @property
@@ -114,11 +106,7 @@ class Fragments(Sequence[Fragment]):
         return len(self._by_id) == len(self)
 
     def find(self, fragment_id: int) -> Fragment | None:
-        """Return the fragment with an id, None if there is none; if two have it, the last one.
-
-        Raises:
-            CorruptFileError: If the fragment contradicts the format.
-        """
+        """Return the fragment with an id, None if there is none; if two have it, the last one."""
         place = self._by_id.get(fragment_id)
         return None if place is None else self[place]
 
@@ -201,11 +189,7 @@ class StoredFragments(Fragments):
         return self._are_counted
 
     def _require_plausible(self) -> None:
-        """Check the ids and row counts of all fragments, before they are used or added up.
-
-        Raises:
-            CorruptFileError: If a number is impossible, or a fragment is listed twice.
-        """
+        """Check the ids and row counts of all fragments, before they are used or added up."""
         if self._are_plausible:
             return
         with _located(self._where):

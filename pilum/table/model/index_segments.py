@@ -98,11 +98,7 @@ class IndexSegment:
 
 
 def index_segments(section: bytes) -> tuple[IndexSegment, ...]:
-    """Return the segments of an `IndexSection`.
-
-    Raises:
-        CorruptFileError: If a segment has no uuid.
-    """
+    """Return the segments of an `IndexSection`."""
     indices = table_pb2.IndexSection.FromString(section).indices
     for index in indices:
         if len(index.uuid.uuid) != _UUID_BYTES:

@@ -124,11 +124,7 @@ class Manifest:
 
     @property
     def num_rows(self) -> int:
-        """The number of rows that are not deleted, as far as it was recorded.
-
-        Raises:
-            CorruptFileError: If the row counts of a fragment are impossible.
-        """
+        """The number of rows that are not deleted, as far as it was recorded."""
         return self.fragments.num_rows
 
     @property
@@ -179,12 +175,7 @@ class Manifest:
         return f"data files of versions {' and '.join(formats)}" if len(formats) > 1 else ""
 
     def sound(self) -> Manifest:
-        """Return the manifest after checking that all of it can be read.
-
-        Raises:
-            CorruptFileError: If a fragment contradicts the format, which is otherwise detected on
-                first use.
-        """
+        """Return the manifest after reading all fragments, which otherwise raise on first use."""
         self.fragments.all()
         return self
 
@@ -385,11 +376,7 @@ def _is_lossy_field(message: file_pb2.Field) -> bool:
 
 
 def nanoseconds_of(stamp: Timestamp) -> int:
-    """Return a commit time in nanoseconds since 1970.
-
-    Raises:
-        CorruptFileError: If the time is out of range.
-    """
+    """Return a commit time in nanoseconds since 1970; raise CorruptFileError if out of range."""
     if 0 <= stamp.seconds < _FIRST_SECOND_OF_9999 and 0 <= stamp.nanos < _NANOSECONDS:
         return int(stamp.seconds * _NANOSECONDS + stamp.nanos)
     raise CorruptFileError(f"timestamp: {stamp.seconds} s and {stamp.nanos} ns since 1970")

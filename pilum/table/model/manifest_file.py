@@ -48,12 +48,7 @@ _M = TypeVar("_M", bound=Message)
 
 
 def encode_manifest_file(manifest: Manifest, transaction: bytes) -> bytes:
-    """Build the bytes of a manifest file.
-
-    Args:
-        manifest: The version to encode.
-        transaction: `Transaction` message; omitted if it is longer than readers accept.
-    """
+    """Build the bytes of a manifest file; omit a transaction that is longer than readers accept."""
     message = manifest.to_proto()
     body = bytearray()
     if manifest.is_legacy:
@@ -75,12 +70,7 @@ def is_inlined(transaction: bytes) -> bool:
 
 
 def load_manifest(store: Store, path: str, version: int | None = None) -> Manifest:
-    """Read a manifest file.
-
-    Args:
-        store: Store of the table.
-        path: Path of the file.
-        version: The version that it must contain; None for any.
+    """Read a manifest file, which must contain this version, if one is given.
 
     Raises:
         NotFoundError: If the file does not exist.
@@ -99,12 +89,7 @@ def load_named(store: Store, name: ManifestName) -> Manifest:
 
 
 def load_message(store: Store, path: str) -> table_pb2.Manifest:
-    """Read the manifest message of a manifest file.
-
-    Raises:
-        NotFoundError: If the file does not exist.
-        CorruptFileError: If its bytes contradict the format.
-    """
+    """Read the manifest message of a manifest file; the errors are those of `load_manifest`."""
     with _ManifestFile(store, path) as file:
         return file.message
 
@@ -112,12 +97,7 @@ def load_message(store: Store, path: str) -> table_pb2.Manifest:
 def load_files_and_indices(
     store: Store, path: str
 ) -> tuple[manifest_files_pb2.ManifestFiles, table_pb2.IndexSection]:
-    """Read the file entries of a manifest, as bytes, and its index section.
-
-    Raises:
-        NotFoundError: If the file does not exist.
-        CorruptFileError: If its bytes contradict the format.
-    """
+    """Read the file entries of a manifest, as bytes, and its index section, as `load_manifest`."""
     with _ManifestFile(store, path) as file:
         files = decode_message(manifest_files_pb2.ManifestFiles, file.data, path)
         return files, decode_message(table_pb2.IndexSection, file.index_section(files), path)
@@ -126,22 +106,13 @@ def load_files_and_indices(
 def load_manifest_and_transaction(
     store: Store, path: str
 ) -> tuple[table_pb2.Manifest, transaction_pb2.Transaction | None]:
-    """Read the manifest and the transaction of a manifest file; None if the latter is not in it.
-
-    Raises:
-        NotFoundError: If the file does not exist.
-        CorruptFileError: If its bytes contradict the format.
-    """
+    """Read a manifest file as `load_manifest`, and its transaction; None if that is not in it."""
     with _ManifestFile(store, path) as file:
         return file.message, file.transaction()
 
 
 def decode_message(kind: type[_M], data: bytes, where: str) -> _M:
-    """Parse a message.
-
-    Raises:
-        CorruptFileError: If the bytes are not a valid message of this type.
-    """
+    """Parse a message; raise CorruptFileError if the bytes are not a valid one of this type."""
     message: _M = kind()
     try:
         message.ParseFromString(data)

@@ -193,11 +193,7 @@ def _is_v1_among(names: list[str]) -> bool:
 
 
 def final_name(staged: str) -> str | None:
-    """Return the final name or path of a manifest of an external manifest store.
-
-    Returns:
-        The name; None if `staged` is not a valid staged name of such a manifest.
-    """
+    """Return the final name or path of a manifest with a staged name; None for any other name."""
     match = _STAGED_NAME.fullmatch(staged)
     return match[1] if match else None
 

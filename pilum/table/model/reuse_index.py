@@ -114,16 +114,13 @@ class Coverage:
 def with_moves(
     store: Store, manifest: Manifest, moves: Sequence[Move], *, always: bool
 ) -> tuple[bytes, tuple[str, ...]]:
-    """Return the `IndexSection` of a version in which rows moved.
+    """Return the `IndexSection` after rows moved, and the paths of files written for it.
 
     Args:
         store: Store of the table; long details are written to it.
         manifest: The previous version.
         moves: The moves of rows.
         always: Whether to record the moves even if no index needs them yet.
-
-    Returns:
-        The section, and the paths of files that were written for it.
 
     Raises:
         CommitConflictError: If an index covers only part of a group of fragments that move

@@ -74,11 +74,7 @@ class RowIdSequence:
 
     @classmethod
     def from_bytes(cls, data: bytes, max_rows: int) -> RowIdSequence:
-        """Parse a `RowIdSequence` message.
-
-        Args:
-            data: The serialized message.
-            max_rows: Maximum number of rows of the fragment.
+        """Parse a `RowIdSequence` message of a fragment with at most this many rows.
 
         Raises:
             CorruptFileError: If it does not parse, contradicts itself, or has more ids than that.
@@ -244,11 +240,7 @@ def _highest(piece: Piece) -> int:
 
 
 def segment_length(message: row_ids_pb2.U64Segment) -> int:
-    """Return the number of ids in a segment, without listing them.
-
-    Raises:
-        CorruptFileError: If the segment contradicts itself.
-    """
+    """Return the number of ids in a segment, without listing them."""
     match message.WhichOneof("segment"):
         case "range":
             return _length(_span(message.range))
@@ -268,13 +260,10 @@ def segment_length(message: row_ids_pb2.U64Segment) -> int:
 
 
 def parse_segment(message: row_ids_pb2.U64Segment, most_listed: int) -> list[Piece]:
-    """Return the ids of a segment.
+    """Return the ids of a segment, whose length has been checked.
 
-    Args:
-        message: The segment; its length has been checked.
-        most_listed: Up to this number of ids, a range with holes becomes an array, which is faster
-            to process. Longer ones become the ranges between the holes, which need no more memory
-            than the message.
+    Up to `most_listed` ids, a range with holes becomes an array, which is faster to process. Longer
+    ones become the ranges between the holes, which need no more memory than the message.
 
     Raises:
         CorruptFileError: If the segment contradicts itself.

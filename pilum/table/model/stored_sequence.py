@@ -118,11 +118,7 @@ class SequenceKind:
         return self.json_column if stored else None
 
     def from_json(self, data: Mapping[str, Any]) -> StoredSequence | None:
-        """Read the member that `to_json` returns from the dictionary of the whole fragment.
-
-        Raises:
-            InvalidInputError: If the member has the wrong type.
-        """
+        """Read the member that `to_json` returns from the dictionary of the whole fragment."""
         found = data.get(self.json_name)
         if found is None:
             return None

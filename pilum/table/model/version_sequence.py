@@ -68,11 +68,7 @@ class VersionSequence:
 
     @classmethod
     def from_bytes(cls, data: bytes, max_rows: int) -> VersionSequence:
-        """Parse a `RowDatasetVersionSequence` message.
-
-        Args:
-            data: The serialized message.
-            max_rows: Maximum number of rows of the fragment.
+        """Parse a `RowDatasetVersionSequence` message of a fragment with at most this many rows.
 
         Raises:
             CorruptFileError: If it does not parse, contradicts itself, or covers more rows.

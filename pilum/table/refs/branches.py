@@ -88,11 +88,7 @@ class Branch:
 
     @classmethod
     def from_json(cls, values: Any, where: str) -> Branch:
-        """Parse the content of a record file.
-
-        Raises:
-            CorruptFileError: If the content is not a branch record.
-        """
+        """Parse the content of a record file; raise CorruptFileError if it is none."""
         what = "a branch"
         values = object_in(values, what, where)
         parent, created = values.get("parentBranch"), number_in(values, "createAt", what, where)
@@ -128,11 +124,7 @@ def branch_records(
 ) -> Iterator[tuple[str, Branch]]:
     """Yield the records of all branches and the names in their file names.
 
-    A name may be one that no branch can have.
-
-    Args:
-        root: Root of the main line.
-        counts: Returns whether to read the record of a name; by default, all are read.
+    A name may be one that no branch can have, unless `counts` excludes it.
 
     Raises:
         CorruptFileError: If a record is damaged.
@@ -159,14 +151,7 @@ def _lineage(values: Any, where: str) -> Lineage:
 
 
 def list_branches(root: Store) -> dict[str, Branch]:
-    """Return all branches of a table, by name.
-
-    Args:
-        root: Root of the main line.
-
-    Raises:
-        CorruptFileError: If the record of a branch is damaged.
-    """
+    """Return all branches of a table, by name, given the root of its main line."""
     return dict(sorted(branch_records(root, lambda name: not _fault(name))))
 
 
@@ -183,20 +168,10 @@ def load_branch(root: Store, name: str) -> Branch:
 
 
 def create_branch(source: Snapshot, name: str) -> tuple[Line, Manifest]:
-    """Create a branch.
+    """Create a branch from a version; return it and its first manifest.
 
-    Args:
-        source: The version that the branch begins from.
-        name: Segments of letters, digits, `.`, `-` and `_`, with `/` between them.
-
-    Returns:
-        The branch, and its first manifest.
-
-    Raises:
-        BranchAlreadyExistsError: If the branch exists, or another writer creates it concurrently.
-        InvalidInputError: If the name is not allowed, or the source is a detached version.
-        UnsupportedFeatureError: If the table uses a feature that the branch would lose.
-        OSError: If the store fails; the branch then does not exist.
+    The errors are those of `LanceDataset.create_branch`. If the store fails, the branch does not
+    exist.
     """
     if name in {MAIN, None}:
         raise InvalidInputError(f"branch {name!r}: this is the main line")
@@ -222,28 +197,14 @@ def create_branch(source: Snapshot, name: str) -> tuple[Line, Manifest]:
 
 
 def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
-    """Replace the metadata of a branch.
-
-    Raises:
-        BranchNotFoundError: If there is no such branch.
-        CorruptFileError: If its record is damaged.
-    """
+    """Replace the metadata of a branch; the errors are those of `load_branch`."""
     _FILES.replace(root, name, {"metadata": dict(metadata)})
 
 
 def delete_branch(line: Line, name: str) -> None:
-    """Delete a branch: its record, then its files.
+    """Delete a branch, given any line of the table: its record, then its files.
 
-    This also removes what an interrupted creation left.
-
-    Args:
-        line: Any line of the table.
-        name: Name of the branch.
-
-    Raises:
-        BranchNotFoundError: If there is neither a record nor a file of that name.
-        InvalidInputError: If other branches or tags refer to it.
-        CorruptFileError: If the record of another branch or a tag is damaged.
+    This also removes what an interrupted creation left. The errors are those of `Branches.delete`.
     """
     if name == MAIN:
         raise InvalidInputError("the main line cannot be deleted")

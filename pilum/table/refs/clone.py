@@ -70,14 +70,9 @@ _PIECE_BYTES = 8 << 20
 
 
 def shallow_clone(source: Snapshot, target: Store) -> Manifest:
-    """Create a table that refers to the files of another one.
+    """Create a table that refers to the files of another one; return its first manifest.
 
-    Args:
-        source: The version to clone.
-        target: A place without a table.
-
-    Returns:
-        The manifest of its first version, which has the version number of the source.
+    The version number is that of the source.
 
     Raises:
         DatasetAlreadyExistsError: If there is a table, or another writer creates one concurrently.
@@ -92,15 +87,10 @@ def shallow_clone(source: Snapshot, target: Store) -> Manifest:
 def deep_clone(
     source: Snapshot, target: Store, progress: Callable[[CopyProgress], None] | None = None
 ) -> Manifest:
-    """Create a table with copies of all files of a version.
+    """Create a table with copies of all files of a version, and report after each copied file.
 
-    Args:
-        source: The version to clone.
-        target: A place without a table.
-        progress: Called after each copied file.
-
-    Raises:
-        As `shallow_clone`. After any exception, an interrupt included, no file is left.
+    The errors are those of `shallow_clone`. After any exception, an interrupt included, no file is
+    left.
     """
     with reserved(target):
         _require_clonable(source, target)
@@ -148,13 +138,7 @@ def _holds(target: Store, token: bytes) -> bool:
 def begin_referring(source: Snapshot, target: Store, branch: str | None) -> Manifest:
     """Create a table that refers to the source, as `shallow_clone`, at a place already reserved.
 
-    Args:
-        source: The version to clone.
-        target: A place without a table.
-        branch: Name of the branch that is created; None for a separate table.
-
-    Raises:
-        As `shallow_clone`.
+    It is the first version of a branch, or of a separate table.
     """
     _require_clonable(source, target)
     transaction = _transaction(source, is_shallow=True, branch=branch)
@@ -358,12 +342,7 @@ def copy_files(
         copies: The files to copy.
         target: The store to copy to.
         progress: Called after each copied file.
-        is_needed: Called after a failure; returns whether the files are in use nevertheless and
-            must stay.
-
-    Raises:
-        NotFoundError: If a file is missing.
-        OSError: If a store fails.
+        is_needed: Called after a failure; returns whether the files are in use and must stay.
     """
     stop = Event()
     tasks: list[Future[int]] = []

@@ -55,11 +55,7 @@ class RefFiles(Generic[T]):
         return f"{self.folder}/{quote(name, safe='')}{SUFFIX}"
 
     def checked(self, name: str) -> str:
-        """Return a name.
-
-        Raises:
-            InvalidInputError: If the name is not allowed.
-        """
+        """Return a name; raise InvalidInputError if it is not allowed."""
         if fault := self.fault(name):
             raise InvalidInputError(f"{self.kind} {name!r}: {fault}")
         return name
@@ -86,11 +82,7 @@ class RefFiles(Generic[T]):
         return self.parse(self._values(store, name), self.path(name))
 
     def replace(self, store: Store, name: str, changes: Mapping[str, Any]) -> None:
-        """Replace some members of a file; the last of several concurrent changes wins.
-
-        Raises:
-            As `load`.
-        """
+        """Replace members of a file, as `load`; the last of several concurrent changes wins."""
         values = self._values(store, name)
         self.parse(values, self.path(name))
         write_object(store, self.path(name), encode_ref({**values, **changes}))

@@ -40,13 +40,7 @@ class Located:
 
 
 def locate(line: Line, reference: Reference) -> Located:
-    """Resolve a reference.
-
-    Whether the version number exists is not checked.
-
-    Args:
-        line: The current line of history of the caller.
-        reference: The reference, in one of the forms above.
+    """Resolve a reference, seen from a line of history; whether the number exists is not checked.
 
     Raises:
         TagNotFoundError: If there is no such tag.
@@ -109,13 +103,10 @@ class Pin:
 
 
 def pinned_versions(store: Store, branch: str | None) -> list[Pin]:
-    """Find the tags and branches that need versions of a line of history.
+    """Find the tags and branches that need versions of a line of history; `store` is the main one.
 
-    Args:
-        store: Root of the main line, where tags and branches are stored.
-        branch: The line, None for the main one. For a branch of a branch, every version on its path
-            from the main line counts, on any line: this keeps too many versions rather than too
-            few.
+    For a branch of a branch, every version on its path from the main line counts, on any line: this
+    keeps too many versions rather than too few.
 
     Raises:
         CorruptFileError: If a tag or branch cannot be read.

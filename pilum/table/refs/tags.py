@@ -72,11 +72,7 @@ class Tag:
 
     @classmethod
     def from_json(cls, values: Any, where: str) -> Tag:
-        """Parse the content of a tag file.
-
-        Raises:
-            CorruptFileError: If the content is not a tag record.
-        """
+        """Parse the content of a tag file; raise CorruptFileError if it is no record of a tag."""
         values = object_in(values, "a tag", where)
         branch = values.get("branch")
         if not (branch is None or isinstance(branch, str)):
@@ -92,11 +88,7 @@ class Tag:
 
 
 def list_tags(store: Store) -> dict[str, Tag]:
-    """Return all tags of a table, by name.
-
-    Raises:
-        CorruptFileError: If the file of a tag is damaged.
-    """
+    """Return all tags of a table, by name."""
     found = {}
     for name, _ in _FILES.names(store):
         if not _fault(name):
@@ -118,18 +110,7 @@ def load_tag(store: Store, name: str) -> Tag:
 
 
 def create_tag(line: Line, name: str, version: int) -> None:
-    """Create a tag for a version.
-
-    Args:
-        line: The line of history that the version is on.
-        name: The name, unique in the table.
-        version: Number of the version.
-
-    Raises:
-        InvalidInputError: If the name is not allowed.
-        TagAlreadyExistsError: If the tag exists.
-        VersionNotFoundError: If there is no such version.
-    """
+    """Create a tag for a version of a line of history; the errors are those of `Tags.create`."""
     if not _FILES.checked(name).isascii():
         raise InvalidInputError(f"tag {name!r}: use letters and digits of ASCII")
     now = _now()
@@ -146,13 +127,7 @@ def create_tag(line: Line, name: str, version: int) -> None:
 
 
 def move_tag(line: Line, name: str, version: int) -> None:
-    """Move a tag to another version; the arguments are those of `create_tag`.
-
-    Raises:
-        TagNotFoundError: If there is no such tag.
-        VersionNotFoundError: If there is no such version.
-        CorruptFileError: If its file is damaged.
-    """
+    """Move a tag to another version; the errors are those of `Tags.update`."""
     load_tag(line.root, name)
     size = manifest_size(line.store, version)
     moved = {"branch": line.branch, "version": version, "updatedAt": _now(), "manifestSize": size}
@@ -160,21 +135,12 @@ def move_tag(line: Line, name: str, version: int) -> None:
 
 
 def replace_tag_metadata(store: Store, name: str, metadata: Mapping[str, str]) -> None:
-    """Replace the metadata of a tag.
-
-    Raises:
-        TagNotFoundError: If there is no such tag.
-        CorruptFileError: If its file is damaged.
-    """
+    """Replace the metadata of a tag; the errors are those of `load_tag`."""
     _FILES.replace(store, name, {"metadata": dict(metadata)})
 
 
 def delete_tag(store: Store, name: str) -> None:
-    """Delete a tag; the version stays.
-
-    Raises:
-        TagNotFoundError: If there is no such tag.
-    """
+    """Delete a tag; the version stays. Raise TagNotFoundError if there is none."""
     try:
         store.source(_FILES.path(_FILES.checked(name))).close()
     except NotFoundError:

@@ -70,18 +70,9 @@ def auto_cleanup_config(interval: int, older_than_seconds: int) -> dict[str, str
 def commit_and_clean_up(
     store: Store, transaction: Transaction, **options: Unpack[CommitOptions]
 ) -> Manifest:
-    """Publish a transaction as the next version, then clean up if the settings ask for it.
+    """Publish a transaction as `commit` does, then clean up if the settings ask for it.
 
-    Args:
-        store: Where the table is, or will be.
-        transaction: What to change.
-        options: The options of `commit`.
-
-    Returns:
-        As `commit`.
-
-    Raises:
-        As `commit`; the cleanup raises nothing.
+    The cleanup raises nothing.
     """
     manifest = commit(store, transaction, **options)
     _clean_up_if_due(own_store(store), manifest)
@@ -89,12 +80,7 @@ def commit_and_clean_up(
 
 
 def _clean_up_if_due(store: Store, manifest: Manifest) -> None:
-    """Clean up after a commit if the table's settings require it; never raise an error.
-
-    Args:
-        store: Where the table is.
-        manifest: Manifest of the version that was just committed.
-    """
+    """Clean up after a commit if the table's settings require it; never raise an error."""
     settings = {
         key.removeprefix(AUTO_CLEANUP_PREFIX): text
         for key, text in manifest.config.items()
@@ -137,11 +123,7 @@ def _count(name: str, settings: Mapping[str, str]) -> int | None:
 
 
 def seconds_of(text: str) -> float:
-    """Parse a time span such as "14d" or "1h 30m" into seconds.
-
-    Raises:
-        InvalidInputError: If the text is not a time span.
-    """
+    """Parse a time span such as "14d" or "1h 30m" to seconds, or raise InvalidInputError."""
     total, position = 0.0, 0
     while position < len(text):
         found = _SPAN.match(text, position)

@@ -250,7 +250,7 @@ def run_cleanup(
     concurrency: int | None = None,
     on_file: OnFile = lambda num_files: None,
 ) -> tuple[list[OwnedFile], int]:
-    """Remove the planned files, except those that the store does not remove.
+    """Remove the planned files; return those removed, and how many the store did not remove.
 
     Args:
         store: Where the table is.
@@ -258,9 +258,6 @@ def run_cleanup(
         per_second: Maximum number of files a second.
         concurrency: Maximum number of concurrent requests.
         on_file: Called with the number of files done.
-
-    Returns:
-        The removed files, and the number of files that the store did not remove.
 
     Raises:
         CorruptFileError: If a version that was committed concurrently cannot be read.

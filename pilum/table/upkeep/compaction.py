@@ -135,16 +135,9 @@ def plan_compaction(
     options: CompactionOptions,
     to_mend: Collection[FragmentId] = (),
 ) -> list[tuple[Fragment, ...]]:
-    """Plan a compaction.
+    """Return groups of fragments, in scan order, each of which one task rewrites.
 
-    Args:
-        store: Where the table is; only long details of indices are read.
-        manifest: The version.
-        options: Options of the compaction.
-        to_mend: Fragments to rewrite whatever their size.
-
-    Returns:
-        The tasks: groups of fragments, in scan order, that are rewritten together.
+    Fragments `to_mend` are rewritten whatever their size.
 
     Raises:
         UnsupportedFeatureError: If an index does not record what it covers.
@@ -247,11 +240,7 @@ def _exceeds(value: int, limit: int | None) -> bool:
 
 
 def require_consistent(options: CompactionOptions, manifest: Manifest) -> None:
-    """Check options against a table.
-
-    Raises:
-        InvalidInputError: If the requested file version cannot be mixed with the table's.
-    """
+    """Raise InvalidInputError if the requested file version cannot be mixed with the table's."""
     own = manifest.data_version
     wanted = options.version or own
     if FileVersion.LEGACY in {own, wanted} and wanted is not own:
@@ -271,7 +260,7 @@ def rewrite_fragments(
     on_rows: OnRows = lambda num_rows: None,
     file_name_prefix: str | None = None,
 ) -> Move:
-    """Write the live rows of fragments to new ones; the table does not change.
+    """Write the live rows of fragments to new ones, which have id 0; the table does not change.
 
     Args:
         snapshot: The version that has the fragments.
@@ -279,9 +268,6 @@ def rewrite_fragments(
         options: Options of the compaction.
         on_rows: Called after each batch with the number of rows written.
         file_name_prefix: Prefix of the file names, to identify their writer.
-
-    Returns:
-        The old and new fragments; new fragments have id 0.
 
     Raises:
         CorruptFileError: If a file is damaged.
@@ -308,11 +294,9 @@ def rewrite_all(
     options: CompactionOptions,
     on_rows: OnRows,
 ) -> list[Move]:
-    """Run tasks, several at a time.
+    """Run tasks of `rewrite_fragments`, several at a time.
 
-    Raises:
-        As `rewrite_fragments`. After any exception, an interrupt included, no file of any task is
-        left.
+    After any exception, an interrupt included, no file of any task is left.
     """
     if not tasks:
         return []

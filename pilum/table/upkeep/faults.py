@@ -131,11 +131,7 @@ def newest_readable(store: Store) -> ManifestName | None:
 
 
 def reference_faults(line: Line) -> Iterator[Fault]:
-    """Yield the faults of the records of tags and branches.
-
-    Args:
-        line: The main line.
-    """
+    """Yield the faults of the records of tags and branches, given the main line."""
 
     @cache
     def versions(branch: str | None) -> frozenset[int]:

@@ -106,11 +106,7 @@ class References:
 
     @property
     def keys(self) -> set[str]:
-        """Return the keys of all files.
-
-        Raises:
-            CorruptFileError: If a fragment is damaged.
-        """
+        """Return the keys of all files."""
         return {*self.others, *fragment_keys(self.fragments)}
 
 
@@ -141,11 +137,7 @@ def references(store: Store, path: str) -> References:
 
 
 def all_references(store: Store, names: list[ManifestName]) -> Iterator[References]:
-    """Yield the references of manifests, in order; skip those that another cleanup removes.
-
-    Raises:
-        As `references`.
-    """
+    """Yield the references of manifests, in order; skip those that another cleanup removes."""
     for start in range(0, len(names), _READ_AT_ONCE):
         tasks = [partial(_read, store, name) for name in names[start : start + _READ_AT_ONCE]]
         yield from filter(None, run_all(store, tasks))
@@ -162,11 +154,7 @@ def _read(store: Store, name: ManifestName) -> References | None:
 
 
 def fragment_keys(fragments: Iterable[bytes]) -> Iterator[str]:
-    """Yield the keys of the files of fragments, given as messages.
-
-    Raises:
-        CorruptFileError: If a fragment is damaged.
-    """
+    """Yield the keys of the files of fragments, given as messages."""
     for data in fragments:
         fragment = decode_message(table_pb2.DataFragment, data, "a fragment of a manifest")
         for file in fragment.files:
@@ -178,11 +166,7 @@ def fragment_keys(fragments: Iterable[bytes]) -> Iterator[str]:
 
 
 def index_folder_of(index: table_pb2.IndexMetadata) -> str:
-    """Return the folder of an index's files, below the root.
-
-    Raises:
-        CorruptFileError: If its uuid is invalid.
-    """
+    """Return the folder of an index's files, below the root."""
     if len(index.uuid.uuid) != 16:
         raise CorruptFileError(f"a uuid of {len(index.uuid.uuid)} bytes", f"index {index.name!r}")
     return index_folder(str(uuid.UUID(bytes=index.uuid.uuid)))

@@ -84,10 +84,7 @@ def plan_repair(store: Store) -> RepairPlan:
 
 
 def restore_whole(store: Store, plan: RepairPlan) -> int:
-    """Commit a version with the content of the newest whole one.
-
-    Returns:
-        The number of the new version.
+    """Commit a version with the content of the newest whole one, and return its number.
 
     Raises:
         InvalidInputError: If the newest version is whole, or no version is.
@@ -104,12 +101,9 @@ def restore_whole(store: Store, plan: RepairPlan) -> int:
 def set_aside(store: Store, plan: RepairPlan) -> list[str]:
     """Rename the manifests of damaged versions, so that no reader takes them for versions.
 
-    Each is written under its new name before the old one is removed, so that an interruption leaves
-    both. Files that only such a manifest names then belong to no version, and a later cleanup
-    removes them.
-
-    Returns:
-        The new paths.
+    Each is written under its new name, which is returned, before the old one is removed, so that an
+    interruption leaves both. Files that only such a manifest names then belong to no version, and a
+    later cleanup removes them.
 
     Raises:
         InvalidInputError: If the newest version is damaged: first commit another after it.

@@ -92,15 +92,9 @@ def verify(
 def decode_fragment(
     snapshot: Snapshot, fragment: Fragment, on_rows: OnRows = lambda num_rows: None
 ) -> Fault | None:
-    """Decode all pages of a fragment, those of deleted rows included.
+    """Decode all pages of a fragment, those of deleted rows included; return the fault, if any.
 
-    Args:
-        snapshot: The version.
-        fragment: One of its fragments.
-        on_rows: Called with the number of rows decoded.
-
-    Returns:
-        The fault; None if there is none.
+    Progress is reported in rows.
     """
     path, version = _path_of(fragment), snapshot.manifest.version
     size = sum(file.size_bytes or 0 for file in fragment.files[:1])

@@ -234,9 +234,7 @@ def handler_of(store: Store) -> CommitHandler:
 def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
     """Return the manifests of all versions in the history, oldest first; none if there is no table.
 
-    Args:
-        store: Store of the table.
-        since: Versions before this one may be omitted.
+    Versions before `since` may be omitted.
 
     Raises:
         CorruptFileError: If two naming schemes are mixed.
@@ -245,21 +243,12 @@ def list_manifests(store: Store, since: int = 0) -> list[ManifestName]:
 
 
 def latest_manifest(store: Store) -> ManifestName | None:
-    """Return the manifest of the newest version, None if there is no table.
-
-    Raises:
-        CorruptFileError: If two naming schemes are mixed.
-    """
+    """Return the manifest of the newest version, None if there is no table."""
     return handler_of(store).latest(store)
 
 
 def open_line(store: Store, uri: str) -> Store:
-    """Open the store of another line of a table, with the same commit handler.
-
-    Args:
-        store: Store of one line, such as a branch.
-        uri: Location of the other line.
-    """
+    """Open the store of another line of a table, such as a branch, with the same commit handler."""
     other = open_beside(store, uri)
     return TableStore(other, handler_of(store)) if isinstance(store, TableStore) else other
 
@@ -271,10 +260,6 @@ def _require_absent(store: Store, name: ManifestName) -> None:
 
 def listed_manifests(store: Store, since: int = 0) -> list[ManifestName]:
     """Return the manifests of a version and all later ones, oldest first, maybe with earlier ones.
-
-    Args:
-        store: Store of the table.
-        since: First version that is needed; 0 for all.
 
     Raises:
         CorruptFileError: If two naming schemes are found.
@@ -289,11 +274,7 @@ def listed_manifests(store: Store, since: int = 0) -> list[ManifestName]:
 
 
 def newest_listed(store: Store) -> ManifestName | None:
-    """Return the manifest of the newest version, None if there is none.
-
-    Raises:
-        CorruptFileError: If two naming schemes are found.
-    """
+    """Return the manifest of the newest version, None if there is none."""
     if store.lists_in_order:
         parsed = map(ManifestName.parse, store.names(VERSIONS_FOLDER))
         first = next(filter(None, parsed), None)
@@ -315,11 +296,7 @@ def _until(names: Iterable[str], version: int) -> Iterator[str]:
 
 
 def _latest_file(store: Store) -> ManifestName | None:
-    """Return the copy as a version; None if there is none.
-
-    Raises:
-        CorruptFileError: If the bytes of the copy contradict the format.
-    """
+    """Return the copy as a version; None if there is none."""
     tasks = [partial(_copy, store, path) for path in LATEST_PATHS]
     return next(filter(None, prefetch(store, tasks)), None)
 
@@ -337,11 +314,7 @@ def keep_version(store: Store, name: ManifestName) -> None:
 
 
 def replace_copies(store: Store, path: str) -> None:
-    """Replace the existing copies by another manifest.
-
-    Raises:
-        OSError: If the store failed; the copies may then be outdated.
-    """
+    """Replace the existing copies by another manifest; if the store fails, they may be outdated."""
     for copy in LATEST_PATHS:
         if exists(store, copy):
             write_object(store, copy, store.read(path))

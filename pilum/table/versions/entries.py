@@ -99,12 +99,7 @@ class _SqlEntries(ABC):
 
     @abstractmethod
     def _executed(self, statement: str, *values: Any) -> AbstractContextManager[Any]:
-        """Execute a statement in a connection of its own, and return the cursor.
-
-        Args:
-            statement: SQL with a question mark for each value.
-            *values: The values.
-        """
+        """Execute SQL with question marks for values, in a new connection; return the cursor."""
 
 
 @dataclass(frozen=True, slots=True)

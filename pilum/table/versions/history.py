@@ -103,22 +103,12 @@ def load_version(store: Store, version: int) -> Manifest:
 
 
 def manifest_size(store: Store, version: int) -> int:
-    """Return the size of the manifest of one version, in bytes.
-
-    Raises:
-        DatasetNotFoundError: If there is no table.
-        VersionNotFoundError: If the table has no such version.
-    """
+    """Return the size of a version's manifest in bytes; the errors are those of `load_version`."""
     return manifest_place(store, version)[1]
 
 
 def manifest_place(store: Store, version: int) -> tuple[str, int]:
-    """Return the path, and the size in bytes, of a version's manifest, attached or detached.
-
-    Raises:
-        DatasetNotFoundError: If there is no table.
-        VersionNotFoundError: If the table has no such version.
-    """
+    """Return path and size of a version's manifest; the errors are those of `load_version`."""
 
     def place(path: str) -> tuple[str, int]:
         source = store.source(path)
@@ -129,13 +119,7 @@ def manifest_place(store: Store, version: int) -> tuple[str, int]:
 
 
 def describe_version(store: Store, version: int) -> VersionInfo:
-    """Describe one version, attached or detached.
-
-    Raises:
-        DatasetNotFoundError: If there is no table.
-        VersionNotFoundError: If the table has no such version.
-        CorruptFileError: If its manifest contradicts the format.
-    """
+    """Describe one version, attached or detached; the errors are those of `load_version`."""
     return _describe(load_message(store, manifest_place(store, version)[0]))
 
 
@@ -152,14 +136,7 @@ def list_versions(store: Store) -> list[VersionInfo]:
 
 
 def newest_sound(store: Store, before: int = _MAX_VERSION + 1) -> Manifest | None:
-    """Return the newest intact version before another one, with its fragments.
-
-    Returns:
-        The manifest; None if there is no intact version.
-
-    Raises:
-        OSError: If the store failed.
-    """
+    """Return the newest intact version before another one, with its fragments; None without any."""
     for name in reversed(list_manifests(store)):
         if name.version < before:
             with suppress(CorruptFileError, UnsupportedFormatError, NotFoundError):
@@ -352,11 +329,7 @@ class Line:
         return Line(self.root, branch, open_line(self.root, uri))
 
     def newest(self) -> int:
-        """Return the number of the newest version.
-
-        Raises:
-            DatasetNotFoundError: If the line has no version.
-        """
+        """Return the number of the newest version; raise DatasetNotFoundError if there is none."""
         name = latest_manifest(self.store)
         if name is None:
             raise no_table(self.store)
@@ -366,10 +339,7 @@ class Line:
 def uri_of_line(uri: str, current: str | None, wanted: str | None) -> str:
     """Return the location of a line as users write it, from that of another line of the table.
 
-    Args:
-        uri: Location of the line `current`.
-        current: Branch at `uri`, None for the main line.
-        wanted: Branch to locate, None for the main line.
+    `uri` is the location of the branch `current`; None is the main line.
     """
     if current == wanted:
         return uri

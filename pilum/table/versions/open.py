@@ -79,11 +79,7 @@ def open_table(
 def handler_named(
     uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> CommitHandler:
-    """Return the commit handler of a table that is opened without a lock or handler.
-
-    Raises:
-        InvalidInputError: If the location or an option is malformed.
-    """
+    """Return the commit handler of a table that is opened without a lock or handler."""
     return next(_named(uri, storage_options or {}), ConditionalPut())
 
 

@@ -109,11 +109,7 @@ def new_schema(incoming: pa.Schema, first_id: int = 0) -> Schema:
 
 
 def require_unreserved(names: Iterable[str]) -> None:
-    """Check names of top-level columns.
-
-    Raises:
-        InvalidInputError: If the format reserves a name.
-    """
+    """Raise InvalidInputError if the format reserves a name of a top-level column."""
     if reserved := sorted(set(META_COLUMNS).intersection(names)):
         raise InvalidInputError(f"column names are reserved: {', '.join(reserved)}")
 
@@ -300,12 +296,9 @@ def _forbidden_nulls(
 
 
 def require_sound_keys(schema: Schema) -> None:
-    """Check that the primary key can never be null; some readers refuse tables where it can.
+    """Raise InvalidInputError if the primary key can be null, which some readers refuse.
 
     The key is the columns that are marked in the metadata of the schema; uniqueness is not checked.
-
-    Raises:
-        InvalidInputError: If a column of the key, or one that contains it, is nullable.
     """
     for field in schema.fields:
         _require_values(field, field.name, nullable=False)
@@ -323,15 +316,7 @@ def _require_values(field: Field, path: str, *, nullable: bool) -> None:
 
 
 def adopted_file(snapshot: Snapshot, path: str, base_id: int | None = None) -> tuple[DataFile, int]:
-    """Return the manifest entry for a file that lies with the data files of a table.
-
-    Args:
-        snapshot: The version.
-        path: Path of the file, below `data/`.
-        base_id: The base path that it lies in; None for the table's own folder.
-
-    Returns:
-        The entry, and the number of rows.
+    """Return the manifest entry for a file below `data/` or a base path, and its number of rows.
 
     Raises:
         SchemaMismatchError: If the table lacks one of its columns, or has another type for it.

@@ -44,10 +44,7 @@ _JSON_MARK = {EXTENSION_NAME: "arrow.json", EXTENSION_METADATA: ""}
 def table_form(arrow: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     """Return the incoming type with every equivalent part replaced by the table's type.
 
-    Args:
-        arrow: Type of the data.
-        wanted: Type of the table. Structs of the data may have members in another order, or fewer
-            of them.
+    Structs of the data may have members in another order, or fewer of them.
     """
     if arrow == wanted or isinstance(arrow, pa.BaseExtensionType):
         return arrow
@@ -106,13 +103,8 @@ def _is_listing(arrow: pa.DataType) -> bool:
 def converted(array: pa.Array, form: pa.DataType, name: str) -> pa.Array:
     """Return values converted to a type that `table_form` returned.
 
-    Args:
-        array: The values.
-        form: The type to convert to.
-        name: Name of the column, for messages.
-
     Raises:
-        SchemaMismatchError: If a value cannot be represented in that type.
+        SchemaMismatchError: If a value of the column `name` cannot be represented in that type.
     """
     try:
         return _converted(array, form)

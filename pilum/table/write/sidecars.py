@@ -53,8 +53,7 @@ class SidecarFiles:
         Args:
             data: All payloads.
             sizes: int64, bytes of each.
-            max_bytes: Maximum size of a file; only its first payload may exceed it. None for the
-                default.
+            max_bytes: Maximum size of a file, as `pack_bytes`, which is the default.
         """
         limit = max_bytes or self._pack_bytes
         ends = np.cumsum(sizes)
@@ -87,11 +86,7 @@ class SidecarFiles:
         return number
 
     def check_uri(self, uri: str, path: str) -> None:
-        """Check that a blob may refer to a URI.
-
-        Raises:
-            InvalidInputError: If the URI is not absolute, or references are not allowed.
-        """
+        """Raise InvalidInputError if a URI is not absolute, or blobs must not refer to it."""
         if not _URI.fullmatch(uri):
             raise InvalidInputError(f"column {path!r}: {uri!r} is not an absolute URI")
         if not self._allow_uris:

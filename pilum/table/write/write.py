@@ -63,12 +63,7 @@ class Target:
 def chosen_targets(
     own: Store, bases: Sequence[BasePath], wanted: Sequence[str]
 ) -> tuple[Target, ...]:
-    """Return the targets for base paths, given by name or path, in this order.
-
-    Args:
-        own: The table's own folder.
-        bases: The base paths of the table.
-        wanted: Names or paths; the table's own folder if there are none.
+    """Return the targets for base paths, given by name or path, in this order; else the own folder.
 
     Raises:
         InvalidInputError: If there is no such base path.
@@ -85,11 +80,7 @@ def chosen_targets(
 
 
 def all_targets(own: Store, bases: Sequence[BasePath]) -> tuple[Target, ...]:
-    """Return the table's own folder, then every base path.
-
-    Raises:
-        UnsupportedFormatError: If there is no store for a base path.
-    """
+    """Return the table's own folder, then every base path."""
     ordered = sorted(bases, key=lambda base: base.id)
     return (Target(own), *(_target_of(own, base) for base in ordered))
 

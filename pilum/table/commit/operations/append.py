@@ -100,13 +100,7 @@ class Append(Operation):
         return self
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the new fragments after its own.
-
-        Raises:
-            SchemaMismatchError: If the files do not fit the schema.
-            UnsupportedVersionError: If their version is not the table's.
-            InvalidInputError: If a fragment has an id that is taken.
-        """
+        """Return the manifest with the new fragments after its own."""
         may_have_more = self.written_for is not None  # some of them were dropped since
         require_fits(self.fragments, manifest.schema, may_have_more=may_have_more)
         require_version(self.fragments, manifest)

@@ -65,6 +65,9 @@ class Operation(ABC):
 
         Raises:
             InvalidInputError: If the operation does not fit the table.
+            SchemaMismatchError: If new files do not fit the schema.
+            UnsupportedVersionError: If the version of new files is not the table's.
+            CorruptFileError: If the indices of the table are damaged.
         """
 
     def new_files(self) -> tuple[str, ...]:
@@ -84,9 +87,7 @@ class Operation(ABC):
     def fits(self, read: Manifest, manifest: Manifest) -> bool:
         """Return whether two versions show that it can follow, although those between are gone.
 
-        Args:
-            read: The version that the operation was made for.
-            manifest: The newest version.
+        `read` is the version that it was made for, `manifest` the newest one.
         """
         del read, manifest
         return False
@@ -97,14 +98,9 @@ class Operation(ABC):
         return False
 
     def rebase(self, store: Store, manifest: Manifest) -> Operation | None:
-        """Return the operation for a version with mergeable changes of others.
+        """Return the operation for a version with mergeable changes of others; None if impossible.
 
-        Args:
-            store: Where the table is; new files may be written to it.
-            manifest: The version with the changes.
-
-        Returns:
-            The operation; None if it cannot be merged.
+        New files may be written to the store.
 
         Raises:
             CommitConflictError: If it cannot be merged for a specific reason.

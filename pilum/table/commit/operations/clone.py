@@ -58,11 +58,7 @@ class Clone(Operation):
         return Footprint.of(changes=(Kind.REPLACEMENT,))
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Raise InvalidInputError: a clone creates a table and changes none.
-
-        Raises:
-            InvalidInputError: Always.
-        """
+        """Raise InvalidInputError: a clone creates a table and changes none."""
         raise InvalidInputError(
             f"a clone of {self.ref_path} cannot be committed to a table that exists; use "
             "shallow_clone, deep_clone or create_branch"

@@ -101,12 +101,7 @@ class CreateIndex(Operation):
         return replace(self, made_of={one: load_version(store, one) for one in numbers})
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the changed index section.
-
-        Raises:
-            InvalidInputError: If the table does not have an indexed field.
-            CorruptFileError: If the fragments of a new segment are not a Roaring bitmap.
-        """
+        """Return the manifest with the changed index section."""
         gone = {segment.uuid for segment in (*self.removed, *self.new)}
         section = table_pb2.IndexSection.FromString(manifest.index_section)
         kept = [index for index in section.indices if IndexSegment(index).uuid not in gone]

@@ -121,13 +121,7 @@ class DataReplacement(Operation):
         return self
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the new files, and without files that they fully replace.
-
-        Raises:
-            InvalidInputError: If a fragment repeats, or files have different fields.
-            SchemaMismatchError: If the table does not have one of the fields.
-            UnsupportedVersionError: If a file is not of the version of the table.
-        """
+        """Return the manifest with the new files, and without files that they fully replace."""
         files = {one.fragment_id: one.file for one in self.replacements}
         fields = self._fields(manifest)
         version = manifest.version + 1

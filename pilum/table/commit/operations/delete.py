@@ -51,9 +51,5 @@ class Delete(RemovesRows):
         )
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the new deletion files and without the removed fragments.
-
-        Raises:
-            InvalidInputError: If the table does not have one of the fragments.
-        """
+        """Return the manifest with the new deletion files and without the removed fragments."""
         return with_fragments(manifest, self.remaining(manifest.fragments))

@@ -56,11 +56,7 @@ def numbered(fragments: Iterable[Fragment], highest_id: int) -> tuple[Fragment, 
 
 
 def all_by_id(kept: Iterable[Fragment], new: Iterable[Fragment]) -> Fragments:
-    """Return the fragments of a table and new ones, by ascending id.
-
-    Raises:
-        InvalidInputError: If a new fragment has an id that is taken.
-    """
+    """Return the fragments of a table and new ones by ascending id, which must not be taken."""
     added = tuple(new)
     fragments = sorted((*kept, *added), key=lambda fragment: fragment.id)
     if len({fragment.id for fragment in fragments}) < len(fragments):
@@ -107,16 +103,11 @@ def with_needed_files(fragment: Fragment, field_ids: Collection[FieldId]) -> Fra
 def require_fits(
     fragments: Iterable[Fragment], schema: Schema, *, may_have_more: bool = False
 ) -> None:
-    """Check new fragments against the schema.
-
-    Args:
-        fragments: The new fragments.
-        schema: Schema of the table.
-        may_have_more: Whether files may have fields that the table does not have.
+    """Check new fragments against the schema of the table.
 
     Raises:
-        SchemaMismatchError: If a file has a field that the table does not have, or if a
-            non-nullable column is missing.
+        SchemaMismatchError: If a file has a field that the table does not have and that is not
+            allowed, or if a non-nullable column is missing.
         InvalidInputError: If a fragment has no rows or no files.
     """
     known = {field.id for field in schema.walk()}
@@ -147,11 +138,7 @@ def _missing(fields: Iterable[Field], found: set[FieldId], prefix: str = "") -> 
 
 
 def require_version(fragments: Iterable[Fragment], manifest: Manifest) -> None:
-    """Check the file versions of new fragments.
-
-    Raises:
-        UnsupportedVersionError: If a version differs from the table's, which does not mix versions.
-    """
+    """Raise UnsupportedVersionError if new files differ from a table that does not mix versions."""
     if manifest.writer_flags & Feature.MIXED_DATA_FILE_VERSIONS:
         return
     if other := data_format_of(fragments) - {manifest.data_format}:
@@ -210,11 +197,7 @@ class RemovesRows(Operation):
         )
 
     def remaining(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-        """Return a table's fragments with the new deletion files, without the removed fragments.
-
-        Raises:
-            InvalidInputError: If the table does not have one of the fragments.
-        """
+        """Return a table's fragments with the new deletion files, without the removed fragments."""
         present = tuple(fragments)
         require_known(present, (*self.removed, *(fragment.id for fragment in self.updated)))
         updated = {fragment.id: fragment for fragment in self.updated}
@@ -228,8 +211,7 @@ class RemovesRows(Operation):
     def rebase(self, store: Store, manifest: Manifest) -> Self | None:
         """Add the rows that others deleted concurrently to the deletion files.
 
-        Returns:
-            The operation; None if the rows are unknown, were changed by others too, or have moved.
+        It cannot be merged if the rows are unknown, were changed by others too, or have moved.
         """
         if self.marked is None:
             return None
@@ -258,11 +240,7 @@ class RemovesRows(Operation):
 
 
 def require_known(fragments: Iterable[Fragment], ids: Iterable[FragmentId]) -> None:
-    """Check that a table has fragments.
-
-    Raises:
-        InvalidInputError: If a fragment is missing.
-    """
+    """Raise InvalidInputError if a table does not have one of the fragments."""
     if missing := set(ids) - {fragment.id for fragment in fragments}:
         raise InvalidInputError(f"the table has no fragments {sorted(missing)}")
 
@@ -287,11 +265,7 @@ def _updated(fragment: Fragment, image: Fragment) -> Fragment:
 
 
 def require_same_rows(fragment: Fragment, image: Fragment) -> None:
-    """Check that a changed fragment has as many rows as the one that it replaces.
-
-    Raises:
-        InvalidInputError: If the numbers differ; 0 is an unknown number.
-    """
+    """Raise InvalidInputError if a changed fragment has another number of rows; 0 is unknown."""
     if image.physical_rows not in {0, fragment.physical_rows}:
         raise InvalidInputError(
             f"fragment {fragment.id} has {fragment.physical_rows} rows, not {image.physical_rows}"

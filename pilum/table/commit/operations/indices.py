@@ -67,16 +67,9 @@ def with_fragments(
     schema: Schema | None = None,
     section: bytes | None = None,
 ) -> Manifest:
-    """Return a manifest with other content, and the indices that this content still needs.
+    """Return a manifest with other fragments and columns, and the indices that these still need.
 
-    Args:
-        manifest: The version before.
-        fragments: The new fragments.
-        schema: The new columns; None if they are the same.
-        section: The `IndexSection` to choose indices from; None for that of `manifest`.
-
-    Raises:
-        CorruptFileError: If the fragments of an index are not a Roaring bitmap.
+    The indices are chosen from `section`, or else from those of the manifest.
     """
     schema = manifest.schema if schema is None else schema
     section = manifest.index_section if section is None else section
@@ -91,14 +84,6 @@ def retained_indices(section: bytes, schema: Schema, fragments: Iterable[Fragmen
     An index is removed with any of its columns. Of several segments with one name, those that no
     longer cover a fragment are removed; if none covers one, the oldest stays. System indices always
     stay.
-
-    Args:
-        section: The section as stored in the manifest.
-        schema: The new version's value.
-        fragments: The new version's value.
-
-    Raises:
-        CorruptFileError: If the fragments of a segment are not a Roaring bitmap.
     """
     if not section:
         return section
@@ -119,13 +104,7 @@ def without_fragments(
 ) -> bytes:
     """Return an `IndexSection` that does not cover fragments in which fields have new values.
 
-    Args:
-        section: The section as stored in the manifest.
-        fragment_ids: Ids of the fragments.
-        field_ids: Ids of the fields and of their `related_fields`.
-
-    Raises:
-        CorruptFileError: If the fragments of an index are not a Roaring bitmap.
+    The fields include their `related_fields`.
     """
     gone, fields = BitMap(fragment_ids), set(field_ids)
 
@@ -154,7 +133,6 @@ def with_rewritten_fragments(
 
     Raises:
         InvalidInputError: If an index that still covers the rows covers only a part of a group.
-        CorruptFileError: If the fragments of an index are not a Roaring bitmap.
     """
     if not stable_row_ids:
         return section
@@ -185,17 +163,8 @@ def with_moved_rows(
     """Return an `IndexSection` after updated rows with stable ids moved to new fragments.
 
     An index of other columns refers to these rows by id, in any fragment. It covers the new
-    fragments if it covered all fragments that the rows came from.
-
-    Args:
-        section: The section as stored in the manifest.
-        moved_from: Ids of the fragments that the rows were in.
-        new_fragment_ids: Ids of fragments with moved rows only, none of them inserted.
-        changed_fields: Ids of the fields with new values, with those related to them
-            (`related_fields`).
-
-    Raises:
-        CorruptFileError: If the fragments of an index are not a Roaring bitmap.
+    fragments if it covered all fragments that the rows came from. The new fragments have moved rows
+    only, none of them inserted; the changed fields include their `related_fields`.
     """
     old, new, fields = BitMap(moved_from), BitMap(new_fragment_ids), set(changed_fields)
 

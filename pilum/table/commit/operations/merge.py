@@ -101,12 +101,7 @@ class Merge(Operation):
         return tuple(map(data_path, self.written))
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the new schema and the new files.
-
-        Raises:
-            InvalidInputError: If a fragment changed in any other way than by new files.
-            SchemaMismatchError: If a new file has fields that the schema does not have.
-        """
+        """Return the manifest with the new schema and the new files."""
         require_sound_keys(self.schema)
         ours = {fragment.id: fragment for fragment in manifest.fragments}
         theirs = {one.id: one for one in self.fragments if one.id in ours}
@@ -134,8 +129,7 @@ class Merge(Operation):
     def rebase(self, store: Store, manifest: Manifest) -> Self | None:
         """Return the operation with its rows after those that the table has now.
 
-        Returns:
-            The operation; None if the table has other columns now.
+        It cannot be merged if the table has other columns now.
         """
         del store
         if not self.appended or manifest.schema != self.read_schema:

@@ -122,12 +122,7 @@ class Overwrite(Operation):
         return self.if_created is not IfCreated.REPLACE
 
     def rebase(self, store: Store, manifest: Manifest) -> Append:
-        """Return an append of its rows to the table that another writer created first.
-
-        Raises:
-            DatasetAlreadyExistsError: If it was not to append.
-            CommitConflictError: If the table has other columns than the rows.
-        """
+        """Return an append of its rows to the table that another writer created first."""
         if self.if_created is IfCreated.REFUSE:
             raise DatasetAlreadyExistsError(
                 f"{store.uri}: another writer has created the table first; use mode='append' "
@@ -145,13 +140,7 @@ class Overwrite(Operation):
         return Append(self.fragments, self.schema)
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the new content and without indices.
-
-        Raises:
-            SchemaMismatchError: If the files do not fit the schema.
-            InvalidInputError: If the files have different versions, or if it adds base paths to an
-                existing table.
-        """
+        """Return the manifest with the new content and without indices."""
         if self.bases and manifest.version:
             raise InvalidInputError(
                 "base paths can be given when a table is created; use add_bases afterwards"

@@ -68,12 +68,7 @@ class Project(Operation):
         )
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the new schema, without unused files and indices.
-
-        Raises:
-            SchemaMismatchError: If a field is not one of the table, or has another type.
-            InvalidInputError: If no field is left.
-        """
+        """Return the manifest with the new schema, without unused files and indices."""
         if not self.schema.fields:
             raise InvalidInputError("a table needs at least one column")
         require_sound_keys(self.schema)
@@ -88,8 +83,7 @@ class Project(Operation):
     def rebase(self, store: Store, manifest: Manifest) -> Self | None:
         """Return the operation with the current metadata of fields.
 
-        Returns:
-            The operation; None if the metadata may be a part of the change.
+        It cannot be merged if the metadata may be a part of the change.
         """
         del store
         if not self.keeps_metadata:

@@ -42,11 +42,7 @@ class ReserveFragments(Operation):
         return Footprint.of(relies_on=(Kind.HISTORY,))
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with a higher maximum fragment id.
-
-        Raises:
-            InvalidInputError: If not enough ids are left.
-        """
+        """Return the manifest with a higher maximum fragment id."""
         highest = max(manifest.highest_fragment_id, 0) + self.num_fragments
         if self.num_fragments < 0 or highest > MAX_FRAGMENT_ID:
             raise InvalidInputError(

@@ -68,12 +68,7 @@ class Restore(Operation):
         return replace(self, content=content)
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the old manifest, with its own writer; id counters are never set back.
-
-        Raises:
-            InvalidInputError: If it is not prepared, or has no stable row ids although
-                the table has them.
-        """
+        """Return the old manifest, with its own writer; id counters are never set back."""
         if self.content is None:
             raise InvalidInputError(f"version {self.version} is not prepared")
         lost = manifest.reader_flags & ~self.content.reader_flags

@@ -132,13 +132,7 @@ class Rewrite(Operation):
         return replace(self, indices=indices, written=written)
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest in which the new fragments replace the old ones.
-
-        Raises:
-            InvalidInputError: If an old fragment is missing or has changed, if an id is taken, or
-                if the operation is not prepared.
-            SchemaMismatchError: If the new files do not fit the schema.
-        """
+        """Return the manifest in which the new fragments replace the old ones."""
         if self.indices is None:
             raise InvalidInputError("the rewrite is not prepared for this version")
         old, new = {fragment.id for fragment in self._old()}, self._new()

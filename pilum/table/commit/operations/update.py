@@ -149,13 +149,7 @@ class Update(RemovesRows):
         )
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the changed fragments, followed by the new ones.
-
-        Raises:
-            InvalidInputError: If the table does not have one of the fragments, or a new one has an
-                id that is taken.
-            SchemaMismatchError: If the new files do not fit the schema.
-        """
+        """Return the manifest with the changed fragments, followed by the new ones."""
         # Rows that were written for an earlier version may contain columns dropped since.
         require_fits(self.new, manifest.schema, may_have_more=self.marked is not None)
         new = numbered(self.new, manifest.highest_fragment_id)

@@ -42,11 +42,7 @@ class UpdateBases(Operation):
         return Footprint(own, own)
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the new base paths.
-
-        Raises:
-            InvalidInputError: If an id, a name or a path is taken.
-        """
+        """Return the manifest with the new base paths."""
         return replace(manifest, base_paths=with_new_bases(manifest.base_paths, self.new))
 
 

@@ -81,11 +81,7 @@ class UpdateConfig(Operation):
 
     @classmethod
     def from_proto(cls, message: _Message) -> UpdateConfig:
-        """Read the operation from its message, in its old or new form.
-
-        Raises:
-            UnsupportedFeatureError: If it has both forms.
-        """
+        """Read the operation from its message, in its old or new form, but not in both."""
         if not _is_old(message):
             return cls(
                 _update(message, "config_updates"),
@@ -162,13 +158,7 @@ class UpdateConfig(Operation):
         )
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the changed maps.
-
-        Raises:
-            InvalidInputError: If the table does not have one of the fields, if stored values would
-                be interpreted differently, or if a key of the table would change or allow nulls.
-            UnsupportedFeatureError: If it makes a clustering key.
-        """
+        """Return the manifest with the changed maps."""
         schema = manifest.schema
         if missing := set(self.fields) - {found.id for found in schema.walk()}:
             raise InvalidInputError(f"the table has no fields {sorted(missing)}")
