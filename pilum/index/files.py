@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pilum.arrays import join_arrays
 from pilum.container.open import field_reader, new_file, open_file
@@ -56,6 +58,17 @@ class IndexFile:
     def metadata(self) -> Mapping[str, str]:
         """The metadata of the schema."""
         return self._reader.schema.metadata
+
+    @property
+    def batch_bounds(self) -> NDArray[np.int64] | None:
+        """The first row of each batch of a legacy file, and the end; None for other files."""
+        bounds: NDArray[np.int64] | None = None
+        if self._reader.version is FileVersion.LEGACY:
+            from pilum.container.legacy.file import LegacyFile
+
+            assert isinstance(self._reader, LegacyFile)
+            bounds = self._reader.metadata.batch_bounds
+        return bounds
 
     def read(self, columns: Sequence[str] | None = None, rows: RowRanges | None = None) -> pa.Table:
         """Read columns, each as one chunk.

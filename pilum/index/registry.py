@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from pilum.errors import UnsupportedFeatureError, UnsupportedTypeError
 from pilum.index.base import IndexType
+from pilum.index.scalar.btree import BTREE
 
 __all__ = ["index_type", "index_type_of", "index_type_of_files"]
 
-_TYPES: tuple[IndexType[Any], ...] = ()
+_TYPES: tuple[IndexType[Any], ...] = (BTREE,)
 
 
 def index_type(name: str) -> IndexType[Any]:

@@ -1,0 +1,1 @@
+"""Indices of single values, and of the items of lists: one file per type."""

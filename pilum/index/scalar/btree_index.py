@@ -1,0 +1,316 @@
+"""An open B-tree: the lookup table in memory, pages on demand and cached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pilum.cache import Cache
+from pilum.errors import CorruptFileError
+from pilum.format.row_address import Addresses
+from pilum.format.rows import RowRanges
+from pilum.index.answers import Answer, RowSet
+from pilum.index.base import Index, Moves
+from pilum.index.files import IndexFile
+from pilum.index.queries import Between, IsIn, IsNull, Query, StartsWith
+from pilum.index.scalar.btree_lookup import Lookup, without_lost_nulls
+from pilum.index.scalar.keys import (
+    KeyRange,
+    Keys,
+    Side,
+    are_ascending,
+    has_prefixes,
+    keys_of,
+    range_of,
+    sorted_keys,
+)
+from pilum.index.scalar.shown import shown
+from pilum.index.scalar.sorting import Block
+
+__all__ = ["BTreeIndex"]
+
+_CACHE_BYTES = 256 << 20
+_PAGES_AT_ONCE = 64
+"""So many pages are read together at most, so that memory is bounded."""
+
+_FEW_PAGES = 16
+"""A range of so many pages is kept in the cache; of a longer one only references are read."""
+
+_NO_REFERENCES = np.empty(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The rows of a page that have a value."""
+
+    keys: Keys
+    references: Addresses
+
+    def between(self, low: Any, high: Any, low_side: Side, high_side: Side) -> Addresses:
+        start = 0 if low is None else self.keys.searchsorted(low, low_side)
+        stop = len(self.keys) if high is None else self.keys.searchsorted(high, high_side)
+        return self.references[start:stop]
+
+    def equal_to(self, keys: Any) -> Addresses:
+        starts = self.keys.searchsorted(keys, "left")
+        lengths = self.keys.searchsorted(keys, "right") - starts
+        shifts = starts - np.cumsum(lengths) + lengths
+        return self.references[np.repeat(shifts, lengths) + np.arange(int(lengths.sum()))]
+
+
+class BTreeIndex(Index):
+    """An open segment of a B-tree.
+
+    Args:
+        data: The file of pages.
+        lookup: The lookup table.
+        page_rows: Rows of a page; 0 if pages are the batches of a legacy file.
+
+    Attributes:
+        type: Type of the values.
+        page_rows: See above.
+    """
+
+    def __init__(self, data: IndexFile, lookup: Lookup, page_rows: int) -> None:
+        self.type = lookup.type
+        self.page_rows = page_rows
+        self._data = data
+        self._columns = data.schema.names
+        self._lookup = lookup
+        self._cache = Cache(_CACHE_BYTES)
+        self._nulls: RowSet | None = None if lookup.num_nulls else RowSet()
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate memory that it uses."""
+        nulls = 0 if self._nulls is None else self._nulls.listed.nbytes
+        return self._lookup.nbytes + nulls + self._cache.size_bytes
+
+    def search(self, query: Query) -> Answer | None:
+        """Return the rows that match, exactly."""
+        match query:
+            case IsNull():
+                return Answer(self._null_rows())
+            case IsIn():
+                self._require_type(query.values.type)
+                rows = self._equal_to(query.values)
+            case StartsWith() if has_prefixes(self.type):
+                rows = self._between(query)
+            case Between():
+                for end in (query.low, query.high):
+                    self._require_type(self.type if end is None else end.type)
+                rows = self._between(query)
+            case _:
+                return None
+        return Answer(RowSet.of(rows), self._null_rows)
+
+    def estimate(self, query: Query) -> int | None:
+        """Return about how many rows `search` would return."""
+        lookup = self._lookup
+        match query:
+            case IsNull():
+                return lookup.num_nulls
+            case IsIn():
+                first, stop, inner, inner_stop = self._pages_of_keys(keys_of(query.values))
+                # Of a page that has other values, too, each value is taken to be a small part.
+                full = np.maximum(inner_stop - inner, 0)
+                num_rows = full + np.maximum(stop - first - full, 0) / 64
+                return int(num_rows.sum() * self._mean_rows)
+            case StartsWith() if has_prefixes(self.type):
+                pass
+            case Between():
+                pass
+            case _:
+                return None
+        outer, full, full_stop, outer_stop = self._pages_between(range_of(query, self.type))
+        num_rows = lookup.value_rows(full, full_stop).num_rows
+        num_parts = outer_stop - outer - (full_stop - full)
+        return num_rows + num_parts * self._mean_rows // 2
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the number of pages, and the bounds as text."""
+        lookup = self._lookup
+        has_values = len(lookup.pages) > 0
+        return {
+            "min": shown(lookup.min) if has_values else "N/A",
+            "max": shown(lookup.max) if has_values else "N/A",
+            "num_pages": len(lookup.starts),
+        }
+
+    def prewarm(self) -> None:
+        """Load the pages into the cache, up to its limit, and the rows that are null."""
+        self._null_rows()
+        for pages in self._groups(self._lookup.pages):
+            if self._cache.size_bytes > _CACHE_BYTES // 2:
+                break
+            self._load(pages)
+
+    def blocks(self, moves: Moves | None = None) -> Iterator[Block]:
+        """Yield all rows in order, nulls first.
+
+        Args:
+            moves: Where they are now; None if they are where they were.
+        """
+        lookup = self._lookup
+        nulls = lookup.null_rows()
+        for low, high in nulls.bounds.tolist():
+            step = max(self._mean_rows * _PAGES_AT_ONCE, 1)
+            for start in range(low, high, step):
+                rows = RowRanges.one(start, min(start + step, high))
+                values = pa.nulls(rows.num_rows, self.type)
+                yield from _moved(Block(values, self._null_references(rows)), moves)
+        for pages in self._groups(lookup.pages):
+            for _, values, references in self._read_pages(pages):
+                yield from _moved(Block(values, references), moves)
+
+    @property
+    def _mean_rows(self) -> int:
+        num_pages = len(self._lookup.starts)
+        return self._data.num_rows // num_pages if num_pages else 0
+
+    def _require_type(self, kind: pa.DataType) -> None:
+        if kind != self.type:
+            raise CorruptFileError(f"B-tree of {self.type} for a column of {kind}", self._data.path)
+
+    def _null_rows(self) -> RowSet:
+        if self._nulls is None:
+            self._nulls = RowSet.of(self._null_references(self._lookup.null_rows()))
+        return self._nulls
+
+    def _null_references(self, rows: RowRanges) -> Addresses:
+        table = self._data.read(self._columns, rows)
+        self._require_nulls(table, rows.num_rows)
+        return self._references(table.column(1))
+
+    def _equal_to(self, values: pa.Array) -> Addresses:
+        keys = sorted_keys(values)
+        first, stop, _, _ = self._pages_of_keys(keys)
+        if len(keys) == 1:  # the common case
+            key = keys[0]
+            pages = self._lookup.pages[int(first[0]) : int(stop[0])]
+            parts = [page.between(key, key, "left", "right") for page in self._pages(pages)]
+        else:
+            changes = np.bincount(first, minlength=len(self._lookup.pages) + 1)
+            changes -= np.bincount(np.maximum(first, stop), minlength=len(changes))
+            places = np.flatnonzero(changes.cumsum())
+            pages = self._lookup.pages[places]
+            parts = [
+                page.equal_to(keys[low:high])
+                for low, high, page in zip(
+                    np.searchsorted(stop, places, "right"),
+                    np.searchsorted(first, places, "right"),
+                    self._pages(pages),
+                    strict=True,
+                )
+            ]
+        return parts[0] if len(parts) == 1 else np.concatenate([_NO_REFERENCES, *parts])
+
+    def _between(self, query: Between | StartsWith) -> Addresses:
+        wanted = range_of(query, self.type)
+        first, inner, inner_stop, stop = self._pages_between(wanted)
+        if inner_stop - inner <= _FEW_PAGES:
+            inner = inner_stop = stop
+        pages = self._lookup.pages
+        outer = np.concatenate((pages[first:inner], pages[inner_stop:stop]))
+        parts = [page.between(*wanted) for page in self._pages(outer)]
+        if inner < inner_stop:
+            rows = self._lookup.value_rows(inner, inner_stop)
+            parts.append(self._references(self._data.read(self._columns[1:2], rows).column(0)))
+        return np.concatenate([_NO_REFERENCES, *parts])
+
+    def _pages_of_keys(self, keys: Keys) -> tuple[NDArray[np.int64], ...]:
+        """Return which places of `pages` may have each key, and which have only this key."""
+        lookup = self._lookup
+        first, inner_stop = (lookup.place_of_max(keys, side) for side in ("left", "right"))
+        inner, stop = (lookup.place_of_min(keys, side) for side in ("left", "right"))
+        return first, stop, inner, inner_stop
+
+    def _pages_between(self, wanted: KeyRange) -> tuple[int, int, int, int]:
+        """Return which places of `pages` may have keys of a range, and which have no others."""
+        lookup = self._lookup
+        low, high, low_side, high_side = wanted
+        num_pages = len(lookup.pages)
+        first = 0 if low is None else int(lookup.place_of_max(low, low_side))
+        stop = num_pages if high is None else int(lookup.place_of_min(high, high_side))
+        inner = 0 if low is None else int(lookup.place_of_min(low, low_side))
+        inner_stop = num_pages if high is None else int(lookup.place_of_max(high, high_side))
+        stop = max(first, stop)
+        inner = min(max(inner, first), stop)
+        return first, inner, min(max(inner_stop, inner), stop), stop
+
+    def _groups(self, pages: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        for start in range(0, len(pages), _PAGES_AT_ONCE):
+            yield pages[start : start + _PAGES_AT_ONCE]
+
+    def _pages(self, pages: NDArray[np.int64]) -> Iterator[_Page]:
+        """Yield pages in the order given; those that are not cached are read in groups."""
+        for group in self._groups(pages):
+            yield from self._load(group)
+
+    def _load(self, pages: NDArray[np.int64]) -> list[_Page]:
+        numbers = pages.tolist()
+        found: dict[int, _Page] = {}
+        for number in numbers:
+            page = self._cache.get(number)
+            if page is not None:
+                found[number] = page
+        if len(found) < len(numbers):
+            missing = np.array([number for number in numbers if number not in found], np.int64)
+            for number, values, references in self._read_pages(missing):
+                if len(missing) > 1:  # do not keep the buffer of all pages
+                    values, references = pa.concat_arrays([values, values[:0]]), references.copy()
+                page = _Page(keys_of(values), references)
+                self._cache.put(number, page, page.keys.nbytes + references.nbytes)
+                found[number] = page
+        return [found[number] for number in numbers]
+
+    def _read_pages(self, pages: NDArray[np.int64]) -> Iterator[tuple[int, pa.Array, Addresses]]:
+        """Yield the number, values and references of pages, without nulls, in the order given."""
+        lookup = self._lookup
+        ordered = np.sort(pages)
+        starts = lookup.starts[ordered] + lookup.null_counts[ordered]
+        sizes = lookup.stops[ordered] - starts
+        rows = RowRanges(np.stack([starts, starts + sizes], axis=1))
+        table = self._data.read(self._columns, rows)
+        self._require_nulls(table, 0)
+        values, references = table.column(0).combine_chunks(), self._references(table.column(1))
+        if self._is_legacy:
+            values = without_lost_nulls(values)
+        offsets = dict(zip(ordered.tolist(), (np.cumsum(sizes) - sizes).tolist(), strict=True))
+        for number in pages.tolist():
+            start = offsets[number]
+            size = int(lookup.stops[number] - lookup.starts[number] - lookup.null_counts[number])
+            part = values.slice(start, size)
+            if not are_ascending(keys_of(part)):
+                raise CorruptFileError(f"page {number} is not in order", self._data.path)
+            yield number, part, references[start : start + size]
+
+    @property
+    def _is_legacy(self) -> bool:
+        return self._data.batch_bounds is not None
+
+    def _require_nulls(self, table: pa.Table, num_nulls: int) -> None:
+        found = table.column(0).null_count
+        if found != num_nulls and not self._is_legacy:
+            raise CorruptFileError(
+                f"{found} nulls where the lookup table has {num_nulls}", self._data.path
+            )
+
+    def _references(self, column: pa.ChunkedArray) -> Addresses:
+        if column.null_count:
+            raise CorruptFileError(f"{column.null_count} references are null", self._data.path)
+        references: Addresses = column.to_numpy()
+        return references
+
+
+def _moved(block: Block, moves: Moves | None) -> Sequence[Block]:
+    if moves is None:
+        return [block]
+    references, exist = moves(block.references)
+    kept = Block(block.values.filter(pa.array(exist)), references[exist])
+    return [kept] if len(kept) else []

@@ -1,0 +1,245 @@
+"""Keys: values in a form whose plain order is the order of an index.
+
+    integers, dates, times       as they are            int8 … uint64
+    booleans                     0 or 1                 uint8
+    floats                       ordinals of the total order of IEEE 754, int16 … int64
+    decimals                     bytes from the highest to the lowest, sign bit flipped, S16 or S32
+    fixed-size binary            as they are            S{width}
+    text, binary                 bytes, in Arrow's layout (`TextKeys`)
+
+All but the last are NumPy arrays. NumPy drops zero bytes at the end of an item of type S, which
+changes neither order nor equality of items of one width.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from pilum.errors import UnsupportedTypeError
+from pilum.expressions.compare import is_zero, ordinals
+from pilum.expressions.types import array_of, is_binary, is_text, scalar_of
+from pilum.index.queries import Between, StartsWith
+
+__all__ = [
+    "KeyRange",
+    "Keys",
+    "Side",
+    "TextKeys",
+    "are_ascending",
+    "has_prefixes",
+    "joined_keys",
+    "key_of",
+    "keys_of",
+    "none_exceeds",
+    "range_of",
+    "require_indexable",
+    "sorted_keys",
+    "stable_order",
+]
+
+_SIGN_BIT = np.uint8(0x80)
+
+
+class TextKeys:
+    """Keys of text and of binary values.
+
+    Attributes:
+        array: A binary or large_binary array without nulls.
+    """
+
+    __slots__ = ("_data", "_offsets", "array")
+
+    def __init__(self, array: pa.Array) -> None:
+        self.array = array
+        _, offsets, data = array.buffers()
+        width = np.int64 if pt.is_large_binary(array.type) else np.int32
+        self._offsets = (
+            np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
+            if len(array)
+            else np.zeros(1, width)
+        )
+        self._data = memoryview(data if data is not None else b"")
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return one key as bytes, or the keys of a slice."""
+        if isinstance(place, slice):
+            start, stop, _ = place.indices(len(self.array))
+            return TextKeys(self.array.slice(start, stop - start))
+        if place < 0:
+            place += len(self.array)
+        return bytes(self._data[self._offsets[place] : self._offsets[place + 1]])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the keys."""
+        return self._offsets.nbytes + int(self._offsets[-1] - self._offsets[0])
+
+    def searchsorted(self, wanted: Any, side: Side = "left") -> Any:
+        """Return where keys belong in these, which are ascending; as NumPy does.
+
+        Args:
+            wanted: One key as bytes, or `TextKeys`.
+            side: Before ("left") or after ("right") equal keys.
+        """
+        bisect = bisect_left if side == "left" else bisect_right
+        if isinstance(wanted, bytes):
+            return bisect(self, wanted)
+        return np.array([bisect(self, wanted[i]) for i in range(len(wanted))], dtype=np.int64)
+
+
+Keys: TypeAlias = "NDArray[Any] | TextKeys"
+Side: TypeAlias = Literal["left", "right"]
+KeyRange: TypeAlias = tuple[Any, Any, Side, Side]
+
+
+def require_indexable(column: str, kind: pa.DataType, index: str) -> None:
+    """Raise an error if values of a type have no keys.
+
+    Raises:
+        UnsupportedTypeError: Names the column and its type.
+    """
+    is_known = (
+        pt.is_boolean(kind)
+        or pt.is_integer(kind)
+        or pt.is_floating(kind)
+        or pt.is_decimal128(kind)
+        or pt.is_decimal256(kind)
+        or is_text(kind)
+        or pt.is_binary(kind)
+        or pt.is_large_binary(kind)
+        or (pt.is_fixed_size_binary(kind) and kind.byte_width > 0)
+        or (pt.is_temporal(kind) and not pt.is_interval(kind))
+    )
+    if not is_known:
+        raise UnsupportedTypeError(
+            f"{index} index: column {column!r} has the type {kind}; it must be an integer, float, "
+            "boolean, string, binary, decimal, date, time, timestamp or duration"
+        )
+
+
+def keys_of(values: pa.Array) -> Keys:
+    """Return the keys of an array without nulls."""
+    kind = values.type
+    if pt.is_floating(kind):
+        return _numbers(ordinals(values), kind.bit_width)
+    if pt.is_boolean(kind):
+        return _numbers(values.cast(pa.uint8()), 8, is_signed=False)
+    if is_text(kind) or pt.is_binary(kind) or pt.is_large_binary(kind):
+        is_large = pt.is_large_string(kind) or pt.is_large_binary(kind)
+        return TextKeys(values.view(pa.large_binary() if is_large else pa.binary()))
+    if pt.is_decimal(kind):
+        items = _items(values, kind.byte_width).reshape(-1, kind.byte_width)[:, ::-1].copy()
+        items[:, 0] ^= _SIGN_BIT
+        return items.view(f"S{kind.byte_width}").reshape(-1)
+    if pt.is_fixed_size_binary(kind):
+        return _items(values, kind.byte_width).view(f"S{kind.byte_width}")
+    return _numbers(values, kind.bit_width, is_signed=not pt.is_unsigned_integer(kind))
+
+
+def sorted_keys(values: pa.Array) -> Keys:
+    """Return the keys of an array without nulls in ascending order."""
+    keys = keys_of(values)
+    if len(keys) < 2:
+        return keys
+    if isinstance(keys, TextKeys):
+        return TextKeys(keys.array.take(pa.array(stable_order(keys))))
+    return np.sort(keys)
+
+
+def key_of(value: pa.Scalar) -> Any:
+    """Return the key of one value that is not null."""
+    return keys_of(array_of([value], value.type))[0]
+
+
+def has_prefixes(kind: pa.DataType) -> bool:
+    """Return whether values of a type are text or bytes."""
+    return is_text(kind) or is_binary(kind)
+
+
+def range_of(query: Between | StartsWith, kind: pa.DataType) -> KeyRange:
+    """Return the range of keys of a query.
+
+    Both zeros of floats are one value to comparisons: a range with one of them has the other, too.
+
+    Returns:
+        The lowest and the highest key, None if that end is open; and the sides from which to search
+        for them, so that the rows between both places match.
+    """
+    if isinstance(query, StartsWith):
+        return (*_texts_with(query.prefix, kind), "left", "left")
+    low, high = query.low, query.high
+    if pt.is_floating(kind):
+        low = _outer_zero(low, is_positive=not query.includes_low)
+        high = _outer_zero(high, is_positive=query.includes_high)
+    return (
+        None if low is None else key_of(low),
+        None if high is None else key_of(high),
+        "left" if query.includes_low else "right",
+        "right" if query.includes_high else "left",
+    )
+
+
+def are_ascending(keys: Keys) -> bool:
+    """Return whether no key is less than the one before it."""
+    return none_exceeds(keys[:-1], keys[1:])
+
+
+def none_exceeds(left: Keys, right: Any) -> bool:
+    """Return whether each key is at most as great as its counterpart in an array as long."""
+    if isinstance(left, TextKeys):
+        return bool(pc.all(pc.less_equal(left.array, right.array), min_count=0).as_py())
+    return bool((left <= right).all())
+
+
+def stable_order(keys: Keys) -> NDArray[np.int64]:
+    """Return the places of keys in ascending order; those of equal keys in their own order."""
+    if isinstance(keys, TextKeys):
+        return np.asarray(pc.array_sort_indices(keys.array)).view(np.int64)
+    return np.argsort(keys, kind="stable")
+
+
+def joined_keys(parts: Sequence[Any]) -> Keys:
+    """Return all keys of several parts."""
+    texts = [part.array for part in parts if isinstance(part, TextKeys)]
+    return TextKeys(pa.concat_arrays(texts)) if texts else np.concatenate(parts)
+
+
+def _numbers(values: pa.Array, bits: int, *, is_signed: bool = True) -> NDArray[Any]:
+    """Return fixed-width values as integers of the same bits."""
+    return _items(values, bits // 8).view(f"{'i' if is_signed else 'u'}{bits // 8}")
+
+
+def _items(values: pa.Array, width_bytes: int) -> NDArray[np.uint8]:
+    if not len(values):
+        return np.empty(0, dtype=np.uint8)
+    data = np.frombuffer(values.buffers()[1], dtype=np.uint8)
+    return data[values.offset * width_bytes : (values.offset + len(values)) * width_bytes]
+
+
+def _outer_zero(value: pa.Scalar | None, *, is_positive: bool) -> pa.Scalar | None:
+    if value is None or not is_zero(value):
+        return value
+    return scalar_of(0.0 if is_positive else -0.0, value.type)
+
+
+def _texts_with(prefix: str | bytes, kind: pa.DataType) -> tuple[Any, Any]:
+    """Return the least key with a prefix, and the least one after all of these."""
+    low = prefix.encode() if isinstance(prefix, str) else prefix
+    stem = low.rstrip(b"\xff")
+    high = stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+    if not pt.is_fixed_size_binary(kind):
+        return low, high
+    if len(low) > kind.byte_width:  # no value has it
+        return low[: kind.byte_width], low[: kind.byte_width]
+    return low, high

@@ -1,0 +1,200 @@
+"""B-trees answer as a loop over all values does, and are read by pylance and back."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from index.scalar.strategies import columns, order_of, rows_of, values_like
+from numpy.typing import NDArray
+
+from pilum.container.open import new_file
+from pilum.container.options import FileOptions
+from pilum.errors import InvalidInputError, UnsupportedTypeError
+from pilum.format.schema import Schema
+from pilum.format.version import FileVersion
+from pilum.index.base import Part
+from pilum.index.files import IndexFolder, IndexFolderWriter
+from pilum.index.queries import Between, HasTexts, IsIn, IsNull, Query, StartsWith
+from pilum.index.registry import index_type
+from pilum.index.scalar.btree import BTREE
+from pilum.index.scalar.btree_index import BTreeIndex
+from pilum.storage.local import LocalStore
+
+
+class _Folder:
+    """New folders of segments in a store."""
+
+    def __init__(self, path: str, version: FileVersion = FileVersion.V2_1) -> None:
+        self._store = LocalStore(path)
+        self._version = version
+        self._numbers = count()
+
+    def new(self) -> IndexFolderWriter:
+        return IndexFolderWriter(self._store, f"_indices/{next(self._numbers)}", self._version)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> _Folder:
+    return _Folder(str(tmp_path_factory.mktemp("indices")))
+
+
+def _built(
+    column: pa.Array, page_rows: int, folder: _Folder, refs: list[int] | None = None
+) -> BTreeIndex:
+    writer = folder.new()
+    assert BTREE.train(rows_of(column, refs), page_rows, writer) == b""
+    return BTREE.open(writer.written(), b"", 0)
+
+
+def _found(index: BTreeIndex, query: Query) -> list[int]:
+    answer = index.search(query)
+    assert answer is not None
+    assert answer.is_exact
+    estimate = index.estimate(query)
+    assert estimate is not None
+    assert estimate >= 0
+    found: list[int] = answer.rows.listed.tolist()
+    return found
+
+
+def _nulls(column: pa.Array) -> list[int]:
+    return np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
+
+
+@given(data=st.data(), column=columns(), page_rows=st.integers(1, 9))
+def test_searches(folder: _Folder, data: st.DataObject, column: pa.Array, page_rows: int) -> None:
+    """Equal values, ranges, prefixes and nulls."""
+    index = _built(column, page_rows, folder)
+    keys = [order_of(value) for value in column]
+    wanted = data.draw(values_like(column))
+    among = {order_of(value) for value in wanted}
+    answer = index.search(IsIn(wanted))
+    assert answer is not None
+    assert answer.rows.listed.tolist() == [i for i, key in enumerate(keys) if key in among]
+    assert answer.nulls.listed.tolist() == _nulls(column) == _found(index, IsNull())
+    assert index.search(HasTexts(("abc",))) is None
+
+    low, high = data.draw(st.booleans()), data.draw(st.booleans())
+    ends = data.draw(values_like(column, 2))
+    query = Between(
+        ends[0] if data.draw(st.booleans()) else None,
+        ends[-1] if data.draw(st.booleans()) else None,
+        low,
+        high,
+    )
+    expected = [i for i, key in enumerate(keys) if key is not None and _is_between(key, query)]
+    assert _found(index, query) == expected
+
+    if isinstance(one := order_of(wanted[0]), bytes) and one:
+        prefix = one[: data.draw(st.integers(1, 3))]
+        starting = [i for i, key in enumerate(keys) if key is not None and key.startswith(prefix)]
+        assert _found(index, StartsWith(prefix)) == starting
+
+
+def _is_between(key: Any, query: Between) -> bool:
+    low, high = query.low, query.high
+    above = low is None or _compared(key, low, query.includes_low, is_low=True)
+    return above and (high is None or _compared(key, high, query.includes_high, is_low=False))
+
+
+def _compared(key: Any, end: pa.Scalar, includes: bool, *, is_low: bool) -> bool:
+    bound = order_of(end)
+    if pa.types.is_floating(end.type) and end.as_py() == 0:
+        # Both zeros are the same number: their keys are -1 and 0.
+        bound = -1 if includes == is_low else 0
+    above = key > bound or (includes and key == bound)
+    below = key < bound or (includes and key == bound)
+    return bool(above if is_low else below)
+
+
+@given(data=st.data(), page_rows=st.integers(1, 9))
+def test_merge(folder: _Folder, data: st.DataObject, page_rows: int) -> None:
+    """Segments and new rows are merged: rows that no longer exist vanish, ties keep their order."""
+    column = data.draw(columns())
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(column)), min_size=2, max_size=2)))
+    pieces = [column[: cuts[0]], column[cuts[0] : cuts[1]], column[cuts[1] :]]
+    starts = [0, *cuts]
+    gone = set(data.draw(st.lists(st.integers(0, 40), max_size=5)))
+
+    def moves(references: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        return references + np.uint64(1000), np.array(
+            [row not in gone for row in references.tolist()], np.bool_
+        )
+
+    parts = [
+        Part(_built(piece, 3, folder, list(range(start, start + len(piece)))), moves)
+        for piece, start in zip(pieces[:2], starts, strict=False)
+    ]
+    parts.append(Part(_built(column[:0], page_rows, folder)))
+    rows = rows_of(pieces[2], list(range(starts[2], len(column))))
+    writer = folder.new()
+    assert BTREE.merge(parts, rows, writer) == b""
+    kept = [i for i in range(len(column)) if i >= cuts[1] or i not in gone]
+    references = [i + 1000 if i < cuts[1] else i for i in kept]
+    expected = folder.new()
+    BTREE.train(rows_of(column.take(pa.array(kept, pa.int64())), references), page_rows, expected)
+    for name in ("page_data.lance", "page_lookup.lance"):
+        merged, trained = writer.written().open(name), expected.written().open(name)
+        assert _bits(merged.read()) == _bits(trained.read())
+        assert merged.metadata == trained.metadata
+
+
+def _bits(table: pa.Table) -> list[list[Any]]:
+    return [[order_of(value) for value in column] for column in table.columns]
+
+
+def test_what_cannot_be() -> None:
+    """Types and parameters that are refused; the registry has the type."""
+    assert index_type("btree") is BTREE
+    for kind in (
+        pa.list_(pa.int32()),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.null(),
+        pa.struct([]),
+    ):
+        with pytest.raises(UnsupportedTypeError, match="'a'"):
+            BTREE.require_supported("a", kind)
+    BTREE.require_supported("a", pa.float16())
+    assert BTREE.parameters({}, pa.int8()) == 4096
+    assert BTREE.parameters({"zone_size": 3}, pa.int8()) == 3
+    for given_ in ({"zone_size": 0}, {"zone_size": "x"}, {"rows": 3}):
+        with pytest.raises(InvalidInputError):
+            BTREE.parameters(given_, pa.int8())
+
+
+def test_legacy_files(tmp_path: Path) -> None:
+    """Files of old releases have other names of columns, and pages are their batches."""
+    store = LocalStore(str(tmp_path))
+    pages = [[0, 1, 2], [2, 2], [5, 7, 8, 9]]  # legacy files lose nulls
+    values = pa.schema([pa.field("values", pa.int64()), pa.field("row_ids", pa.uint64())])
+    bounds = pa.schema(
+        [("low", pa.int64()), ("high", pa.int64()), ("nulls", pa.uint32()), ("page", pa.uint32())]
+    )
+    _legacy_file(
+        store, "page_data.lance", values, [[page, list(range(len(page)))] for page in pages]
+    )
+    lookup = [[0, 2, 5], [2, 2, 9], [1, 0, 0], [0, 1, 2]]
+    _legacy_file(store, "page_lookup.lance", bounds, [lookup])
+    index = BTREE.open(IndexFolder(store, ""), b"", 0)
+    assert _found(index, IsIn(pa.array([7, 2]))) == [0, 1, 2]
+    assert _found(index, IsIn(pa.array([8]))) == [2]
+    assert _found(index, IsNull()) == [0]
+    assert index.statistics() == {"min": "NULL", "max": "9", "num_pages": 3}
+
+
+def _legacy_file(store: LocalStore, name: str, schema: pa.Schema, batches: list[Any]) -> None:
+    bounds = tuple(np.cumsum([len(batch[0]) for batch in batches]).tolist())
+    options = FileOptions(group_bounds=bounds)
+    sink = store.sink(f"/{name}")
+    file = new_file(sink, Schema.from_arrow(schema), FileVersion.LEGACY, options)
+    for columns_ in batches:
+        arrays = [pa.array(one, kind) for one, kind in zip(columns_, schema.types, strict=True)]
+        file.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    file.finish()
