@@ -210,15 +210,6 @@ def chosen(mask: pa.BooleanArray, one: pa.Array, other: pa.Array, what: str) -> 
     """Return the values of one array where the mask is true, else those of the other.
 
     Arrow 26 mixes up the dictionaries below structs and lists.
-
-    Args:
-        mask: A mask without nulls.
-        one: An array as long as the mask.
-        other: Another one, of the same length and type.
-        what: The owner of the values, for the message.
-
-    Raises:
-        UnsupportedTypeError: If the keys of a dictionary are too narrow for all values.
     """
     if not has_dictionaries(one.type):
         return pc.if_else(mask, one, other)

@@ -76,13 +76,7 @@ class Cache:
             return entry[0]
 
     def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
-        """Cache a value, replacing the last one of this key.
-
-        Args:
-            key: A value of any hashable type.
-            value: Any value except None.
-            size_bytes: The bytes that the value counts.
-        """
+        """Cache a value other than None, replacing the last one of this key."""
         with self._lock:
             self._drop(key)
             self._keep(key, value, size_bytes)
@@ -175,9 +169,6 @@ class Descriptions:
     """Parsed descriptions by their bytes, in bounded memory. Safe to use from several threads.
 
     Finding one takes no lock, as tables have very many pages. The oldest are evicted first.
-
-    Args:
-        limit_bytes: The approximate memory of the descriptions, bytes.
     """
 
     def __init__(self, limit_bytes: int = _LIMIT_BYTES) -> None:

@@ -35,16 +35,7 @@ _OFFSET_BYTES = {
 
 
 def assemble(field: Field, leaves: Mapping[FieldId, Decoded], num_rows: int) -> pa.Array:
-    """Build the array of a top-level field.
-
-    Args:
-        field: The field, with only the projected members.
-        leaves: What was read of each leaf; leaves without a column are left out.
-        num_rows: Length of the result.
-
-    Raises:
-        CorruptFileError: If the leaves contradict each other or their types.
-    """
+    """Build the array of a top-level field from its leaves; those without a column are left out."""
     if field.has_struct_lists:
         paths = {path[-1].id: path for path in field.leaf_paths()}
         leaves = {leaf: _per_list(decoded, paths[leaf]) for leaf, decoded in leaves.items()}
@@ -52,11 +43,7 @@ def assemble(field: Field, leaves: Mapping[FieldId, Decoded], num_rows: int) -> 
 
 
 def assemble_leaf(field: Field, decoded: Decoded, num_rows: int) -> pa.Array:
-    """Build the array of a top-level field that has no child fields (the common case).
-
-    Raises:
-        CorruptFileError: If what was read contradicts the type.
-    """
+    """Build the array of a top-level field that has no child fields (the common case)."""
     if len(decoded.layers) != 1:
         raise CorruptFileError(f"field {field.name!r}: {len(decoded.layers)} layers")
     layer = decoded.layers[0]

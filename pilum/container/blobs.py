@@ -92,13 +92,7 @@ def place_blobs(field: Field, array: pa.Array, write: Write, sidecars: Sidecars 
 def map_blobs(
     field: Field, array: pa.Array, form: Callable[[Field, pa.Array], pa.Array]
 ) -> pa.Array:
-    """Replace the values of blobs in an array, at any depth.
-
-    Args:
-        field: The column in the user's schema.
-        array: Its rows, in any form.
-        form: Maps a blob field and its values to the new values.
-    """
+    """Replace the values of blobs in an array by those that `form` makes of them, at any depth."""
     return map_fields(field, array, lambda one: one.blob_version > 0, form)
 
 
@@ -138,11 +132,7 @@ def _write_aligned(array: pa.Array, write: Write) -> NDArray[np.uint64]:
 
 
 def contiguous(array: pa.LargeBinaryArray) -> memoryview:
-    """Return the bytes of all values as one contiguous view, without a copy.
-
-    Args:
-        array: Without nulls.
-    """
+    """Return the bytes of all values, none of which are null, as one view without a copy."""
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
     return memoryview(b"") if data is None else memoryview(data)[int(bounds[0]) : int(bounds[-1])]

@@ -35,12 +35,7 @@ class FileBody:
     """
 
     def __init__(self, sink: Sink, alignment: int = _ALIGNMENT) -> None:
-        """Start a file.
-
-        Args:
-            sink: The destination.
-            alignment: Every buffer begins at a multiple of this many bytes.
-        """
+        """Start a file; every buffer begins at a multiple of `alignment` bytes."""
         self.sink = sink
         self._alignment = alignment
         self._global_buffers: list[tuple[int, int]] = []

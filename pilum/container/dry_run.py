@@ -24,14 +24,7 @@ __all__ = ["explain_batches", "explain_written"]
 def explain_batches(
     schema: Schema, batches: Iterable[pa.RecordBatch], version: FileVersion, options: FileOptions
 ) -> list[PageExplanation]:
-    """Encode rows as a file of version 2.1 or 2.2 would store them, and explain the pages.
-
-    Args:
-        schema: Schema of the rows.
-        batches: The rows.
-        version: File version.
-        options: Sizes and encodings.
-    """
+    """Encode rows as a file of version 2.1 or 2.2 would store them, and explain the pages."""
     found: dict[str, list[PageExplanation]] = {}
 
     def keep(path: tuple[Field, ...], stored: StoredPage, page: EncodedPage) -> None:
@@ -51,14 +44,7 @@ def explain_batches(
 def explain_written(
     schema: Schema, batches: Iterable[pa.RecordBatch], version: FileVersion, options: FileOptions
 ) -> list[PageExplanation]:
-    """Write rows to memory as a file of version 2.0 or 0.1, and explain its pages.
-
-    Args:
-        schema: Schema of the rows.
-        batches: The rows.
-        version: File version.
-        options: Sizes and encodings.
-    """
+    """Write rows to memory as a file of version 2.0 or 0.1, and explain its pages."""
     sink = _Memory()
     writer = new_file(sink, schema, version, options)
     has_rows = False

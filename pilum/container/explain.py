@@ -67,17 +67,7 @@ def explain_page(
     layout: pb.PageLayout,
     encoded: EncodedPage | None = None,
 ) -> PageExplanation:
-    """Explain one page.
-
-    Args:
-        file: Path of the file.
-        column: Path of the leaf.
-        kind: Arrow type of the leaf.
-        number: Number of the page.
-        stored: Position of the page.
-        layout: Its description.
-        encoded: The encoded page, if it comes from a writer.
-    """
+    """Explain one page of a file since version 2.1, or one that a writer has encoded."""
     page = describe_page(layout, stored)
     sizes = tuple(size for _, size in stored.buffers)
     rows = stored.first_row, stored.num_rows
@@ -97,17 +87,7 @@ def explained(
     page: PageDescription,
     buffer_bytes: tuple[int, ...],
 ) -> PageExplanation:
-    """Build the explanation of one stored page.
-
-    Args:
-        file: Path of the file.
-        column: Path of the leaf.
-        kind: Arrow type of the leaf.
-        number: Number of the page.
-        rows: The first row, and the number of rows.
-        page: The parsed description.
-        buffer_bytes: Size of each buffer.
-    """
+    """Build the explanation of a page, with its first row and its number of rows."""
     width = width_bits(kind)
     return PageExplanation(
         file,

@@ -19,12 +19,11 @@ from pilum.container.assemble import assemble, assemble_leaf
 from pilum.container.explain import PageExplanation
 from pilum.container.packed import members_of
 from pilum.container.reader import Column, FileReader
-from pilum.container.segments import FieldReader, FilePart, Segment, read_by_file
+from pilum.container.segments import FilePart, PagedFieldReader, Segment, read_by_file
 from pilum.encodings.base import Decoded, PageRead
 from pilum.encodings.layouts import read_pages
 from pilum.encodings.structural.mini_block import MiniBlockLayout, decode_in_memory, joint_key
 from pilum.errors import CorruptFileError
-from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId
 from pilum.format.types import width_bits
 
@@ -54,8 +53,6 @@ class LeafSegment(Segment):
     """Some rows of a field that lie within one page of each leaf."""
 
     field: LeafFieldReader
-    start: int
-    rows: RowRanges
 
     @classmethod
     def read_all(cls, segments: Sequence[LeafSegment]) -> list[pa.Array]:
@@ -76,15 +73,7 @@ class LeafSegment(Segment):
         return [column.read(start, rows, source) for column, source in self.field.columns]
 
     def build(self, decoded: list[Decoded], num_rows: int) -> pa.Array:
-        """Build the array of rows of the field.
-
-        Args:
-            decoded: The rows of each leaf.
-            num_rows: Their number.
-
-        Raises:
-            CorruptFileError: If the leaves contradict each other or their types.
-        """
+        """Build the array of `num_rows` rows of the field from the rows of each leaf."""
         own = self.field
         try:
             if own.is_one_leaf:
@@ -156,7 +145,7 @@ def _decode_all(groups: Sequence[Sequence[PageRead]]) -> Sequence[Decoded]:
     return [next(decoded if is_memory else read) for is_memory in in_memory]
 
 
-class LeafFieldReader(FieldReader):
+class LeafFieldReader(PagedFieldReader):
     """One field of a fragment.
 
     Attributes:
@@ -169,6 +158,8 @@ class LeafFieldReader(FieldReader):
         num_rows: Physical rows of the fragment.
     """
 
+    segment = LeafSegment
+
     def __init__(self, field: Field, leaves: Mapping[FieldId, Leaf], num_rows: int) -> None:
         self.field = field
         self.leaves = leaves
@@ -179,7 +170,7 @@ class LeafFieldReader(FieldReader):
         self.num_rows = num_rows
         self._bytes_per_row: float | None = None
         bounds = [leaf.column.row_bounds for leaf in self.leaves.values()]
-        self._cuts = _cuts(bounds) if bounds else np.array([0, num_rows], dtype=np.int64)
+        self.cuts = _cuts(bounds) if bounds else np.array([0, num_rows], dtype=np.int64)
 
     @classmethod
     def of(cls, field: Field, parts: Sequence[FilePart], num_rows: int) -> LeafFieldReader:
@@ -216,22 +207,6 @@ class LeafFieldReader(FieldReader):
             if leaf is not None:
                 column = ".".join(field.name for field in path)
                 yield from leaf.column.explain(column, path[-1].arrow_type)
-
-    def segments(self, rows: RowRanges) -> Iterator[LeafSegment]:
-        """Split rows of the fragment at page boundaries."""
-        if len(rows.bounds) == 0:
-            return
-        if len(self._cuts) == 2:
-            yield LeafSegment(self, 0, rows)
-            return
-        first = int(np.searchsorted(self._cuts, rows.starts[0], side="right")) - 1
-        last = int(np.searchsorted(self._cuts, rows.stops[-1], side="left"))
-        for start, stop in zip(
-            self._cuts[first:last], self._cuts[first + 1 : last + 1], strict=True
-        ):
-            wanted = rows.within(int(start), int(stop))
-            if len(wanted.bounds):
-                yield LeafSegment(self, int(start), wanted)
 
 
 def _cuts(bounds: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -58,16 +58,7 @@ class Footer:
 
     @classmethod
     def parse(cls, tail: bytes, file_bytes: int) -> Footer:
-        """Parse the footer.
-
-        Args:
-            tail: At least the last 40 bytes, or the whole file if it is shorter.
-            file_bytes: Size of the file.
-
-        Raises:
-            CorruptFileError: If the file is not a Lance file, or is damaged.
-            UnsupportedVersionError: If the version is not supported.
-        """
+        """Parse the footer from at least the last 40 bytes of a file, or a shorter file."""
         version = version_of(tail)
         if version is FileVersion.LEGACY:
             raise UnsupportedVersionError("a legacy Lance file (version 0.1) has another footer")
@@ -117,15 +108,7 @@ class Footer:
 
 
 def version_of(tail: bytes | NDArray[np.uint8]) -> FileVersion:
-    """Return the version of a file from its last bytes; the footers of all versions end alike.
-
-    Args:
-        tail: At least the last 8 bytes, or the whole file if it is shorter.
-
-    Raises:
-        CorruptFileError: If this is no Lance file.
-        UnsupportedVersionError: If the version is not supported.
-    """
+    """Return the version of a file from its last 8 bytes; the footers of all versions end alike."""
     end = bytes(tail[-8:])
     if len(end) != 8:
         raise CorruptFileError(f"file size, bytes: expected at least 8, found {len(end)}")
@@ -135,11 +118,7 @@ def version_of(tail: bytes | NDArray[np.uint8]) -> FileVersion:
 
 
 def parse_table(data: NDArray[np.uint8], limit: int) -> Places:
-    """Parse (position, size) entries, all of which must end at or before `limit`.
-
-    Raises:
-        CorruptFileError: If an entry ends after it.
-    """
+    """Parse (position, size) entries, all of which must end at or before `limit`."""
     if len(data) <= _FEW * _ENTRY_BYTES:  # NumPy's overhead per call is larger
         pairs = tuple(_ENTRY.iter_unpack(data.tobytes()))
         inside = all(position + size <= limit for position, size in pairs)

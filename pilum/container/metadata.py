@@ -10,10 +10,12 @@ Source: docs/format/container.md, "Column metadata".
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from pilum.cache import Descriptions
+from pilum.container.footer import Places
 from pilum.encodings.base import StoredPage, demand
 from pilum.errors import CorruptFileError, InvalidInputError
 from pilum.format.pb import encodings21_pb2, file_pb2
@@ -22,6 +24,8 @@ __all__ = [
     "MAX_ITEMS",
     "MAX_ROWS",
     "PageEntry",
+    "buffer_places",
+    "direct",
     "pack_columns",
     "parse_column",
     "parse_file_descriptor",
@@ -41,25 +45,17 @@ _PAGE_LAYOUT = "lance.encodings21.PageLayout"
 PageEntry = tuple[StoredPage, encodings21_pb2.PageLayout]
 
 
-def _direct(description: file_pb2.Any) -> file_pb2.Encoding:
-    encoding = description.SerializeToString()
+def direct(type_url: str, value: bytes) -> file_pb2.Encoding:
+    """Return a description that is stored where it is needed."""
+    encoding = file_pb2.Any(type_url=type_url, value=value).SerializeToString()
     return file_pb2.Encoding(direct=file_pb2.DirectEncoding(encoding=encoding))
 
 
-_COLUMN_ENCODING = _direct(file_pb2.Any(type_url="/lance.encodings.ColumnEncoding", value=b"\n\0"))
+_COLUMN_ENCODING = direct("/lance.encodings.ColumnEncoding", b"\n\0")
 
 
 def parse_column(data: bytes, file_bytes: int, descriptions: Descriptions) -> list[PageEntry]:
-    """Parse the metadata of one column.
-
-    Args:
-        data: A serialised `ColumnMetadata`.
-        file_bytes: Size of the file, which no buffer may exceed.
-        descriptions: Descriptions of pages that were parsed before.
-
-    Raises:
-        CorruptFileError: If the metadata do not parse, or a page lies outside of the file.
-    """
+    """Parse a `ColumnMetadata`, whose buffers may not exceed the size of the file."""
     try:
         message = file_pb2.ColumnMetadata.FromString(data)
     except DecodeError as error:
@@ -81,17 +77,23 @@ def _parse_page(
     file_bytes: int,
     descriptions: Descriptions,
 ) -> PageEntry:
-    offsets, sizes, length = page.buffer_offsets, page.buffer_sizes, page.length
-    demand(len(offsets) == len(sizes), "buffers: offsets without sizes")
-    buffers = tuple(zip(offsets, sizes, strict=True))
-    outside = [(offset, size) for offset, size in buffers if offset + size > file_bytes]
-    if outside:
-        raise CorruptFileError(f"buffers beyond the end of the file: {outside[:3]}")
+    buffers, length = buffer_places(page, file_bytes), page.length
     if not 0 < length < MAX_ROWS:
         raise CorruptFileError(f"page length: {length} rows")
     data = page.encoding.direct.encoding
     layout = descriptions.parsed(_layout, data) if len(data) <= _SMALL_BYTES else _layout(data)
     return StoredPage(first_row, length, buffers), layout
+
+
+def buffer_places(message: Any, file_bytes: int) -> Places:
+    """Return the position and size of each buffer of a page or column."""
+    offsets, sizes = message.buffer_offsets, message.buffer_sizes
+    demand(len(offsets) == len(sizes), "buffers: offsets without sizes")
+    places = tuple(zip(offsets, sizes, strict=True))
+    outside = [(offset, size) for offset, size in places if offset + size > file_bytes]
+    if outside:
+        raise CorruptFileError(f"buffers beyond the end of the file: {outside[:3]}")
+    return places
 
 
 def _layout(data: bytes) -> encodings21_pb2.PageLayout:
@@ -121,8 +123,7 @@ def _pack_column(pages: Sequence[PageEntry], encodings: dict[int, file_pb2.Encod
         # Pages with equal descriptions share one object.
         encoding = encodings.get(id(layout))
         if encoding is None:
-            value = layout.SerializeToString()
-            encoding = _direct(file_pb2.Any(type_url=f"/{_PAGE_LAYOUT}", value=value))
+            encoding = direct(f"/{_PAGE_LAYOUT}", layout.SerializeToString())
             encodings[id(layout)] = encoding
         message.pages.add(
             buffer_offsets=[offset for offset, _ in stored.buffers],
@@ -136,21 +137,13 @@ def _pack_column(pages: Sequence[PageEntry], encodings: dict[int, file_pb2.Encod
 
 
 def require_countable(num_rows: int) -> None:
-    """Check the number of rows of a new file.
-
-    Raises:
-        InvalidInputError: If readers would reject that many rows.
-    """
+    """Raise InvalidInputError if a new file has more rows than readers accept."""
     if num_rows >= MAX_ROWS:
         raise InvalidInputError(f"{num_rows} rows in a file, which has at most {MAX_ROWS - 1}")
 
 
 def parse_file_descriptor(data: bytes) -> file_pb2.FileDescriptor:
-    """Parse global buffer 0: the schema and the number of rows.
-
-    Raises:
-        CorruptFileError: If it does not parse.
-    """
+    """Parse global buffer 0: the schema and the number of rows."""
     try:
         descriptor: file_pb2.FileDescriptor = file_pb2.FileDescriptor.FromString(data)
     except DecodeError as error:

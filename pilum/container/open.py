@@ -10,10 +10,11 @@ A new family is one line here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 from pilum.cache import FileCaches
 from pilum.container.blobs import Sidecars
-from pilum.container.family import Family
 from pilum.container.fields import LeafFieldReader
 from pilum.container.footer import Tail, version_of
 from pilum.container.options import FileOptions
@@ -33,37 +34,55 @@ __all__ = ["default_version", "field_reader", "new_file", "open_file", "require_
 _DEFAULTS = FileOptions()
 
 
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """The functions that open, read, check and write files of a family.
+
+    Attributes:
+        open: Opens a file, given the bytes that were read of its end, and its caches.
+        field: Makes the reader of a field of a fragment, given the number of rows.
+        require_storable: Raises UnsupportedTypeError for a schema that files cannot store; the flag
+            says whether blobs may be stored in files beside them.
+        new: Starts a file, and the files beside it for blobs of version 2, where these are allowed.
+    """
+
+    open: Callable[[Source, Tail, FileCaches | None], DataFileReader]
+    field: Callable[[Field, Sequence[FilePart], int], FieldReader]
+    require_storable: Callable[[Schema, FileVersion, bool], None]
+    new: Callable[[Sink, Schema, FileVersion, FileOptions, Sidecars | None], DataFileWriter]
+
+
 def _require_storable(schema: Schema, version: FileVersion, has_sidecars: bool) -> None:
     for field in schema.fields:
         check_storage(field, version, has_sidecars=has_sidecars)
 
 
-_SINCE_2_1 = Family(
-    FileReader.open,
-    LeafFieldReader.of,
-    _require_storable,
-    lambda sink, schema, version, options, sidecars: FileWriter(
-        sink, schema, version=version, options=options, sidecars=sidecars
-    ),
-)
+_SINCE_2_1 = _Family(FileReader.open, LeafFieldReader.of, _require_storable, FileWriter)
 
 
 # Most processes never open a file of an old version, so these modules are imported lazily.
 
 
-def _legacy() -> Family:
-    from pilum.container.legacy.family import FAMILY
+@cache
+def _legacy() -> _Family:
+    from pilum.container.legacy.checks import require_storable
+    from pilum.container.legacy.fields import LegacyFieldReader
+    from pilum.container.legacy.file import LegacyFile
+    from pilum.container.legacy.writer import LegacyWriter
 
-    return FAMILY
-
-
-def _v2_0() -> Family:
-    from pilum.container.v2_0.family import FAMILY
-
-    return FAMILY
+    return _Family(LegacyFile.open, LegacyFieldReader.of, require_storable, LegacyWriter.of)
 
 
-_FAMILIES: dict[FileVersion, Callable[[], Family]] = {
+@cache
+def _v2_0() -> _Family:
+    from pilum.container.v2_0.fields import ColumnsFieldReader
+    from pilum.container.v2_0.reader import PagedFileReader
+    from pilum.container.v2_0.writer import PagedFileWriter, require_storable
+
+    return _Family(PagedFileReader.open, ColumnsFieldReader.of, require_storable, PagedFileWriter)
+
+
+_FAMILIES: dict[FileVersion, Callable[[], _Family]] = {
     FileVersion.LEGACY: _legacy,
     FileVersion.V2_0: _v2_0,
     FileVersion.V2_1: lambda: _SINCE_2_1,

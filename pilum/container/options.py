@@ -54,11 +54,7 @@ class FileOptions:
             )
 
     def refuse(self, version: FileVersion, *names: str) -> None:
-        """Raise an error if an option is set that files of a version do not support.
-
-        Raises:
-            InvalidInputError: If one of the attributes in `names` is not the default.
-        """
+        """Raise InvalidInputError if an option is set that the file version does not have."""
         for name in names:
             if getattr(self, name) != getattr(FileOptions(), name):
                 told = "encoding_options" if name == "encoding" else name
@@ -67,11 +63,7 @@ class FileOptions:
                 )
 
     def page_bytes(self, num_columns: int) -> int:
-        """Return bytes in memory at which the rows of a leaf column become a page.
-
-        Args:
-            num_columns: Top-level columns of the file.
-        """
+        """Return the bytes of rows that become a page, given the number of top-level columns."""
         wanted = _PAGE_BYTES
         if self.data_cache_bytes is not None:
             wanted = max(self.data_cache_bytes // max(num_columns, 1), 1)

@@ -45,9 +45,6 @@ def unpack(
 
     Returns:
         One array per member of `field`.
-
-    Raises:
-        CorruptFileError: If the rows do not fit the stored members.
     """
     encoding = decoded.encoding
     if encoding is None:
@@ -72,11 +69,7 @@ def unpack(
 
 
 def members_of(field: Field, file: DataFileReader) -> tuple[Field, ...]:
-    """Return all members that a file stores of a struct in one column.
-
-    Raises:
-        CorruptFileError: If the struct is missing in its schema.
-    """
+    """Return all members that a file stores of a struct in one column."""
     if DESCRIPTOR_ID in field.ids:
         return stored_members(field)
     stored = file.schema.find(field.id)

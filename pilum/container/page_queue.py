@@ -34,11 +34,7 @@ _DICTIONARY_BYTES = 32 * 1024 * 1024
 
 
 class Waiting:
-    """A buffer of chains (see `pilum.levels`).
-
-    Args:
-        page_bytes: Bytes at which a page is due.
-    """
+    """A buffer of chains (see `pilum.levels`), which are due as a page at `page_bytes`."""
 
     def __init__(self, page_bytes: int) -> None:
         self._page_bytes = page_bytes

@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from pilum.container.footer import FOOTER_BYTES, Footer, Places, Tail, parse_table, version_of
-from pilum.encodings.base import demand
+from pilum.container.metadata import buffer_places, direct
 from pilum.errors import CorruptFileError, UnsupportedFormatError, UnsupportedVersionError
 from pilum.format.pb import encodings20_pb2, encodings21_pb2, file_pb2
 from pilum.format.version import FileVersion
@@ -296,10 +296,13 @@ def _parse_column(data: bytes, file_bytes: int) -> RawColumn:
         message = file_pb2.ColumnMetadata.FromString(data)
         return RawColumn(
             _encoding(message.encoding),
-            _buffers(message, file_bytes),
+            buffer_places(message, file_bytes),
             tuple(
                 RawPage(
-                    page.length, page.priority, _buffers(page, file_bytes), _encoding(page.encoding)
+                    page.length,
+                    page.priority,
+                    buffer_places(page, file_bytes),
+                    _encoding(page.encoding),
                 )
                 for page in message.pages
             ),
@@ -315,32 +318,21 @@ def _encoding(message: file_pb2.Encoding) -> RawEncoding:
     return RawEncoding(found.type_url, found.value)
 
 
-def _buffers(message: Any, file_bytes: int) -> tuple[tuple[int, int], ...]:
-    offsets, sizes = message.buffer_offsets, message.buffer_sizes
-    demand(len(offsets) == len(sizes), "buffers: offsets without sizes")
-    places = tuple(zip(offsets, sizes, strict=True))
-    outside = [place for place in places if sum(place) > file_bytes]
-    demand(not outside, f"buffers beyond the end of the file: {outside[:3]}")
-    return places
-
-
 def pack_raw_column(column: RawColumn) -> bytes:
     """Serialise the metadata of a column as a `ColumnMetadata`."""
-    message = file_pb2.ColumnMetadata(encoding=_packed(column.encoding))
+    message = file_pb2.ColumnMetadata(
+        encoding=direct(column.encoding.type_url, column.encoding.value)
+    )
     _pack_buffers(message, column.buffers)
     for page in column.pages:
         stored = message.pages.add(
-            length=page.length, priority=page.priority, encoding=_packed(page.encoding)
+            length=page.length,
+            priority=page.priority,
+            encoding=direct(page.encoding.type_url, page.encoding.value),
         )
         _pack_buffers(stored, page.buffers)
     data: bytes = message.SerializeToString()
     return data
-
-
-def _packed(encoding: RawEncoding) -> file_pb2.Encoding:
-    found = file_pb2.Any(type_url=encoding.type_url, value=encoding.value)
-    direct = file_pb2.DirectEncoding(encoding=found.SerializeToString())
-    return file_pb2.Encoding(direct=direct)
 
 
 def _pack_buffers(message: Any, buffers: tuple[tuple[int, int], ...]) -> None:

@@ -7,8 +7,10 @@ docs/format/container.md, "Reading".
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +31,9 @@ from pilum.format.schema import FieldId, Schema
 from pilum.format.version import FileVersion
 from pilum.storage.base import MemorySource, Plan, Ranges, Source, run_plan
 
-__all__ = ["Column", "ColumnPages", "FileReader"]
+__all__ = ["Column", "ColumnPages", "ContainerReader", "FileReader"]
+
+C = TypeVar("C")
 
 _SMALL_BYTES = 512
 _NO_LIMIT = 2**64
@@ -60,17 +64,7 @@ class ColumnPages:
     def parse(
         cls, data: bytes, file_bytes: int, version: FileVersion, descriptions: Descriptions
     ) -> ColumnPages:
-        """Parse the metadata of a column, or reuse those of another file with the same bytes.
-
-        Args:
-            data: A serialised `ColumnMetadata`.
-            file_bytes: Size of the file, which no buffer may exceed.
-            version: File version.
-            descriptions: What was parsed before.
-
-        Raises:
-            CorruptFileError: If they do not parse, or a page lies outside of the file.
-        """
+        """Parse the metadata of a column, or reuse those of another file with the same bytes."""
         if len(data) <= _SMALL_BYTES:
             known = descriptions.parsed(_pages, data, version, descriptions)
             if known.end <= file_bytes:
@@ -154,12 +148,7 @@ class Column:
         return self._known.num_values
 
     def explain(self, name: str, kind: pa.DataType) -> Iterator[PageExplanation]:
-        """Describe the pages.
-
-        Args:
-            name: Path of the leaf.
-            kind: Its Arrow type.
-        """
+        """Describe the pages of the leaf `name`, which has this Arrow type."""
         for number, (stored, layout) in enumerate(self.entries):
             yield explain_page(self.path, name, kind, number, stored, layout)
 
@@ -168,12 +157,7 @@ class Column:
         return int(np.searchsorted(self.row_bounds, row, side="right")) - 1
 
     def read(self, start: int, rows: RowRanges, source: Source) -> PageRead:
-        """Return a read of rows of the page that contains row `start`, counted from there.
-
-        Raises:
-            CorruptFileError: If the description of the page is damaged; the text names the place.
-            UnsupportedFormatError: If it is stored in a way that is not supported.
-        """
+        """Return a read of rows of the page that contains row `start`, counted from there."""
         number, skip = 0, start
         if len(self.row_bounds) > 2:
             number = self.page_at(start)
@@ -253,8 +237,8 @@ def _described(data: bytes) -> tuple[int, bytes]:
     return message.length, message.schema.SerializeToString()
 
 
-class FileReader:
-    """An open file. Safe to use from several threads.
+class ContainerReader(ABC, Generic[C]):
+    """An open file since version 2.0, whose columns are parsed on demand. Safe for several threads.
 
     Attributes:
         source: The source of the bytes.
@@ -282,7 +266,7 @@ class FileReader:
         self._column_table = column_table
         self._tail = tail
         self._caches = caches
-        self._columns: dict[int, Column] = {}
+        self._columns: dict[int, C] = {}
         self._parsed_bytes = 0
         self._has_missed = False
         if self.num_rows >= MAX_ROWS:
@@ -291,11 +275,11 @@ class FileReader:
     @classmethod
     def open(
         cls, source: Source, tail: Tail | None = None, caches: FileCaches | None = None
-    ) -> FileReader:
+    ) -> Self:
         """Read footer, tables and the number of rows.
 
         Args:
-            source: The file, of version 2.1 or newer.
+            source: The file, of version 2.0 or newer.
             tail: Its end, if it was read already.
             caches: What the file shares with others, and what its pages keep; None for caches of
                 its own.
@@ -313,7 +297,7 @@ class FileReader:
             raise type(error)(f"{error}\n  {source.path}") from None
 
     @classmethod
-    def _open(cls, source: Source, tail: Tail, caches: FileCaches) -> Plan[FileReader]:
+    def _open(cls, source: Source, tail: Tail, caches: FileCaches) -> Plan[Self]:
         footer = Footer.parse(tail.data[-FOOTER_BYTES:].tobytes(), source.size)
         table = yield from tail.bytes_at(footer.global_table, footer.global_table_bytes)
         global_buffers = parse_table(table, footer.column_metadata)
@@ -334,26 +318,13 @@ class FileReader:
 
     @property
     def schema(self) -> Schema:
-        """The schema, with the field ids of the table that the file was written for.
-
-        Raises:
-            CorruptFileError: If its content is inconsistent.
-        """
+        """The schema, with the field ids of the table that the file was written for."""
         try:
             return self._file_schema.schema
         except CorruptFileError as error:
             raise error.at(self.source.path) from None
         except UnsupportedFormatError as error:
             raise type(error)(f"{error}\n  {self.source.path}") from None
-
-    def field_columns(self) -> Mapping[FieldId, int]:
-        """Return the number of the column of each leaf of the schema."""
-        return self.schema.leaf_columns
-
-    @property
-    def column_ids(self) -> tuple[FieldId, ...]:
-        """The leaf of each column."""
-        return self.schema.leaf_ids
 
     @property
     def held_bytes(self) -> int:
@@ -370,15 +341,10 @@ class FileReader:
 
     @property
     def num_columns(self) -> int:
-        """Number of columns of the file: one per leaf of the schema."""
+        """Number of columns of the file."""
         return len(self._column_table)
 
-    @property
-    def _elements(self) -> list[int]:
-        # The schema is parsed first, as its errors name the place.
-        return self._file_schema.elements if self.schema.fields else []
-
-    def column(self, index: int) -> Column:
+    def column(self, index: int) -> C:
         """Return one column; see `columns`."""
         column = self._columns.get(index)
         if column is None and 0 <= index < self.num_columns:
@@ -387,17 +353,20 @@ class FileReader:
                 return self._keep(index, self._tail.slice(at, size).tobytes())
         return column or self.columns([index])[0]
 
-    def _keep(self, index: int, data: bytes) -> Column:
-        column = self._columns[index] = self._parse(index, data)
+    def _keep(self, index: int, data: bytes) -> C:
+        try:
+            column = self._columns[index] = self._parse(index, data)
+        except CorruptFileError as error:
+            raise error.at(f"column {index}").at(self.source.path) from None
         self._parsed_bytes += len(data)
         return column
 
-    def columns(self, indices: Iterable[int]) -> list[Column]:
-        """Return columns by number; metadata that were not read before are read together.
+    @abstractmethod
+    def _parse(self, index: int, data: bytes) -> C:
+        """Parse the metadata of a column."""
 
-        Raises:
-            CorruptFileError: If a column does not exist or its metadata are damaged.
-        """
+    def columns(self, indices: Iterable[int]) -> list[C]:
+        """Return columns by number; metadata that were not read before are read together."""
         wanted = list(indices)
         missing = [index for index in wanted if index not in self._columns]
         if missing:
@@ -406,11 +375,7 @@ class FileReader:
         return [self._columns[index] for index in wanted]
 
     def column_metadata(self, indices: list[int]) -> list[bytes]:
-        """Read the serialised metadata of columns, except those that were read before.
-
-        Raises:
-            CorruptFileError: If a column does not exist.
-        """
+        """Read the serialised metadata of columns, except those that were read before."""
         return run_plan(self._metadata(indices), self.source)
 
     def _metadata(self, indices: list[int]) -> Plan[list[bytes]]:
@@ -429,24 +394,6 @@ class FileReader:
         found = yield from self._tail.all_at(places)
         return [data.tobytes() for data in found]
 
-    def _parse(self, index: int, data: bytes) -> Column:
-        try:
-            pages = ColumnPages.parse(
-                data, self.source.size, self.version, self._caches.descriptions
-            )
-            known = self._elements
-            elements = known[index] if index < len(known) else 1
-            column = Column(self.source.path, index, pages, self._caches, elements)
-        except CorruptFileError as error:
-            raise error.at(f"column {index}").at(self.source.path) from None
-        if column.num_rows != self.num_rows:
-            raise CorruptFileError(
-                f"rows: expected {self.num_rows}, found {column.num_rows}",
-                f"column {index}",
-                self.source.path,
-            )
-        return column
-
     def global_buffer(self, index: int) -> bytes:
         """Read a global buffer; 0 is the file descriptor.
 
@@ -454,3 +401,26 @@ class FileReader:
             IndexError: If there is none of this number.
         """
         return self.source.read(Ranges.of(self.global_buffers[index]))[0].tobytes()
+
+
+class FileReader(ContainerReader[Column]):
+    """An open file of version 2.1 or newer: every leaf of the schema is a column."""
+
+    def field_columns(self) -> Mapping[FieldId, int]:
+        """Return the number of the column of each leaf of the schema."""
+        return self.schema.leaf_columns
+
+    @property
+    def column_ids(self) -> tuple[FieldId, ...]:
+        """The leaf of each column."""
+        return self.schema.leaf_ids
+
+    def _parse(self, index: int, data: bytes) -> Column:
+        path, caches = self.source.path, self._caches
+        pages = ColumnPages.parse(data, self.source.size, self.version, caches.descriptions)
+        # The schema is parsed first, as its errors name the place.
+        known = self._file_schema.elements if self.schema.fields else []
+        column = Column(path, index, pages, caches, known[index] if index < len(known) else 1)
+        if column.num_rows != self.num_rows:
+            raise CorruptFileError(f"rows: expected {self.num_rows}, found {column.num_rows}")
+        return column

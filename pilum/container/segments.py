@@ -10,9 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pilum.container.explain import PageExplanation
 from pilum.format.rows import RowRanges
@@ -23,7 +26,15 @@ from pilum.storage.base import Plan, Source, run_plan
 if TYPE_CHECKING:
     from pilum.expressions.prune import Zones
 
-__all__ = ["DataFileReader", "FieldReader", "FilePart", "Segment", "read_by_file", "read_segments"]
+__all__ = [
+    "DataFileReader",
+    "FieldReader",
+    "FilePart",
+    "PagedFieldReader",
+    "Segment",
+    "read_by_file",
+    "read_segments",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -82,6 +93,7 @@ class FilePart:
     ids: tuple[FieldId, ...] = ()
 
 
+@dataclass(slots=True)
 class Segment(ABC):
     """Some rows of a field that are stored together.
 
@@ -137,9 +149,6 @@ class FieldReader(ABC):
 
         Returns:
             None if there is none.
-
-        Raises:
-            CorruptFileError: If it is damaged.
         """
         return None
 
@@ -152,12 +161,34 @@ class FieldReader(ABC):
         return pa.nulls(0, self.field.arrow_type)
 
 
-def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
-    """Read segments; those that lie in one file are read together.
+class PagedFieldReader(FieldReader):
+    """A field whose columns have pages; a segment lies within one page of each of them.
 
-    Raises:
-        CorruptFileError: If a page is damaged.
+    Attributes:
+        cuts: int64, the rows at which a page of any column begins, and the end.
+        segment: The class of its segments.
     """
+
+    cuts: NDArray[np.int64]
+    segment: ClassVar[type[Segment]]
+
+    def segments(self, rows: RowRanges) -> Iterator[Segment]:
+        """Split rows of the fragment at page boundaries."""
+        if len(rows.bounds) == 0:
+            return
+        if len(self.cuts) == 2:
+            yield self.segment(self, 0, rows)
+            return
+        first = int(np.searchsorted(self.cuts, rows.starts[0], side="right")) - 1
+        last = int(np.searchsorted(self.cuts, rows.stops[-1], side="left"))
+        for start, stop in pairwise(self.cuts[first : last + 1].tolist()):
+            wanted = rows.within(start, stop)
+            if len(wanted.bounds):
+                yield self.segment(self, start, wanted)
+
+
+def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
+    """Read segments; those that lie in one file are read together."""
     kinds: dict[type[Segment], None] = dict.fromkeys(type(segment) for segment in segments)
     if len(kinds) == 1:
         [kind] = kinds
@@ -173,12 +204,7 @@ def read_segments(segments: Sequence[Segment]) -> list[pa.Array]:
 def read_by_file(
     wanted: Sequence[tuple[Source, T]], plan: Callable[[list[T]], Plan[Sequence[R]]]
 ) -> list[R]:
-    """Read parts of several files: all parts of one file with one plan.
-
-    Args:
-        wanted: The parts, each with its file.
-        plan: Builds the plan for parts of one file, which yields one result for each.
-    """
+    """Read parts of files: all parts of one file with one plan, which yields a result for each."""
     if len(wanted) == 1:
         [(source, part)] = wanted
         return list(run_plan(plan([part]), source))

@@ -21,11 +21,6 @@ _BLOB = "lance-encoding:blob"
 def check_storage(field: Field, version: FileVersion, *, has_sidecars: bool) -> None:
     """Raise an error for packed structs and blobs that a file cannot hold.
 
-    Args:
-        field: A top-level field.
-        version: File version.
-        has_sidecars: Whether blobs may be stored in files beside the data file.
-
     Raises:
         UnsupportedTypeError: If there is such a field; the text names it.
     """

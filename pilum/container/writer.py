@@ -13,10 +13,11 @@ Source: docs/format/container.md, "Writing".
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -32,9 +33,7 @@ from pilum.encodings.base import EncodedPage, StoredPage
 from pilum.encodings.choose import encode_pages
 from pilum.encodings.options import EncodingOptions
 from pilum.encodings.rows import encode_places, encode_rows
-from pilum.errors import (
-    SchemaMismatchError,
-)
+from pilum.errors import SchemaMismatchError
 from pilum.format.blobs import described, in_files
 from pilum.format.paths import (
     LeafPath,
@@ -46,7 +45,7 @@ from pilum.format.schema import Field, FieldId, Schema
 from pilum.format.version import DEFAULT_VERSION, FileVersion
 from pilum.storage.base import Sink, finish_new
 
-__all__ = ["DataFileWriter", "FileWriter", "WrittenFile"]
+__all__ = ["ContainerWriter", "DataFileWriter", "FileWriter", "WrittenFile"]
 
 _DEFAULTS = FileOptions()
 
@@ -145,16 +144,14 @@ class _ColumnWriter:
         return due
 
 
-class FileWriter:
-    """A writer of one new file.
+class ContainerWriter(ABC):
+    """A writer of one new file since version 2.0, whose subclasses know the columns.
 
     Args:
         sink: The destination; the writer finishes or aborts it.
         schema: Its fields, with the field ids of the table.
         version: File version.
         options: Sizes and encodings.
-        on_page: Called for each written page with the fields from the column to the leaf, the place
-            and the page.
         sidecars: The destination of larger blobs; the caller finishes or aborts it.
 
     Raises:
@@ -162,33 +159,36 @@ class FileWriter:
         UnsupportedTypeError: If files of the version cannot hold a field.
     """
 
+    _encoding: InOrder[Any, Any]
+
     def __init__(
         self,
         sink: Sink,
         schema: Schema,
-        *,
         version: FileVersion = DEFAULT_VERSION,
         options: FileOptions = _DEFAULTS,
-        on_page: OnPage | None = None,
         sidecars: Sidecars | None = None,
     ) -> None:
         for field in schema.fields:
             check_storage(field, version, has_sidecars=sidecars is not None)
-        require_storable(schema, version)
         self._sink = sink
         self._body = FileBody(sink, options.buffer_alignment)
-        self._sidecars = sidecars
         self._schema = schema
-        self._arrow = schema.arrow
         self._version = version
+        self._sidecars = sidecars
         self._num_rows = 0
-        self._on_page = on_page
-        page_bytes = options.page_bytes(len(schema.fields))
-        self._columns = [
-            [_ColumnWriter(path, page_bytes, options.encoding) for path in field.leaf_paths()]
-            for field in described(schema).fields
-        ]
-        self._encoding = InOrder(self._write_pages)
+
+    @abstractmethod
+    def _add(self, arrays: list[pa.Array]) -> None:
+        """Add rows, and encode the pages that are due."""
+
+    @abstractmethod
+    def _buffered_bytes(self) -> int:
+        """Return the bytes of rows that are not due."""
+
+    @abstractmethod
+    def _flush(self) -> tuple[list[FieldId], list[bytes]]:
+        """Write the remaining rows; return the field and the metadata of each column."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows.
@@ -198,21 +198,19 @@ class FileWriter:
 
         Raises:
             SchemaMismatchError: If the columns or their types differ.
-            InvalidInputError: If a column that is not nullable holds a null.
+            InvalidInputError: If a column contains a null and must not.
             UnsupportedTypeError: If a column cannot be stored in the file format.
         """
-        if batch.schema.names != self._arrow.names:
-            raise SchemaMismatchError(f"columns {batch.schema.names}; expected {self._arrow.names}")
+        names = self._schema.names
+        if batch.schema.names != names:
+            raise SchemaMismatchError(f"columns {batch.schema.names}; expected {names}")
         arrays = batch.columns
         if not self._schema.takes(batch):
             arrays = [
                 array if field.takes(array) else self._stored(field, array)
                 for field, array in zip(self._schema.fields, arrays, strict=True)
             ]
-        for columns, array in zip(self._columns, arrays, strict=True):
-            for column in columns:
-                for chain in column.add(array):
-                    self._encode(column, chain)
+        self._add(arrays)
         self._num_rows += batch.num_rows
         require_countable(self._num_rows)
 
@@ -226,26 +224,15 @@ class FileWriter:
 
     def bytes_written(self) -> int:
         """Return bytes in the file, and those that wait to be encoded."""
-        waiting = sum(column.waiting.num_bytes for columns in self._columns for column in columns)
-        return self._sink.position + self._encoding.waiting_bytes + waiting
+        return self._sink.position + self._encoding.waiting_bytes + self._buffered_bytes()
 
     def finish(self) -> WrittenFile:
         """Write the remaining rows and the end of the file, then finish the sink."""
-        columns = [column for group in self._columns for column in group]
-        for column in columns:
-            for chain in column.flush():
-                self._encode(column, chain)
-        self._encoding.finish()
-        metadata = pack_columns([column.entries for column in columns])
+        ids, metadata = self._flush()
         self._body.end(in_files(self._schema), self._num_rows, metadata, self._version)
         finish_new(self._sink)
-        return WrittenFile(
-            self._num_rows,
-            self._sink.position,
-            tuple(column.leaf.id for column in columns),
-            tuple(range(len(columns))),
-            self._version,
-        )
+        size, numbers = self._sink.position, tuple(range(len(ids)))
+        return WrittenFile(self._num_rows, size, tuple(ids), numbers, self._version)
 
     def abort(self) -> None:
         """Discard the file."""
@@ -256,28 +243,72 @@ class FileWriter:
         storage = checked_storage(field, array)
         return place_blobs(field, storage, self._write_payload, self._sidecars)
 
+    def _write_payload(self, data: object) -> int:
+        position = self._sink.position
+        self._sink.write(data)
+        return position
+
+
+class FileWriter(ContainerWriter):
+    """A writer of one new file of version 2.1 or newer.
+
+    Args:
+        on_page: Called for each written page with the fields from the column to the leaf, the place
+            and the page.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        schema: Schema,
+        version: FileVersion = DEFAULT_VERSION,
+        options: FileOptions = _DEFAULTS,
+        sidecars: Sidecars | None = None,
+        *,
+        on_page: OnPage | None = None,
+    ) -> None:
+        super().__init__(sink, schema, version, options, sidecars)
+        require_storable(schema, version)
+        self._on_page = on_page
+        page_bytes = options.page_bytes(len(schema.fields))
+        self._columns = [
+            [_ColumnWriter(path, page_bytes, options.encoding) for path in field.leaf_paths()]
+            for field in described(schema).fields
+        ]
+        self._encoding = InOrder(self._write_pages)
+
+    def _add(self, arrays: list[pa.Array]) -> None:
+        for columns, array in zip(self._columns, arrays, strict=True):
+            for column in columns:
+                for chain in column.add(array):
+                    self._encode(column, chain)
+
+    def _buffered_bytes(self) -> int:
+        return sum(column.waiting.num_bytes for columns in self._columns for column in columns)
+
+    def _flush(self) -> tuple[list[FieldId], list[bytes]]:
+        columns = [column for group in self._columns for column in group]
+        for column in columns:
+            for chain in column.flush():
+                self._encode(column, chain)
+        self._encoding.finish()
+        ids = [column.leaf.id for column in columns]
+        return ids, pack_columns([column.entries for column in columns])
+
     def _encode(self, column: _ColumnWriter, chain: pa.Array) -> None:
         task = partial(column.encode, chain, self._version)
         self._encoding.encode(column, task, chain.nbytes, is_hard=column.is_hard)
 
     def _write_pages(self, column: _ColumnWriter, pages: list[EncodedPage]) -> None:
         for page in pages:
-            self._write_page(column, page)
-
-    def _write_page(self, column: _ColumnWriter, page: EncodedPage) -> None:
-        buffers = self._body.page(page.buffers)
-        # With fixed-size lists of structs, the length of a page counts elements; its start counts
-        # rows.
-        stored = StoredPage(column.num_rows, page.num_rows * column.elements, buffers)
-        column.entries.append((stored, page.layout))
-        if self._on_page:
-            self._on_page(column.path, stored, page)
-        column.num_rows += page.num_rows
-
-    def _write_payload(self, data: object) -> int:
-        position = self._sink.position
-        self._sink.write(data)
-        return position
+            buffers = self._body.page(page.buffers)
+            # With fixed-size lists of structs, the length of a page counts elements; its start
+            # counts rows.
+            stored = StoredPage(column.num_rows, page.num_rows * column.elements, buffers)
+            column.entries.append((stored, page.layout))
+            if self._on_page:
+                self._on_page(column.path, stored, page)
+            column.num_rows += page.num_rows
 
 
 def _chain(array: pa.Array, path: LeafPath) -> pa.Array:

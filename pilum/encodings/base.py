@@ -99,11 +99,7 @@ class Compressive(ABC):
         raise CorruptFileError(f"{self.arm} cannot hold the values of a page")
 
     def block(self) -> kernels.Block:
-        """Return the description of a block for the kernels.
-
-        Raises:
-            CorruptFileError: If the encoding is not defined there.
-        """
+        """Return the description of a block for the kernels."""
         raise CorruptFileError(f"{self.arm} cannot hold a block")
 
 
@@ -186,11 +182,7 @@ class StoredPage:
     buffers: tuple[tuple[int, int], ...]
 
     def buffer(self, index: int) -> tuple[int, int]:
-        """Return the offset and size of one buffer.
-
-        Raises:
-            CorruptFileError: If the page has no such buffer.
-        """
+        """Return the offset and size of one buffer."""
         if index >= len(self.buffers):
             raise CorruptFileError(
                 f"page buffers: expected at least {index + 1}, found {len(self.buffers)}"
@@ -341,11 +333,7 @@ def layer_kinds(codes: bytes) -> list[pb.RepDefLayer]:
 
 
 def layer_codes(layers: Any) -> bytes:
-    """Convert the layer kinds of a description, inner-most first, to codes for the kernels.
-
-    Raises:
-        CorruptFileError: If there are no layers, a kind is unknown, or a leaf is a list.
-    """
+    """Convert the layer kinds of a description, inner-most first, to codes for the kernels."""
     codes = list(layers)
     if not codes or not all(1 <= code <= 6 for code in codes) or codes[0] not in (1, 3):
         raise CorruptFileError(f"page layers {codes}")

@@ -64,13 +64,7 @@ def encode_pages(
     options: EncodingOptions = _DEFAULTS,
     as_if_null: Sequence[bool] = (),
 ) -> list[EncodedPage]:
-    """Encode some rows of a leaf column.
-
-    Args:
-        chain: See `pilum.levels`; at least one row.
-        version: File version.
-        options: The requested encoding options.
-        as_if_null: See `pilum.levels.ravel`.
+    """Encode some rows of a leaf column: a chain with at least one row, see `pilum.levels.ravel`.
 
     Returns:
         One page; more if there are too many lists without items for the levels of one.

@@ -45,14 +45,7 @@ average, and none in one of three thousand samples; long strings take a while to
 def choose_dictionary(
     leaf: pa.Array, block: ValueBlock, version: FileVersion, options: EncodingOptions
 ) -> Choice | Candidate:
-    """Return indices and dictionary if they are clearly smaller than the values, else the reason.
-
-    Args:
-        leaf: The values.
-        block: The same values in the form that the encodings take.
-        version: File version.
-        options: The requested encoding options.
-    """
+    """Return indices and dictionary if they are clearly smaller; else the reason."""
     if not _may_have(block, version):
         return _no("not for such values")
     if len(leaf) < _MIN_VALUES:
@@ -188,11 +181,6 @@ def dictionary_choice(
 
     The dictionary is kept in its order. If it has more values than there are keys, values without a
     key are left out.
-
-    Args:
-        leaf: An array with at least one value that is not null, and no null in the dictionary.
-        version: File version.
-        options: The requested encoding options.
     """
     keys, values = leaf.indices, leaf.dictionary
     if len(values) > len(keys):

@@ -44,12 +44,7 @@ def layout_of(description: pb.PageLayout, version: FileVersion) -> Layout:
 
 
 def read_pages(pages: Sequence[PageRead]) -> Plan[list[Decoded]]:
-    """Read rows of pages of one file; each round of requests is one.
-
-    Raises:
-        CorruptFileError: If a page is damaged; the text names the place.
-        UnsupportedFormatError: If a page is stored in a way that is not supported.
-    """
+    """Read rows of pages of one file; each round of requests is one."""
     together: list[PageRead] = []
     others: list[PageRead] = []
     for page in pages:

@@ -79,11 +79,7 @@ class EncodingOptions:
 
     @classmethod
     def of_texts(cls, texts: Mapping[str, str]) -> EncodingOptions:
-        """Build options from attribute names and values as texts.
-
-        Raises:
-            InvalidInputError: If a value is not allowed.
-        """
+        """Build options from attribute names and values as texts."""
         found: dict[str, Any] = {}
         for name, text in texts.items():
             found[name] = _RULES[name].parse(text)

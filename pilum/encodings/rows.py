@@ -53,11 +53,7 @@ _Part: TypeAlias = "tuple[NDArray[np.uint8], int] | tuple[NDArray[Any], NDArray[
 
 
 def check_members(kind: pa.StructType, version: FileVersion, path: str) -> None:
-    """Raise an error for packed structs that a file cannot hold.
-
-    Raises:
-        UnsupportedTypeError: If there is such a member; the text names it.
-    """
+    """Raise UnsupportedTypeError for packed structs that a file cannot hold."""
     for member in kind:
         if pt.is_boolean(member.type) or pt.is_null(member.type) or _is_nested(member.type):
             raise UnsupportedTypeError(
@@ -97,14 +93,7 @@ def encode_rows(
     options: EncodingOptions = _DEFAULTS,
     as_if_null: Sequence[bool] = (),
 ) -> list[EncodedPage]:
-    """Encode some rows of a packed struct.
-
-    Args:
-        chain: See `pilum.levels`; its last layer is the struct with all of its members.
-        num_layers: Layers of the chain, the struct included.
-        version: File version.
-        options: Options of strings and of chunks.
-        as_if_null: See `pilum.levels.ravel`.
+    """Encode rows of a packed struct, the last of the layers of a chain (see `pilum.levels.ravel`).
 
     Raises:
         UnsupportedTypeError: If a member is null where the struct is not.
@@ -137,15 +126,7 @@ def encode_places(
     options: EncodingOptions = _DEFAULTS,
     as_if_null: Sequence[bool] = (),
 ) -> list[EncodedPage]:
-    """Encode positions and sizes of blobs.
-
-    Args:
-        chain: Its last layer is a struct of two uint64, position and size.
-        num_layers: Layers of the chain, that struct included.
-        version: File version.
-        options: Options of the chunks.
-        as_if_null: See `pilum.levels.ravel`.
-    """
+    """Encode positions and sizes of blobs, a struct that is the last of the layers of a chain."""
     levels, leaf = ravel(chain, num_layers, as_if_null)
     places = [leaf.field(index).fill_null(0).to_numpy() for index in range(2)]
     return [encode_blob_page(np.column_stack(places), levels, version, options)]

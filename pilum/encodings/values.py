@@ -106,14 +106,7 @@ def compressed_fixed(
     scheme: Literal["lz4", "zstd"],
     options: EncodingOptions,
 ) -> General:
-    """Choose the smallest encoding within general compression, by a sample.
-
-    Args:
-        block: The values.
-        plain: The choice without it.
-        scheme: "lz4" or "zstd".
-        options: The other encoding options.
-    """
+    """Choose the smallest encoding within general compression, `plain` or another, by a sample."""
     splits = block.bits in (32, 64) and options.bss != "off"
     inner: list[Compressive] = [ByteStreamSplit(block.bits)] if splits else []
     if not splits or options.bss == "auto":

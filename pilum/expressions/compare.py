@@ -66,16 +66,7 @@ def is_zero(value: pa.Scalar) -> bool:
 
 
 def compare(operator: str, left: Any, right: Any) -> Any:
-    """Compare values of one type.
-
-    Args:
-        operator: One of `= <> < <= > >=`.
-        left: An array or a scalar, which is a constant.
-        right: As `left`.
-
-    Returns:
-        A boolean array or, of two scalars, a scalar; null where a side is null.
-    """
+    """Compare two arrays or scalars of one type; null where a side is null."""
     if not pt.is_floating(left.type):
         return _COMPARE[operator](left, right)
     if isinstance(right, pa.Scalar):

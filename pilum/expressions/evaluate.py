@@ -88,11 +88,7 @@ def to_mask(result: Datum, num_rows: int) -> pa.BooleanArray:
 
 
 def read_column(node: Column, batch: pa.RecordBatch) -> pa.Array:
-    """Return a column of a batch as it is.
-
-    Raises:
-        FilterError: If the batch does not have the column.
-    """
+    """Return a column of a batch as it is."""
     names = batch.schema.names
     for depth in range(len(node.path), 0, -1):
         name = ".".join(node.path[:depth])

@@ -80,13 +80,7 @@ class _Outcome:
 
 
 def may_match(node: Expression, zones: Mapping[tuple[str, ...], Zones], num_zones: int) -> Mask:
-    """Return whether some row of each zone may match.
-
-    Args:
-        node: A bound filter.
-        zones: Zone maps by the path of the column; columns without any are left out.
-        num_zones: The number of zones, which is the same for all columns, as are their rows.
-    """
+    """Return whether some row of each zone may match, given zone maps by the path of the column."""
     return _any(_Pruner(case, num_zones).outcome(node).true for case in _cases(zones))
 
 

@@ -341,11 +341,7 @@ def _restored_field(field: pa.Field) -> pa.Field:
 
 
 def restored_table(table: pa.Table) -> pa.Table:
-    """Return the table with the registered extension types. Copies nothing.
-
-    Raises:
-        CorruptFileError: As `restored_schema`.
-    """
+    """Return the table with the registered extension types. Copies nothing."""
     stored = table.schema  # a new object on each access
     schema = restored_schema(stored)
     if schema is stored:
@@ -356,15 +352,7 @@ def restored_table(table: pa.Table) -> pa.Table:
 def restored_batches(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterable[pa.RecordBatch]:
-    """Return batches of a schema with the registered extension types. Copies nothing.
-
-    Args:
-        schema: The schema of the batches.
-        batches: Batches whose extension types are storage and metadata.
-
-    Raises:
-        CorruptFileError: As `restored_schema`.
-    """
+    """Return batches of a schema with the registered extension types. Copies nothing."""
     return batches if restored_schema(schema) is schema else map(_restored, batches)
 
 

@@ -241,11 +241,7 @@ class Store(Protocol):
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a whole object unless one of the same name exists; exactly one caller wins.
-
-        Returns:
-            Whether this call created the object.
-        """
+        """Write an object unless it exists; return whether this call did: exactly one does."""
         ...
 
     def list(self, folder: str) -> Iterator[Entry]:
@@ -384,11 +380,7 @@ class MemorySource:
         return len(self.data)
 
     def read(self, ranges: Ranges) -> Fetched:
-        """Return all ranges without copying.
-
-        Raises:
-            CorruptFileError: If a range does not lie within the file.
-        """
+        """Return all ranges without copying."""
         for offset, size in zip(ranges.offsets.tolist(), ranges.sizes.tolist(), strict=True):
             if offset < 0 or size < 0 or offset + size > len(self.data):
                 raise CorruptFileError(

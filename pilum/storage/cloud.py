@@ -144,20 +144,11 @@ class CloudStore:
         """Open an object for ranged reads.
 
         If the size is not known, one request fetches it together with the end of the object.
-
-        Raises:
-            NotFoundError: If the object does not exist and its size was not known.
-            OSError: If the store fails.
         """
         return CloudSource(self.bucket, self._key(path), self._where(path), size, self.io)
 
     def read(self, path: str) -> bytes:
-        """Read a whole object.
-
-        Raises:
-            NotFoundError: If the object does not exist.
-            OSError: If the store fails.
-        """
+        """Read a whole object."""
         with self._translate_errors(path):
             data = bytes(self.bucket.client.get(self._key(path)).bytes())
         self.io.count_read(len(data))
@@ -170,11 +161,7 @@ class CloudStore:
         return CloudSink(self._where(path), put, partial(self._put_parts, path, key), self.io)
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a whole object, replacing one of the same name.
-
-        Raises:
-            OSError: If the store fails.
-        """
+        """Write a whole object, replacing one of the same name."""
         self._put(path, self._key(path), data)
         self.io.count_write(len(data))
 
@@ -183,9 +170,6 @@ class CloudStore:
 
         Returns:
             Whether this call created the object, as far as the store reports: see the module.
-
-        Raises:
-            OSError: If the store fails; the object may have been created.
         """
         key = self._key(path)
         with self._translate_errors(path):
@@ -220,11 +204,7 @@ class CloudStore:
             yield prefix.rpartition("/")[2]
 
     def delete(self, path: str) -> None:
-        """Remove an object; no error if it does not exist.
-
-        Raises:
-            OSError: If the store fails.
-        """
+        """Remove an object; no error if it does not exist."""
         with suppress(NotFoundError), self._translate_errors(path):
             self.bucket.client.delete(self._key(path))
 
@@ -275,14 +255,7 @@ class CloudSource:
         self.size = self._find_size() if size is None else size
 
     def read(self, ranges: Ranges) -> Fetched:
-        """Read all ranges; distant or large ranges are read with several concurrent requests.
-
-        Raises:
-            CorruptFileError: If a range does not lie within the object, or the object has shrunk.
-            NotFoundError: If the object does not exist.
-            InvalidInputError: If the source is closed.
-            OSError: If the store fails.
-        """
+        """Read all ranges; distant or large ranges are read with several concurrent requests."""
         if self._is_closed:
             raise InvalidInputError(f"{self.path} is closed")
         layout = lay_out(ranges.offsets, ranges.sizes, self.size, _GAP_BYTES)

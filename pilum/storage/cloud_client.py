@@ -151,18 +151,7 @@ def memory_bucket() -> Bucket:
 
 
 def open_bucket(uri: str, service: Service, authority: str, options: dict[str, Any]) -> Bucket:
-    """Return the client for the bucket of a location. Nothing is requested yet.
-
-    Args:
-        uri: The location, for messages.
-        service: The service of its scheme.
-        authority: The part of the location that names the bucket.
-        options: Storage options.
-
-    Raises:
-        InvalidInputError: If the location or an option is invalid.
-        MissingDependencyError: If obstore or boto3 is needed and not installed.
-    """
+    """Return the client for the bucket of a location. Nothing is requested yet."""
     container, at, host = authority.partition("@")
     if not container or (at and service is not AZURE):
         raise InvalidInputError(f"{uri}: expected {uri.partition(':')[0]}://bucket/path")

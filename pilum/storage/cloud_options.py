@@ -195,11 +195,7 @@ class Settings:
 
 
 def settings_of(service: Service, options: Mapping[str, Any]) -> Settings:
-    """Read storage options and, for settings that they do not give, environment variables.
-
-    Raises:
-        InvalidInputError: If a value is invalid.
-    """
+    """Read storage options and, for settings that they do not give, environment variables."""
     found = _from_options(service, options)
     if service is S3 and "endpoint" in found:
         # This environment variable would otherwise override the option.
@@ -335,11 +331,7 @@ def _parsed(variable: str, default: str) -> dict[str, dict[str, str]]:
 
 
 def credential_provider(name: str) -> Callable[[], Any]:
-    """Return what gets the keys of a profile from outside of the files.
-
-    Raises:
-        MissingDependencyError: If boto3 is not installed.
-    """
+    """Return what gets the keys of a profile from outside of the files."""
     try:
         boto3, providers = import_module("boto3"), import_module("obstore.auth.boto3")
     except ImportError as error:

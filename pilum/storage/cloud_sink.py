@@ -76,11 +76,7 @@ class CloudSink:
         return self._position
 
     def write(self, data: Any) -> None:
-        """Append one buffer (any contiguous object with the buffer protocol).
-
-        Raises:
-            OSError: If the store failed, with this part or an earlier one.
-        """
+        """Append one buffer (any contiguous object with the buffer protocol)."""
         view = memoryview(data)
         if not view.nbytes:
             return
@@ -100,11 +96,7 @@ class CloudSink:
         return False
 
     def finish(self) -> None:
-        """Make the object visible under its name.
-
-        Raises:
-            OSError: If the store failed.
-        """
+        """Make the object visible under its name."""
         part = self._open_part()
         self._part = None
         if self._upload is None:

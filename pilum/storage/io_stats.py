@@ -38,9 +38,6 @@ class IoCounter:
     """A counter of the requests of all stores of one location. Safe to use from several threads.
 
     A child process counts from zero.
-
-    Args:
-        location: The location of the stores.
     """
 
     __slots__ = (

@@ -94,12 +94,7 @@ class LocalStore:
         return False
 
     def source(self, path: str, size: int | None = None) -> LocalSource | MemorySource:
-        """Open a file for ranged reads; a small one whose size is passed is read at once.
-
-        Raises:
-            NotFoundError: If the file does not exist.
-            CorruptFileError: If the file is not `size` bytes long.
-        """
+        """Open a file for ranged reads; a small one whose size is passed is read at once."""
         absolute = self._absolute(path)
         if size is None or size > _WHOLE_BYTES:
             return LocalSource(absolute, size, self.io)
@@ -108,11 +103,7 @@ class LocalStore:
         return MemorySource(absolute, np.frombuffer(data, np.uint8))
 
     def read(self, path: str) -> bytes:
-        """Read a whole file.
-
-        Raises:
-            NotFoundError: If the file does not exist.
-        """
+        """Read a whole file."""
         absolute = self._absolute(path)
         try:
             with open(absolute, "rb", buffering=0) as file:
@@ -134,11 +125,7 @@ class LocalStore:
         write_all(LocalSink(self._absolute(path), sync=False, io=self.io), data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a whole file unless one of the same name exists; exactly one caller wins.
-
-        Returns:
-            Whether this call created the file.
-        """
+        """Write a file unless one of the same name exists; return whether this call created it."""
         sink = self.sink(path)
         try:
             sink.write(data)
@@ -287,12 +274,7 @@ class LocalSource:
             raise CorruptFileError(f"expected {size} bytes, found {self.size}", path)
 
     def read(self, ranges: Ranges) -> Fetched:
-        """Read all ranges.
-
-        Raises:
-            CorruptFileError: If a range does not lie within the file, or the file has shrunk.
-            InvalidInputError: If the source is closed.
-        """
+        """Read all ranges."""
         if len(ranges.offsets) == 1:
             return self._read_one(int(ranges.offsets[0]), int(ranges.sizes[0]), ranges.sizes)
         return self._read_many(ranges.offsets, ranges.sizes)

@@ -265,13 +265,9 @@ def begin_write_back(descriptor: int, start: int, end: int) -> int:
     long as encoding them did. This makes nothing durable, so it is not part of any order of
     effects. Where it is not available, finishing the file only takes longer.
 
-    Args:
-        descriptor: The descriptor of the file.
-        start: First byte; a multiple of the size of a memory page.
-        end: The byte after the last; a page that may still be filled is left out.
-
     Returns:
-        The end of the part that was started: the next start.
+        The end of the part, which is the next start: a page of memory that may still be filled is
+        left out.
     """
     end -= end % mmap.PAGESIZE
     if _sync_file_range is not None and end > start:

@@ -57,22 +57,14 @@ def open_store(uri: Location, storage_options: Mapping[str, str] | None = None) 
 
 
 def open_beside(store: Store, uri: str) -> Store:
-    """Open the store at another location with the options of this one.
-
-    Raises:
-        As `open_store`.
-    """
+    """Open the store at another location with the options of this one."""
     return open_store(uri, store.options)
 
 
 def open_object(
     uri: Location, storage_options: Mapping[str, str] | None = None
 ) -> tuple[Store, str]:
-    """Return the store that contains one object, and the name of the object in it.
-
-    Raises:
-        As `open_store`.
-    """
+    """Return the store that contains one object, and the name of the object in it."""
     text = os.fspath(uri)
     is_cloud = _scheme_of(text) in CLOUD_SCHEMES
     folder, slash, name = (text if is_cloud else _local_path(text)).rpartition("/")

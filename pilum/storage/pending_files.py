@@ -67,11 +67,7 @@ class PendingFiles:
         return _LateSink(sink, self)
 
     def start(self, sink: Sink) -> None:
-        """Finish a sink in a thread; blocks only if very many are in progress.
-
-        Raises:
-            OSError: If the store failed at an earlier sink, or at making this one visible.
-        """
+        """Finish a sink in a thread; blocks only if very many are in progress."""
         held_bytes = min(sink.position, _MAX_BYTES_OF_ONE)
         is_visible = _expose(sink)
         if self._is_last and not (is_visible and self._receiver()):

@@ -22,3 +22,10 @@ def example(rows: int = ROWS) -> pa.Table:
             "pair": [{"x": i, "y": str(i)} for i in range(rows)],
         }
     )
+
+
+TABLE = example()
+
+
+def same(found: pa.Table, expected: pa.Table) -> bool:
+    return bool(found.combine_chunks().equals(expected.combine_chunks()))

@@ -57,11 +57,7 @@ class Grouping:
     bounds: NDArray[np.int64] | None = None
 
     def end_behind(self, row: int) -> int:
-        """Return the first batch end after a row.
-
-        Raises:
-            InvalidInputError: If there are no rows after it.
-        """
+        """Return the first batch end after a row; raise InvalidInputError if there is none."""
         if self.bounds is None:
             return (row // self.rows + 1) * self.rows
         at = int(np.searchsorted(self.bounds, row, "right"))
@@ -76,12 +72,7 @@ class Grouping:
         return int(self.bounds[np.searchsorted(self.bounds, row, "right") - 1])
 
     def cuts(self, first: int, num_rows: int) -> NDArray[np.int64]:
-        """Return the bounds of the batches that cover some rows, counted from the first of them.
-
-        Args:
-            first: The row at which a batch begins.
-            num_rows: Number of rows from there; the last batch may be cut short.
-        """
+        """Return the bounds of the batches of rows from `first` on, counted from there."""
         if self.bounds is None:
             return np.append(np.arange(0, num_rows, self.rows), num_rows)
         # Empty batches count, too: a bound that is repeated is kept every time.

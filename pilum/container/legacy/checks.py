@@ -16,19 +16,27 @@ import pyarrow.types as pt
 
 from pilum.container.legacy.page_kinds import is_var_binary
 from pilum.errors import InvalidInputError, UnsupportedTypeError
-from pilum.format.schema import Field
+from pilum.format.blobs import has_blobs
+from pilum.format.schema import Field, Schema
+from pilum.format.version import FileVersion
 
-__all__ = ["require_kept", "require_type"]
+__all__ = ["require_kept", "require_storable", "require_type"]
 
 _INSTEAD = "files of version 2.1 store them"
 
 
-def require_type(field: Field, path: str) -> None:
-    """Raise an error for a type that legacy files cannot store.
+def require_storable(schema: Schema, version: FileVersion, has_sidecars: bool) -> None:
+    """Raise UnsupportedTypeError for a schema that legacy files cannot store."""
+    for field in schema.fields:
+        require_type(field, field.name)
+        if has_blobs(field):
+            raise UnsupportedTypeError(
+                f"column {field.name!r}: blobs are written since file version 2.0, not {version}"
+            )
 
-    Raises:
-        UnsupportedTypeError: If the type is unsupported.
-    """
+
+def require_type(field: Field, path: str) -> None:
+    """Raise UnsupportedTypeError for a type that legacy files cannot store."""
     kind = field.arrow_type
     for child in field.children:
         require_type(child, f"{path}.{child.name}")
@@ -52,16 +60,7 @@ def require_type(field: Field, path: str) -> None:
 
 
 def require_kept(field: Field, array: pa.Array, path: str) -> None:
-    """Raise an error if a legacy file would not preserve the values.
-
-    Args:
-        field: The field that the array is written to.
-        array: The values.
-        path: Name of the field, for messages.
-
-    Raises:
-        InvalidInputError: If nulls, or empty strings, would be lost.
-    """
+    """Raise InvalidInputError if a legacy file would lose nulls or empty strings of a field."""
     kind = array.type
     if is_var_binary(kind):
         _require_no_empty(field, array, path)

@@ -53,13 +53,11 @@ class _Part:
             raise error.at(self.file.source.path) from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LegacySegment(Segment):
     """Some rows of a field, counted from the start of the fragment."""
 
     field: LegacyFieldReader
-    start: int
-    rows: RowRanges
 
     @classmethod
     def read_all(cls, segments: Sequence[LegacySegment]) -> list[pa.Array]:

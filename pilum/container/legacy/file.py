@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from pilum.cache import FileCaches
 from pilum.container.explain import PageExplanation, explained
 from pilum.container.footer import Tail
 from pilum.container.legacy.footer import FOOTER_BYTES, Metadata, parse, parse_footer
@@ -74,16 +75,10 @@ class LegacyFile:
         self._dictionaries: dict[FieldId, pa.Array] = {}
 
     @classmethod
-    def open(cls, source: Source, tail: Tail | None = None) -> LegacyFile:
-        """Read footer and metadata.
-
-        Args:
-            source: The file.
-            tail: Its end, if the caller has already read it.
-
-        Raises:
-            CorruptFileError: If the file is not a legacy Lance file, or is damaged.
-        """
+    def open(
+        cls, source: Source, tail: Tail | None = None, caches: FileCaches | None = None
+    ) -> LegacyFile:
+        """Read footer and metadata; see `pilum.container.open.open_file`. It has its own caches."""
         tail = Tail.read(source) if tail is None else tail
         try:
             position = parse_footer(tail.data[-FOOTER_BYTES:].tobytes(), source.size)
@@ -118,11 +113,7 @@ class LegacyFile:
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema in the file itself; without fields if it has none.
-
-        Raises:
-            CorruptFileError: If it contradicts the format.
-        """
+        """The schema in the file itself; without fields if it has none."""
         if self._manifest is None:
             return Schema(())
         return Schema.from_proto(self._manifest.fields, self._manifest.schema_metadata)
@@ -133,9 +124,6 @@ class LegacyFile:
         Args:
             ids: Ids of the fields that the table lists for the file; negative ones were dropped
                 from the table, and only the file still has them.
-
-        Raises:
-            CorruptFileError: If neither the ids nor the file determine it.
         """
         known = list(ids)
         if known and min(known) >= 0:
@@ -152,16 +140,7 @@ class LegacyFile:
         return self._tables[first_id]
 
     def pages(self, field: Field, ids: frozenset[int], first_id: int) -> Mapping[int, Pages]:
-        """Return the pages of a field and all below it, as far as the file has them.
-
-        Args:
-            field: A top-level field.
-            ids: Fields of the file.
-            first_id: See `first_id`.
-
-        Raises:
-            CorruptFileError: If pages do not hold the rows of their batches.
-        """
+        """Return the pages of a field and all below it, as far as the file has them."""
         owners = [owner for owner in page_owners(field) if owner.id in ids]
         plan = self.page_table(first_id).read(owner.id for owner in owners)
         pages = run_plan(plan, self.source)
@@ -198,11 +177,7 @@ class LegacyFile:
         return PageTable(self.metadata.statistics.page_table, first_id, 1, self.source.size)
 
     def dictionary(self, field: Field) -> pa.Array:
-        """Return the values of a dictionary field, as stored in the file.
-
-        Raises:
-            CorruptFileError: If the file has none.
-        """
+        """Return the values of a dictionary field, as stored in the file."""
         if field.id not in self._dictionaries:
             fields = () if self._manifest is None else self._manifest.fields
             place = next((item.dictionary for item in fields if item.id == field.id), None)
@@ -231,18 +206,7 @@ def read_field(
     dictionaries: Mapping[FieldId, pa.Array],
     slots: Slots,
 ) -> Plan[pa.Array]:
-    """Read slots of a field and all below it.
-
-    Args:
-        field: The field; members without pages are null.
-        pages: Pages by field id.
-        dictionaries: Values of the dictionary fields, by field id.
-        slots: The slots of the field.
-
-    Raises:
-        CorruptFileError: If a page is damaged.
-        UnsupportedFormatError: For a type that legacy files do not have.
-    """
+    """Read slots of a field and all below it; members without pages are null."""
     count = slots.num_slots
     if field.is_struct:
         plans = [read_field(child, pages, dictionaries, slots) for child in field.children]
@@ -296,18 +260,7 @@ def explain_field(
     dictionaries: Mapping[FieldId, pa.Array],
     name: str,
 ) -> Iterator[PageExplanation]:
-    """Describe the pages of a field and of all fields below it that the file has.
-
-    Args:
-        file: The file.
-        field: The field.
-        pages: Pages by field id.
-        dictionaries: Values of the dictionary fields, by field id.
-        name: Path of the field.
-
-    Raises:
-        CorruptFileError: If the offsets of strings are damaged.
-    """
+    """Describe the pages of a field and of all fields below it that the file has."""
     own = pages.get(field.id)
     if own is not None:
         yield from _explain_pages(file, field, own, dictionaries.get(field.id), name)

@@ -36,15 +36,7 @@ _M = TypeVar("_M", bound=Message)
 
 
 def parse_footer(tail: bytes, file_bytes: int) -> int:
-    """Return the position of the metadata.
-
-    Args:
-        tail: At least the last 16 bytes, or the whole file if it is shorter.
-        file_bytes: Size of the file.
-
-    Raises:
-        CorruptFileError: If the file is not a legacy Lance file, or is damaged.
-    """
+    """Return the position of the metadata from the last 16 bytes of a file, or a shorter file."""
     demand(len(tail) >= FOOTER_BYTES, f"file size, bytes: at least 16, found {len(tail)}")
     position, major, minor, magic = _FOOTER.unpack(tail[-FOOTER_BYTES:])
     demand(magic == _MAGIC, f"magic: expected {_MAGIC!r}, found {magic!r}; not a Lance file")
@@ -95,15 +87,7 @@ class Metadata:
 
     @classmethod
     def from_bytes(cls, data: bytes, limit: int) -> Metadata:
-        """Parse the message.
-
-        Args:
-            data: The message.
-            limit: Upper bound of all positions.
-
-        Raises:
-            CorruptFileError: If it contradicts the format.
-        """
+        """Parse the message, whose positions have the upper bound `limit`."""
         message = parse(legacy_pb2.Metadata, data)
         bounds = np.array(message.batch_offsets, dtype=np.int64)
         demand(len(bounds) > 0 and bounds[0] == 0, "batches: the first does not start at row 0")
@@ -121,11 +105,7 @@ class Metadata:
 
 
 def parse(kind: type[_M], data: bytes) -> _M:
-    """Parse a message.
-
-    Raises:
-        CorruptFileError: If the bytes are not such a message.
-    """
+    """Parse a message."""
     message: _M = kind()
     try:
         message.ParseFromString(data)

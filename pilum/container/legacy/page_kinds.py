@@ -79,11 +79,7 @@ def width_bits(kind: pa.DataType) -> int:
 
 
 def read_plain(kind: pa.DataType, pages: Pages, slots: Slots) -> Plan[pa.Array]:
-    """Read values with one request.
-
-    Raises:
-        CorruptFileError: If a page is too short for them.
-    """
+    """Read values with one request."""
     item, count = items_per_value(kind)
     num_slots = slots.num_slots
     if pt.is_boolean(item):
@@ -114,11 +110,7 @@ def _nested(kind: pa.DataType, values: pa.Array, length: int) -> pa.Array:
 
 
 def encode_plain(array: pa.Array) -> memoryview | bytes:
-    """Encode a page.
-
-    Args:
-        array: An array without nulls at any depth.
-    """
+    """Encode a page of values without nulls at any depth."""
     while pt.is_fixed_size_list(array.type):
         array = array.flatten()
     if pt.is_boolean(array.type):
@@ -137,12 +129,7 @@ def is_var_binary(kind: pa.DataType) -> bool:
 def read_var_binary(
     kind: pa.DataType, nullable: bool, pages: Pages, slots: Slots
 ) -> Plan[pa.Array]:
-    """Read values with two requests: one for offsets and one for data.
-
-    Raises:
-        CorruptFileError: If offsets decrease or point outside of the file.
-        UnsupportedFormatError: If the values are too large for an array of this type.
-    """
+    """Read values with two requests: one for offsets and one for data."""
     pages.require(slots)
     fetched = yield _offset_ranges(pages, slots)
     found = joined(fetched).view("<i8")
@@ -161,11 +148,7 @@ def read_var_binary(
 
 
 def text_bytes(pages: Pages) -> Plan[NDArray[np.int64]]:
-    """Read the size of the values of each page from its outer offsets, with one request.
-
-    Raises:
-        CorruptFileError: If offsets decrease or point outside of the file.
-    """
+    """Read the size of the values of each page from its outer offsets, with one request."""
     ends = pages.positions + pages.lengths * _OFFSET_BYTES
     pages.require_bytes(int(pages.lengths.max(initial=0)) * _OFFSET_BYTES)
     places = np.stack([pages.positions, ends], axis=1).reshape(-1)
@@ -230,10 +213,6 @@ def read_offsets(kind: pa.DataType, pages: Pages, slots: Slots) -> Plan[tuple[pa
 
     Returns:
         The offsets of the lists as one array, and the runs of items that they cover.
-
-    Raises:
-        CorruptFileError: If offsets decrease or are negative.
-        UnsupportedFormatError: If there are too many items for an array of this type.
     """
     dtype = np.dtype("<i8" if pt.is_large_list(kind) else "<i4")
     pages.require(slots, extra=1)
@@ -266,11 +245,7 @@ def list_array(kind: pa.DataType, offsets: pa.Array, items: pa.Array) -> pa.Arra
 
 
 def encode_offsets(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """Return the offsets of lists, the first of which is 0, and the items that they cover.
-
-    Args:
-        array: An array without null lists.
-    """
+    """Return the offsets of lists, none of them null, from 0 on, and the items that they cover."""
     # Arrow has no offsets at all for an array of no lists.
     offsets = array.offsets.to_numpy().astype(np.int64) if len(array) else np.zeros(1, np.int64)
     first, stop = int(offsets[0]), int(offsets[-1])
@@ -278,11 +253,7 @@ def encode_offsets(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
 
 
 def read_keys(kind: pa.DataType, values: pa.Array, pages: Pages, slots: Slots) -> Plan[pa.Array]:
-    """Read rows as a dictionary array with the given values.
-
-    Raises:
-        CorruptFileError: If a key is out of range.
-    """
+    """Read rows as a dictionary array with the given values."""
     keys = yield from read_plain(kind.index_type, pages, slots)
     if len(keys):
         ends = pc.min_max(keys).as_py()
@@ -292,17 +263,7 @@ def read_keys(kind: pa.DataType, values: pa.Array, pages: Pages, slots: Slots) -
 
 
 def read_values(kind: pa.DataType, place: file_pb2.Dictionary, file_bytes: int) -> Plan[pa.Array]:
-    """Read the values of a dictionary.
-
-    Args:
-        kind: Type of the values.
-        place: Position of the values.
-        file_bytes: Size of the file.
-
-    Raises:
-        CorruptFileError: If the values do not lie within the file.
-        UnsupportedFormatError: If the format has no dictionaries of this type.
-    """
+    """Read the values of a dictionary."""
     inside = 0 <= place.offset <= file_bytes and 0 <= place.length <= file_bytes
     demand(inside, f"dictionary: {place.length} values at {place.offset}")
     one = np.array([place.length], dtype=np.int64)
@@ -342,11 +303,7 @@ class Unified:
         self._last: tuple[object, pa.Array | None] = (None, None)
 
     def keys(self, array: pa.DictionaryArray, name: str) -> pa.Array:
-        """Return the keys of rows in this dictionary.
-
-        Raises:
-            InvalidInputError: If there are more values than the key type can number.
-        """
+        """Return the keys of rows; raise InvalidInputError if their type has too few."""
         keys = self._keys_of(array.dictionary)
         if keys is None:
             return array.indices

@@ -56,12 +56,7 @@ class Slots:
 
     @classmethod
     def of_rows(cls, rows: RowRanges, bounds: NDArray[np.int64]) -> Slots:
-        """Build the slots of rows of the file, split at batch boundaries.
-
-        Args:
-            rows: Rows within the file.
-            bounds: int64, first row of each batch and the end.
-        """
+        """Build the slots of rows of the file, split at the bounds of its batches."""
         first = np.searchsorted(bounds, rows.starts, side="right") - 1
         last = np.searchsorted(bounds, rows.stops, side="left") - 1
         counts = last - first + 1
@@ -143,11 +138,7 @@ class Pages:
         return Slots.of_batches(self.lengths)
 
     def ranges(self, slots: Slots, width_bytes: int, extra: int = 0) -> Ranges:
-        """Return the byte ranges of slots of a fixed width, with `extra` values after each run.
-
-        Raises:
-            CorruptFileError: If they exceed the file.
-        """
+        """Return the byte ranges of slots of a fixed width, with `extra` values after each run."""
         self.require(slots, extra)
         # As Python integers: what a damaged file claims may not fit in 64 bits.
         total = (slots.num_slots + extra * len(slots.batches)) * width_bytes
@@ -167,14 +158,7 @@ class Pages:
 
 
 class PageTable:
-    """The page table of a file; rows are fetched on demand.
-
-    Args:
-        position: Position of the table.
-        first_id: The field of its first row.
-        num_batches: Number of its columns.
-        file_bytes: Size of the file.
-    """
+    """The page table of a file; rows are fetched on demand."""
 
     def __init__(self, position: int, first_id: int, num_batches: int, file_bytes: int) -> None:
         self._position = position
@@ -189,11 +173,7 @@ class PageTable:
         return _ENTRY_BYTES * (_OVERHEAD + self._num_batches) * len(self._rows)
 
     def read(self, ids: Iterable[int]) -> Plan[Mapping[int, Pages]]:
-        """Read the table rows of fields that own pages.
-
-        Raises:
-            CorruptFileError: If the table has no such row, or one with impossible numbers.
-        """
+        """Read the table rows of fields that own pages."""
         wanted = list(ids)
         missing = [number for number in wanted if number not in self._rows]
         if missing:

@@ -234,11 +234,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def read_zones(file: LegacyFile, field: Field) -> Zones | None:
-    """Return the zone map of a column; None if it has no statistics.
-
-    Raises:
-        CorruptFileError: If the statistics are damaged.
-    """
+    """Return the zone map of a column; None if it has no statistics."""
     found = file.statistics_field(field.id)
     if found is None:
         return None

@@ -22,12 +22,14 @@ import pyarrow.types as pt
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
+from pilum.container.blobs import Sidecars
 from pilum.container.legacy.batches import Grouping, PageRun, encode_pages, lay_out
 from pilum.container.legacy.checks import require_kept, require_type
 from pilum.container.legacy.footer import pack_footer
 from pilum.container.legacy.page_kinds import Unified, encode_values
 from pilum.container.legacy.pages import pack_page_table
 from pilum.container.legacy.statistics import bounds_of_batches, has_statistics, statistics_field
+from pilum.container.options import FileOptions
 from pilum.container.writer import WrittenFile
 from pilum.errors import (
     InvalidInputError,
@@ -80,6 +82,22 @@ class LegacyWriter:
             field.id: [] for field in self._measured
         }
 
+    @classmethod
+    def of(
+        cls,
+        sink: Sink,
+        schema: Schema,
+        version: FileVersion,
+        options: FileOptions,
+        sidecars: Sidecars | None,
+    ) -> LegacyWriter:
+        """Start a file with these options; see `pilum.container.open.new_file`."""
+        others = ("data_cache_bytes", "max_page_bytes", "buffer_alignment", "encoding")
+        options.refuse(version, *others)
+        bounds = options.group_bounds
+        known = None if bounds is None else np.asarray(bounds, np.int64)
+        return cls(sink, schema, Grouping(options.max_rows_per_group, known))
+
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows.
 
@@ -110,11 +128,7 @@ class LegacyWriter:
                 self._write_groups()
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Raise an error: legacy files have no global buffers.
-
-        Raises:
-            UnsupportedFormatError: Always.
-        """
+        """Raise UnsupportedFormatError: legacy files have no global buffers."""
         raise UnsupportedFormatError(
             "legacy files (version 0.1) have no global buffers; write version 2.0 or newer"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeVar
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from pilum.arrays import join_arrays
 from pilum.container.explain import PageExplanation, explained
 from pilum.container.v2_0.metadata import ColumnEntry
-from pilum.encodings.base import demand
+from pilum.encodings.base import at_page, demand
 from pilum.encodings.v2_0.base import ArrayEncoding, Direct, Items
 from pilum.encodings.v2_0.direct_reads import DirectRead
 from pilum.encodings.v2_0.list import Entries, List
@@ -68,12 +67,7 @@ class Column:
         return self._encoding(0) if self._pages else None
 
     def explain(self, name: str, kind: pa.DataType) -> Iterator[PageExplanation]:
-        """Return the pages in words.
-
-        Args:
-            name: Path of the field.
-            kind: Its Arrow type.
-        """
+        """Describe the pages of the field `name`, which has this Arrow type."""
         for number, page in enumerate(self._pages):
             description = describe_array(page.encoding, page.num_items)
             rows = int(self.bounds[number]), page.num_items
@@ -81,12 +75,7 @@ class Column:
             yield explained(self.path, name, kind, number, rows, description, sizes)
 
     def read(self, rows: RowRanges, kind: pa.DataType) -> Plan[pa.Array]:
-        """Read items as an array of an Arrow type.
-
-        Raises:
-            CorruptFileError: If the column is damaged; the text names the place.
-            UnsupportedFormatError: If a page is stored in a way that is not supported.
-        """
+        """Read items as an array of an Arrow type."""
         plans = [
             self._at(number, lambda encoding, items: encoding.read(items, kind), wanted)
             for number, wanted in self._by_page(rows)
@@ -134,11 +123,7 @@ class Column:
         return int(self.bounds.searchsorted(item, side="right")) - 1
 
     def lists(self, rows: RowRanges, offset_bits: int) -> Plan[list[tuple[Entries, int]]]:
-        """Read lists: for each page with some of them, its lists and its first item.
-
-        Raises:
-            CorruptFileError: If the column is damaged, or does not hold lists.
-        """
+        """Read lists: for each page with some of them, its lists and its first item."""
 
         def entries(encoding: ArrayEncoding, items: Items) -> Plan[Entries]:
             demand(isinstance(encoding, List), f"lists stored as {encoding.arm}")
@@ -180,24 +165,13 @@ class Column:
         """Read from one page, and name the page in errors."""
         page = self._pages[number]
         encoding = self._encoding(number)
-        with self._told(number):
+        with at_page(self.path, self.index, number):
             return (yield from read(encoding, Items(page.buffers, page.num_items, rows)))
 
     def _encoding(self, number: int) -> ArrayEncoding:
         encoding = self._encodings[number]
         if encoding is None:
-            with self._told(number):
+            with at_page(self.path, self.index, number):
                 encoding = array_encoding_of(self._pages[number].encoding)
             self._encodings[number] = encoding
         return encoding
-
-    @contextmanager
-    def _told(self, number: int) -> Iterator[None]:
-        """Add the page to errors."""
-        try:
-            yield
-        except CorruptFileError as error:
-            raise error.at(f"page {number}").at(f"column {self.index}").at(self.path) from None
-        except UnsupportedFormatError as error:
-            where = f"{self.path}, column {self.index}, page {number}"
-            raise type(error)(f"{error}\n  {where}") from None

@@ -262,11 +262,7 @@ class EncoderMaker:
     columns: list[ColumnPages] = field(default_factory=list)
 
     def encoder_of(self, field: Field, above: str = "") -> FieldEncoder:
-        """Make the encoder of a field, in its storage form.
-
-        Raises:
-            InvalidInputError: If the metadata of a field ask for an unknown encoding.
-        """
+        """Make the encoder of a field, in its storage form."""
         path = above + field.name
         is_blob = any(child.id == DESCRIPTOR_ID for child in field.children)
         column = ColumnPages(field.id, is_blob)

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pilum.container.explain import PageExplanation
-from pilum.container.segments import FieldReader, FilePart, Segment, read_by_file
+from pilum.container.segments import FilePart, PagedFieldReader, Segment, read_by_file
 from pilum.container.v2_0.columns import Column
 from pilum.container.v2_0.nodes import Node, node_of, struct_array
 from pilum.container.v2_0.reader import PagedFileReader
@@ -28,7 +27,7 @@ from pilum.format.rows import RowRanges
 from pilum.format.schema import Field
 from pilum.storage.base import Plan, Source, gather
 
-__all__ = ["PagedFieldReader"]
+__all__ = ["ColumnsFieldReader"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +74,7 @@ class _Shape:
 class PagedSegment(Segment):
     """Some rows of a field that lie within one page of each column above the first list."""
 
-    field: PagedFieldReader
-    start: int
-    rows: RowRanges
+    field: ColumnsFieldReader
 
     @classmethod
     def read_all(cls, segments: Sequence[PagedSegment]) -> list[pa.Array]:
@@ -101,7 +98,7 @@ def _read_nodes(wanted: list[tuple[Node, RowRanges]]) -> Plan[list[pa.Array]]:
     return [next(known if isinstance(read, DirectRead) else alone) for read in reads]
 
 
-class PagedFieldReader(FieldReader):
+class ColumnsFieldReader(PagedFieldReader):
     """One field of a fragment.
 
     Attributes:
@@ -110,6 +107,8 @@ class PagedFieldReader(FieldReader):
         pieces: The pieces that are read for it.
         num_rows: Physical rows of the fragment.
     """
+
+    segment = PagedSegment
 
     def __init__(self, field: Field, shape: _Shape, num_rows: int) -> None:
         self.field = field
@@ -120,12 +119,10 @@ class PagedFieldReader(FieldReader):
         for column in columns:
             _require_rows(column, num_rows)
         whole = np.array([0, num_rows], dtype=np.int64)
-        self._cuts: NDArray[np.int64] = np.unique(
-            np.concatenate([whole, *(column.bounds for column in columns)])
-        )
+        self.cuts = np.unique(np.concatenate([whole, *(column.bounds for column in columns)]))
 
     @classmethod
-    def of(cls, field: Field, parts: Sequence[FilePart], num_rows: int) -> PagedFieldReader:
+    def of(cls, field: Field, parts: Sequence[FilePart], num_rows: int) -> ColumnsFieldReader:
         """Find a field in files; see `pilum.container.open.field_reader`."""
         return cls(field, _shape(field, parts, num_rows), num_rows)
 
@@ -138,22 +135,6 @@ class PagedFieldReader(FieldReader):
     def explain(self) -> Iterator[PageExplanation]:
         """Describe the pages of all columns but those of structs."""
         yield from self.shape.explain(self.field.name)
-
-    def segments(self, rows: RowRanges) -> Iterator[PagedSegment]:
-        """Cut rows of the fragment at page borders."""
-        if len(rows.bounds) == 0:
-            return
-        if len(self._cuts) == 2:
-            yield PagedSegment(self, 0, rows)
-            return
-        first = int(np.searchsorted(self._cuts, rows.starts[0], side="right")) - 1
-        last = int(np.searchsorted(self._cuts, rows.stops[-1], side="left"))
-        for start, stop in zip(
-            self._cuts[first:last], self._cuts[first + 1 : last + 1], strict=True
-        ):
-            wanted = rows.within(int(start), int(stop))
-            if len(wanted.bounds):
-                yield PagedSegment(self, int(start), wanted)
 
 
 def _shape(field: Field, parts: Sequence[FilePart], num_rows: int) -> _Shape:
@@ -180,7 +161,7 @@ def _file(part: FilePart) -> PagedFileReader:
 
 
 def _column(field: Field, part: FilePart) -> Column:
-    return _file(part).columns([part.columns[field.id]])[0]
+    return _file(part).column(part.columns[field.id])
 
 
 def _is_packed(field: Field, part: FilePart) -> bool:

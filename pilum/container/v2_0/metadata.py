@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from pilum.container.metadata import MAX_ITEMS
+from pilum.container.footer import Places
+from pilum.container.metadata import MAX_ITEMS, buffer_places, direct
 from pilum.encodings.base import demand
 from pilum.encodings.v2_0.base import ArrayEncoding, Buffers
 from pilum.errors import CorruptFileError, UnsupportedFormatError
@@ -52,20 +53,11 @@ class ColumnEntry:
 
 
 def parse_column(data: bytes, file_bytes: int) -> ColumnEntry:
-    """Read the metadata of one column.
-
-    Args:
-        data: A serialised `ColumnMetadata`.
-        file_bytes: Size of the file, which no buffer may exceed.
-
-    Raises:
-        CorruptFileError: If it does not parse, or a page lies outside of the file.
-        UnsupportedFormatError: If a description is stored outside the column metadata.
-    """
+    """Parse a `ColumnMetadata`, whose buffers may not exceed the size of the file."""
     try:
         message = file_pb2.ColumnMetadata.FromString(data)
         encoding = pb.ColumnEncoding.FromString(_described(message.encoding, _COLUMN_ENCODING))
-        shared = _places(message.buffer_offsets, message.buffer_sizes, file_bytes)
+        shared = buffer_places(message, file_bytes)
         pages = []
         for number, page in enumerate(message.pages):
             try:
@@ -80,23 +72,11 @@ def parse_column(data: bytes, file_bytes: int) -> ColumnEntry:
     return ColumnEntry(_is_blob(encoding), pages)
 
 
-def _parse_page(
-    page: file_pb2.ColumnMetadata.Page, shared: tuple[tuple[int, int], ...], file_bytes: int
-) -> PageEntry:
-    own = _places(page.buffer_offsets, page.buffer_sizes, file_bytes)
+def _parse_page(page: file_pb2.ColumnMetadata.Page, shared: Places, file_bytes: int) -> PageEntry:
+    own = buffer_places(page, file_bytes)
     demand(page.length < MAX_ITEMS, f"page length: {page.length} items")
     encoding = pb.ArrayEncoding.FromString(_described(page.encoding, _ARRAY_ENCODING))
     return PageEntry(page.length, Buffers(own, shared), encoding)
-
-
-def _places(
-    offsets: Sequence[int], sizes: Sequence[int], file_bytes: int
-) -> tuple[tuple[int, int], ...]:
-    demand(len(offsets) == len(sizes), "buffers: offsets without sizes")
-    places = tuple(zip(offsets, sizes, strict=True))
-    outside = [(offset, size) for offset, size in places if offset + size > file_bytes]
-    demand(not outside, f"buffers beyond the end of the file: {outside[:3]}")
-    return places
 
 
 def _described(encoding: file_pb2.Encoding, name: str) -> bytes:
@@ -123,19 +103,14 @@ def pack_column(pages: Sequence[tuple[int, Buffers, ArrayEncoding]], *, blob: bo
     plain = pb.ColumnEncoding(values=pb.Empty())
     column = pb.ColumnEncoding(blob=pb.Blob(inner=plain)) if blob else plain
     message = file_pb2.ColumnMetadata(
-        encoding=_direct(_COLUMN_ENCODING, column.SerializeToString())
+        encoding=direct(f"/{_COLUMN_ENCODING}", column.SerializeToString())
     )
     for num_items, buffers, encoding in pages:
         message.pages.add(
             buffer_offsets=[offset for offset, _ in buffers.page],
             buffer_sizes=[size for _, size in buffers.page],
             length=num_items,
-            encoding=_direct(_ARRAY_ENCODING, encoding.to_proto().SerializeToString()),
+            encoding=direct(f"/{_ARRAY_ENCODING}", encoding.to_proto().SerializeToString()),
         )
     data: bytes = message.SerializeToString()
     return data
-
-
-def _direct(name: str, value: bytes) -> file_pb2.Encoding:
-    encoding = file_pb2.Any(type_url=f"/{name}", value=value).SerializeToString()
-    return file_pb2.Encoding(direct=file_pb2.DirectEncoding(encoding=encoding))

@@ -46,11 +46,7 @@ class Node(ABC):
 
     @abstractmethod
     def read(self, rows: RowRanges) -> Plan[pa.Array]:
-        """Read rows, or items where the node is below a list.
-
-        Raises:
-            CorruptFileError: If a column is damaged.
-        """
+        """Read rows, or items where the node is below a list."""
 
     def direct_read(self, rows: RowRanges) -> DirectRead | None:
         """Return a read of rows at known positions; None if they are not known."""
@@ -61,11 +57,7 @@ class Node(ABC):
         return ()
 
     def explain(self, name: str) -> Iterator[PageExplanation]:
-        """Describe the pages of the node and all below it, except pages of structs (without bytes).
-
-        Args:
-            name: Path of the field.
-        """
+        """Describe the pages of the node and all below it, except those of structs."""
         yield from ()
 
     def below(self) -> tuple[Node, ...]:
@@ -271,22 +263,11 @@ def struct_array(field: Field, members: list[pa.Array], length: int) -> pa.Array
 
 
 def node_of(field: Field, file: PagedFileReader, columns: Mapping[FieldId, int]) -> Node:
-    """Build the tree of a field, with only its projected members.
-
-    Args:
-        field: The field.
-        file: The file that contains it.
-        columns: The column of each of its fields that owns one.
-
-    Raises:
-        CorruptFileError: If a column does not exist or its metadata are damaged.
-        UnsupportedFormatError: If a struct is stored in rows, but missing in the schema of the
-        file.
-    """
+    """Build the tree of a field, with only its projected members, from the columns of one file."""
     number = columns.get(field.id, -1)
     if number < 0:
         return Absent(field.arrow_type)
-    column = file.columns([number])[0]
+    column = file.column(number)
     if field.is_list:
         return Lists(column, field.arrow_type, node_of(field.item, file, columns))
     if isinstance(column.first_encoding, PackedStruct) and field.is_struct:
@@ -296,7 +277,7 @@ def node_of(field: Field, file: PagedFileReader, columns: Mapping[FieldId, int])
         members = (node_of(child, file, columns) for child in field.children)
         return Structs(column, field, tuple(members))
     if isinstance(column.first_encoding, List) and field.arrow_type.id in OFFSET_BITS:
-        letters = file.columns([number + 1])[0]
+        letters = file.column(number + 1)
         return Lists(column, field.arrow_type, Values(letters, pa.uint8()))
     return Values(column, field.arrow_type)
 

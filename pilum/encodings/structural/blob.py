@@ -59,13 +59,7 @@ class BlobLayout(Layout):
 
     @classmethod
     def from_proto(cls, layout: pb.BlobLayout, version: FileVersion) -> BlobLayout:
-        """Read the description.
-
-        Raises:
-            CorruptFileError: If it contradicts the format.
-            UnsupportedFormatError: For blobs in lists, as no file preserves null and empty lists of
-            blobs.
-        """
+        """Read the description."""
         layers = layer_codes(layout.layers)
         if any(code in (2, 4, 5, 6) for code in layers):
             raise UnsupportedFormatError("blobs within lists")
@@ -98,14 +92,7 @@ def encode_blob_page(
     version: FileVersion,
     options: EncodingOptions = _DEFAULTS,
 ) -> EncodedPage:
-    """Encode a page of positions and sizes.
-
-    Args:
-        places: uint64, shape (n, 2): position and size of each payload.
-        levels: Levels of the rows, none of them lists.
-        version: File version.
-        options: Options of the chunks.
-    """
+    """Encode a page of positions and sizes (uint64, shape (n, 2)), which has no lists."""
     places = np.ascontiguousarray(places, dtype="<u8")
     if levels.max_def:
         places = places.copy()

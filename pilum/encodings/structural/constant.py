@@ -81,11 +81,7 @@ class ConstantLayout(Layout):
 
     @classmethod
     def from_proto(cls, layout: pb.ConstantLayout, version: FileVersion) -> ConstantLayout:
-        """Read the description.
-
-        Raises:
-            CorruptFileError: If it contradicts the file version.
-        """
+        """Read the description."""
         inline = layout.inline_value if layout.HasField("inline_value") else None
         rep = _Levels.of(layout, "rep_compression", layout.num_rep_values)
         def_ = _Levels.of(layout, "def_compression", layout.num_def_values)
@@ -204,14 +200,7 @@ def _entries_of(
 def encode_constant(
     levels: Levels, num_rows: int, version: FileVersion, scalar: Scalar | None = None
 ) -> EncodedPage:
-    """Encode rows whose values are all null or all equal, or that have no values.
-
-    Args:
-        levels: Levels of the rows.
-        num_rows: Rows of the page.
-        version: Of the file; scalars need one that has scalar pages.
-        scalar: The value of all valid slots.
-    """
+    """Encode rows whose values are all null or all equal, or that have no values."""
     if scalar is not None:
         return _encode_scalar(levels, num_rows, scalar)
     # Without levels these are structs without members, which have no encoding of their own.

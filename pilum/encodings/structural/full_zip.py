@@ -63,11 +63,7 @@ class FullZipLayout(Layout):
 
     @classmethod
     def from_proto(cls, layout: pb.FullZipLayout, version: FileVersion) -> FullZipLayout:
-        """Read the description.
-
-        Raises:
-            CorruptFileError: If it contradicts the format.
-        """
+        """Read the description."""
         values = compressive_of(layout.value_compression)
         if isinstance(values, VariablePackedStruct):
             values = values.with_offset_bits(layout.bits_per_offset)
@@ -183,13 +179,7 @@ def _stored_bytes(values: Compressive) -> int:
 def encode_full_zip(
     block: ValueBlock, values: Compressive, levels: Levels, num_rows: int
 ) -> EncodedPage:
-    """Zip values and levels.
-
-    Args:
-        block: Values in stored form (strings already compressed).
-        values: Their description.
-        levels: Levels of the rows.
-        num_rows: Rows of the page.
+    """Zip values in stored form, such as compressed strings, and levels.
 
     Raises:
         UnsupportedTypeError: For lists of booleans that do not fill bytes.

@@ -122,12 +122,7 @@ def _budget(levels: Levels) -> int:
 
 
 def levels_fit_chunks(levels: Levels, chunk_values: int) -> bool:
-    """Return whether every chunk has room for its levels, wherever it is cut.
-
-    Args:
-        levels: Levels of a page.
-        chunk_values: The most values of a chunk.
-    """
+    """Return whether chunks of at most `chunk_values` have room for their levels, wherever cut."""
     budget, empties = _budget(levels), levels.num_entries - levels.num_visible
     values = min(chunk_values, levels.num_visible)
     if empties == 0 or empties + values <= budget:

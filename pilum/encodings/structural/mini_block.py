@@ -114,11 +114,7 @@ class MiniBlockLayout(Layout):
 
     @classmethod
     def from_proto(cls, layout: pb.MiniBlockLayout, version: FileVersion) -> MiniBlockLayout:
-        """Read the description.
-
-        Raises:
-            CorruptFileError: If it contradicts the format.
-        """
+        """Read the description."""
         large = version.has_large_chunks
         demand(layout.has_large_chunk == large, "mini-block: chunk words of another file version")
         values = compressive_of(layout.value_compression)
@@ -183,11 +179,7 @@ class _Lookup:
 
 
 def read_mini_blocks(pages: Sequence[PageRead]) -> Plan[list[Decoded]]:
-    """Read rows of mini-block pages of one file.
-
-    Raises:
-        CorruptFileError: If one is damaged; the text names it.
-    """
+    """Read rows of mini-block pages of one file."""
     if not pages:
         return []
     lookups = yield from _look_up(pages)
@@ -216,15 +208,7 @@ def read_mini_blocks(pages: Sequence[PageRead]) -> Plan[list[Decoded]]:
 
 
 def decode_in_memory(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
-    """Decode groups of mini-block pages of files in memory, each group into one array.
-
-    Args:
-        groups: Pages with equal `joint_key`; the files may differ.
-
-    Raises:
-        CorruptFileError: If a page is damaged; the text names it unless it is damaged only in
-            combination with others.
-    """
+    """Decode groups of pages in memory with equal `joint_key`, each group into one array."""
     pages = [page for group in groups for page in group]
     numbers = iter(range(len(pages)))
     reads = _reads(pages, [None] * len(pages))
@@ -241,11 +225,7 @@ def decode_in_memory(groups: Sequence[Sequence[PageRead]]) -> list[Decoded]:
 
 
 def joint_key(page: PageRead) -> Hashable | None:
-    """Return a key of the pages in memory with which a page can be decoded into one array.
-
-    Returns:
-        None if it can be decoded only on its own.
-    """
+    """Return a key that equals that of other pages in memory if they can become one array."""
     layout = page.layout
     if page.memory is None or not isinstance(layout, MiniBlockLayout):
         return None
@@ -408,11 +388,7 @@ def join_strings(block: StringBlock) -> bytes:
 def read_dictionary(
     encoding: Compressive, data: NDArray[np.uint8], num_values: int
 ) -> DictionaryBlock:
-    """Decode the dictionary of a page.
-
-    Raises:
-        CorruptFileError: If the bytes contradict its description.
-    """
+    """Decode the dictionary of a page."""
     if isinstance(encoding, General) and encoding.values in _SPLIT:
         data, encoding = kernels.decompress(encoding.scheme, data), encoding.values
     if isinstance(encoding, Variable):

@@ -41,16 +41,7 @@ def encode_mini_block(
     dictionary: PageDictionary | None = None,
     options: EncodingOptions = _DEFAULTS,
 ) -> EncodedPage:
-    """Cut values and levels into chunks.
-
-    Args:
-        block: Values in stored form (strings already compressed, or indices).
-        values: Their description.
-        levels: Levels of the rows.
-        num_rows: Rows of the page.
-        version: File version.
-        dictionary: The dictionary, if the values are indices.
-        options: Options of the chunks.
+    """Cut values in stored form (compressed strings, or indices) and levels into chunks.
 
     Raises:
         UnsupportedTypeError: For values too wide for chunks, of which each has two.

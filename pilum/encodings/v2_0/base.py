@@ -75,11 +75,7 @@ class Buffer:
 
     @classmethod
     def from_proto(cls, message: pb.Buffer) -> Buffer:
-        """Parse a reference.
-
-        Raises:
-            CorruptFileError: For a buffer of the file, which no page may refer to.
-        """
+        """Parse a reference."""
         demand(message.buffer_type in (0, 1), f"a buffer of kind {message.buffer_type}")
         return cls(message.buffer_index, message.buffer_type == pb.Buffer.COLUMN)
 
@@ -89,11 +85,7 @@ class Buffer:
         return pb.Buffer(buffer_index=self.index, buffer_type=owner)
 
     def place(self, buffers: Buffers) -> tuple[int, int]:
-        """Return the offset and size, bytes.
-
-        Raises:
-            CorruptFileError: If there is no such buffer.
-        """
+        """Return the offset and size, bytes."""
         places = buffers.column if self.of_column else buffers.page
         if self.index >= len(places):
             raise CorruptFileError(f"buffer {self.index} of {len(places)}")
@@ -193,16 +185,7 @@ class ArrayEncoding(ABC):
         raise CorruptFileError(f"values of type {kind} stored as {self.arm}")
 
     def direct(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
-        """Return how to `read` many columns at once; None where that needs several steps.
-
-        Args:
-            buffers: Buffers of the page.
-            total: Number of values in the page.
-            kind: Type of the result.
-
-        Raises:
-            CorruptFileError: As `read`.
-        """
+        """Return how to `read` many columns at once; None where that needs several steps."""
         return None
 
     def direct_whole(self, buffers: Buffers, total: int, kind: pa.DataType) -> Direct | None:
@@ -215,11 +198,7 @@ class ArrayEncoding(ABC):
         return Direct(tuple(own), found.make)
 
     def slots(self, buffers: Buffers, total: int, bits: int) -> Slots | None:
-        """Return the slots of `total` numbers of `raw`; None if locating them needs several steps.
-
-        Raises:
-            CorruptFileError: As `raw`.
-        """
+        """Return the slots of `total` numbers; None if locating them needs several steps."""
         return None
 
     def all_slots(self, buffers: Buffers, bits: int) -> Slots | None:
@@ -227,11 +206,7 @@ class ArrayEncoding(ABC):
         return None
 
     def raw(self, items: Items, bits: int) -> Plan[Bytes]:
-        """Read contiguous little-endian numbers of a width.
-
-        Raises:
-            CorruptFileError: If the values are not such numbers.
-        """
+        """Read contiguous little-endian numbers of a width."""
         raise CorruptFileError(f"numbers of {bits} bits stored as {self.arm}")
 
 

@@ -42,13 +42,7 @@ def is_packed(metadata: Mapping[str, str]) -> bool:
 
 
 def encode_array(array: pa.Array, options: EncodingOptions = _DEFAULTS, first: int = 0) -> Encoded:
-    """Encode values of one column, other than lists and structs with columns of their own.
-
-    Args:
-        array: The values of a page.
-        options: Only the compression is used, and only for text.
-        first: Number of the first buffer.
-    """
+    """Encode values of one column, other than lists and structs with columns of their own."""
     if array.type.id in OFFSET_BITS:
         return _text(array, options, first)
     if pt.is_dictionary(array.type):

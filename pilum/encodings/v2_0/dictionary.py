@@ -125,11 +125,7 @@ class Dictionary(ArrayEncoding):
 
     @classmethod
     def encode_keys(cls, array: pa.DictionaryArray, first: int) -> Encoded:
-        """Encode an Arrow dictionary array.
-
-        Raises:
-            InvalidInputError: If the type of the keys has no number left for null.
-        """
+        """Encode an Arrow dictionary array; raise InvalidInputError if no key is left for null."""
         keys, values = array.indices, array.dictionary
         if keys.null_count == len(keys):
             values = values.slice(0, 0)  # no row refers to them

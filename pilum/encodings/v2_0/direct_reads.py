@@ -36,11 +36,7 @@ class DirectRead:
 
 
 def read_directly(reads: Sequence[DirectRead]) -> Plan[list[pa.Array]]:
-    """Read values of one file with one request.
-
-    Raises:
-        CorruptFileError: If a page is damaged; the text names it.
-    """
+    """Read values of one file with one request."""
     if not reads:
         return []
     picked = kernels.PickedSlots(

@@ -74,11 +74,7 @@ class Entries:
 def read_entries(
     ends: ArrayEncoding, adjustment: int, items: Items, offset_bits: int
 ) -> Plan[Entries]:
-    """Read the selected entries, and for each range the preceding end.
-
-    Raises:
-        CorruptFileError: If ends go backwards, or do not fit the offsets of Arrow.
-    """
+    """Read the selected entries, and for each range the preceding end."""
     bounds = items.rows.bounds
     with_front = bounds - np.column_stack((bounds[:, 0] > 0, np.zeros(len(bounds), dtype=bool)))
     stored = yield from ends.raw(
@@ -90,11 +86,7 @@ def read_entries(
 def entries_of(
     stored: Bytes, adjustment: int, bounds: NDArray[np.int64], offset_bits: int
 ) -> Entries:
-    """Build entries in ranges of rows from their ends and the end preceding each range.
-
-    Raises:
-        CorruptFileError: As `read_entries`.
-    """
+    """Build entries in ranges of rows from their ends and the end preceding each range."""
     offsets, spans, validity, null_count = kernels.adjusted_entries(
         np.ascontiguousarray(stored), adjustment, np.ascontiguousarray(bounds), offset_bits
     )
@@ -136,11 +128,7 @@ class List(ArrayEncoding):
         )
 
     def entries(self, items: Items, offset_bits: int) -> Plan[Entries]:
-        """Read the bounds and the validity of the selected lists.
-
-        Raises:
-            CorruptFileError: If one ends beyond the items of the page.
-        """
+        """Read the bounds and the validity of the selected lists."""
         entries = yield from read_entries(self.offsets, self.null_adjustment, items, offset_bits)
         last = int(entries.spans[:, 1].max(initial=0))
         demand(last <= self.num_items, f"list: ends at item {last} of {self.num_items}")

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -48,12 +47,7 @@ class Spool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.batches = []
         if self._file is not None:
             self._file.close()

@@ -33,6 +33,7 @@ from pilum.errors import (
 )
 from pilum.format.rows import RowRanges
 from pilum.format.schema import Field, FieldId, Schema
+from pilum.format.version import FileVersion
 
 ROOT = Path(__file__).parents[3]
 FILES = 5000
@@ -131,7 +132,7 @@ def test_types_that_are_refused(kind: pa.DataType, says: str) -> None:
     field = Field("x", FieldId(0), "struct" if pa.types.is_struct(kind) else "", True)
     field.__dict__["arrow_type"] = kind
     with pytest.raises(UnsupportedTypeError, match=says):
-        require_storable(field)
+        require_storable(Schema((field,)), FileVersion.V2_0, has_sidecars=False)
 
 
 def test_null_structs_are_refused() -> None:

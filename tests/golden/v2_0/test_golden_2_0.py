@@ -185,7 +185,7 @@ def test_we_write_the_same_bytes(name: str) -> None:
 def descriptions(data: bytes) -> list[Any]:
     """Messages of all pages that hold something."""
     reader = open_paged(data)
-    columns = reader.columns(range(reader.container.num_columns))
+    columns = reader.columns(range(reader.num_columns))
     return [page.encoding for column in columns for page in column._pages]
 
 

@@ -1,4 +1,4 @@
-"""Single files through `LanceFileReader` and `LanceFileWriter`: S1.1, S1.3, S1.6."""
+"""Single files are read by `LanceFileReader`: S1.1, S1.3, S1.6."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from file.examples import ROWS, example
+from file.examples import ROWS, TABLE, same
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,13 +17,8 @@ from pilum.errors import (
     CorruptFileError,
     InvalidInputError,
     NotFoundError,
-    SchemaMismatchError,
-    UnsupportedFormatError,
-    UnsupportedVersionError,
 )
-from pilum.file import LanceFileReader, LanceFileSession, LanceFileWriter
-
-TABLE = example()
+from pilum.file import LanceFileReader, LanceFileWriter
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +37,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def reader(path: Path) -> LanceFileReader:
     return LanceFileReader(path)
-
-
-def same(found: pa.Table, expected: pa.Table) -> bool:
-    return bool(found.combine_chunks().equals(expected.combine_chunks()))
 
 
 def test_all_rows_in_batches(reader: LanceFileReader) -> None:
@@ -147,90 +138,3 @@ def test_files_and_columns_that_are_not_there(path: Path, tmp_path: Path) -> Non
     (tmp_path / "text.lance").write_text("not a Lance file")
     with pytest.raises(CorruptFileError):
         LanceFileReader(tmp_path / "text.lance")
-
-
-def test_a_file_appears_when_it_is_closed(tmp_path: Path) -> None:
-    path = tmp_path / "new.lance"
-    writer = LanceFileWriter(path)
-    writer.add_schema_metadata("early", "1")
-    writer.write_batch(TABLE.slice(0, 10))
-    assert not path.exists()
-    assert writer.close() == 10
-    assert writer.close() is None
-    assert LanceFileReader(path).metadata().schema.metadata == {b"early": b"1"}
-    with pytest.raises(InvalidInputError, match="is closed"):
-        writer.write_batch(TABLE)
-
-
-def test_a_block_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    with (
-        pytest.raises(SchemaMismatchError),
-        LanceFileWriter(tmp_path / "new.lance", TABLE.schema) as writer,
-    ):
-        writer.write_batch(pa.record_batch({"another": [1]}))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_needs_a_schema(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="no schema"):
-        LanceFileWriter(tmp_path / "new.lance").close()
-    with pytest.raises(InvalidInputError, match="unknown data storage version"):
-        LanceFileWriter(tmp_path / "new.lance", version="9.9")
-    with pytest.raises(UnsupportedVersionError):
-        LanceFileWriter(tmp_path / "new.lance", version="2.3")
-    with LanceFileWriter(tmp_path / "empty.lance", TABLE.schema):
-        pass
-    assert LanceFileReader(tmp_path / "empty.lance").read_all().to_table().equals(TABLE.slice(0, 0))
-
-
-def test_legacy_files_have_rows_and_no_container(tmp_path: Path) -> None:
-    table = TABLE.select(["number", "text"]).slice(0, 1_000)
-    with LanceFileWriter(tmp_path / "old.lance", version="0.1") as writer:
-        writer.write_batch(table)
-        with pytest.raises(UnsupportedFormatError, match="no global buffers"):
-            writer.add_global_buffer(b"data")
-    reader = LanceFileReader(tmp_path / "old.lance")
-    assert same(reader.read_all().to_table(), table)
-    assert same(reader.take_rows([3, 999]).to_table(), table.take([3, 999]))
-    for call in (reader.metadata, reader.file_statistics, lambda: reader.read_global_buffer(0)):
-        with pytest.raises(UnsupportedVersionError, match=r"version 0\.1"):
-            call()
-
-
-@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_small_pages(tmp_path: Path, version: str) -> None:
-    with LanceFileWriter(tmp_path / "a.lance", version=version, max_page_bytes=20_000) as writer:
-        writer.write_batch(TABLE)
-    reader = LanceFileReader(tmp_path / "a.lance")
-    assert reader.file_statistics().columns[0].num_pages == 12
-    assert same(reader.read_range(2_000, 9_000).to_table(), TABLE.slice(2_000, 9_000))
-
-
-def test_a_session_of_files(tmp_path: Path) -> None:
-    session = LanceFileSession(tmp_path)
-    with session.open_writer("a/b.lance", schema=TABLE.schema) as writer:
-        writer.write_batch(TABLE.slice(0, 5))
-    (tmp_path / "local.bin").write_bytes(b"0123456789")
-    session.upload_file(tmp_path / "local.bin", "a/c/copy.bin")
-    assert session.open_reader("a/b.lance", ["number"]).read_all().to_table().num_columns == 1
-    assert sorted(session.list("a")) == ["a/b.lance", "a/c/copy.bin"]
-    found = session.list_with_delimiter("a")
-    assert (found.common_prefixes, found.objects) == (["a/c"], ["a/b.lance"])
-    assert session.list_with_delimiter().common_prefixes == ["a"]
-    assert session.read_range("a/c/copy.bin", 3, 4) == b"3456"
-    with pytest.raises(InvalidInputError):
-        session.read_range("a/c/copy.bin", 8, 4)
-    session.download_file("a/c/copy.bin", tmp_path / "back.bin")
-    assert (tmp_path / "back.bin").read_bytes() == b"0123456789"
-    assert session.contains("a/c/copy.bin")
-    session.delete_file("a/c/copy.bin")
-    assert not session.contains("a/c/copy.bin")
-    with pytest.raises(NotFoundError):
-        session.delete_file("a/c/copy.bin")
-
-
-def test_a_writer_of_a_session_takes_hints(tmp_path: Path) -> None:
-    session = LanceFileSession(str(tmp_path))
-    with session.open_writer("b.lance", keep_original_array=True) as writer:
-        writer.write_batch(pa.table({"a": [1]}))
-    assert session.open_reader("b.lance").read_all().to_table().num_rows == 1
