@@ -18,7 +18,8 @@ import pyarrow.types as pt
 from pilum.arrays import filtered
 from pilum.errors import FilterError
 from pilum.expressions.coerce import at_zone
-from pilum.expressions.compare import bits, compare, match_like
+from pilum.expressions.compare import bits, compare
+from pilum.expressions.patterns import match_like
 from pilum.expressions.functions import FUNCTIONS, Datum
 from pilum.expressions.nodes import (
     And,

@@ -5,7 +5,8 @@
 A window is a group of rows that are read together (`windows.py`). With a filter, rows that cannot
 match are skipped if the files have statistics (`matching.py`). The columns of the filter are read
 first. The others are read only for matches: whole windows if many rows match, single rows if few
-do. Deleted rows are removed before the filter is evaluated.
+do. Deleted rows are removed before the filter is evaluated. Where indices found the matching rows
+(`selection.py`), only these are read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +31,7 @@ from pilum.parallel import submit_waiting
 from pilum.table.read.blobs import materialize
 from pilum.table.read.columns import MetaColumns, ScanColumn, scan_columns
 from pilum.table.read.fragment_files import FragmentReader
+from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
 from pilum.table.read.windows import (
     Pending,
@@ -57,6 +60,7 @@ class ScanOptions:
         columns: Names of top-level columns, dotted paths of struct members, or names of
             `pilum.format.meta_columns`, in the order of the result; None for all columns.
         filter: Predicate that selects rows.
+        selection: The rows that can match the filter, as far as indices found them.
         limit: Maximum number of rows, counted after the filter; None for all.
         offset: Number of rows to skip, counted after the filter.
         batch_size: Rows per batch; None for 8,192.
@@ -72,6 +76,7 @@ class ScanOptions:
 
     columns: tuple[str, ...] | None = None
     filter: BoundFilter | None = None
+    selection: Selection | None = None
     limit: int | None = None
     offset: int = 0
     batch_size: int | None = None
@@ -81,6 +86,9 @@ class ScanOptions:
     row_range: tuple[int, int] | None = None
     with_payloads: bool = False
     window_bytes: int | None = None
+
+
+_EVERYTHING = ScanOptions()
 
 
 def scan_schema(snapshot: Snapshot, options: ScanOptions) -> pa.Schema:
@@ -127,20 +135,37 @@ def scan_table(snapshot: Snapshot, options: ScanOptions) -> pa.Table:
     return pa.concat_tables(tables) if tables else scan_schema(snapshot, options).empty_table()
 
 
-def count_rows(snapshot: Snapshot, filter: BoundFilter | None = None) -> int:
-    """Count rows; without a filter, only the manifest is needed.
+def count_rows(snapshot: Snapshot, options: ScanOptions = _EVERYTHING) -> int:
+    """Count the rows of a scan; without a filter, only the manifest is needed.
+
+    Args:
+        snapshot: The version.
+        options: The filter, the selection, the fragments and rows; others are ignored.
 
     Raises:
         As `scan`.
     """
-    if filter is None:
+    if options.filter is None and options.fragment_ids is None:
         return snapshot.num_rows
+    return sum(_counts(snapshot, replace(options, limit=None, offset=0)))
+
+
+def _counts(snapshot: Snapshot, options: ScanOptions) -> Iterator[int]:
+    """Yield the numbers of matching rows of parts of a scan."""
+    if options.filter is None:
+        yield from (window.num_rows for window in _windows(snapshot, options, []))
+        return
     from pilum.table.read.matching import matching_windows
 
-    tested = scan_columns(snapshot.described, filter.columns or (ROW_ID,))
-    windows = _windows(snapshot, ScanOptions(filter=filter), tested)
-    found = matching_windows(windows, tested, _arrow(snapshot, tested), filter)
-    return sum(int(mask.true_count) for _, _, mask in found)
+    tested = scan_columns(snapshot.described, options.filter.columns or (ROW_ID,))
+    schema = _arrow(snapshot, tested)
+    for part, is_tested in _parts(snapshot, options):
+        if is_tested:
+            windows = _windows(snapshot, part, tested)
+            found = matching_windows(windows, tested, schema, options.filter)
+            yield from (int(mask.true_count) for _, _, mask in found)
+        else:
+            yield from (window.num_rows for window in _windows(snapshot, part, []))
 
 
 def _addresses(options: ScanOptions) -> ScanOptions:
@@ -207,6 +232,33 @@ def _all_rows(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[RowSou
 def _matching_rows(
     snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
 ) -> Iterator[tuple[RowSource, pa.Table]]:
+    """Read the rows that match a filter, in the order of the fragments."""
+    for part, is_tested in _parts(snapshot, options):
+        yield from (
+            _tested_rows(snapshot, part, filter) if is_tested else _all_rows(snapshot, part)
+        )
+
+
+def _parts(snapshot: Snapshot, options: ScanOptions) -> Iterator[tuple[ScanOptions, bool]]:
+    """Split a scan with a filter into runs of fragments, and say whether the filter is tested."""
+    selection = options.selection
+    if selection is None:
+        yield options, True
+        return
+    ids = options.fragment_ids
+    if ids is None:
+        ids = tuple(snapshot.manifest.fragments.ids.tolist())
+    for is_covered, run in groupby(ids, selection.covers):
+        if is_covered:
+            found = tuple(filter(selection.touches, run))
+            yield replace(options, fragment_ids=found), not selection.is_exact
+        elif not selection.only_covered:
+            yield replace(options, fragment_ids=tuple(run), selection=None), True
+
+
+def _tested_rows(
+    snapshot: Snapshot, options: ScanOptions, filter: BoundFilter
+) -> Iterator[tuple[RowSource, pa.Table]]:
     from pilum.table.read.matching import matching_windows, rows_where
 
     columns = _columns(snapshot, options)
@@ -241,7 +293,7 @@ def _windows(
         fields = fragment.fields(read)
         start = int(wanted.starts[0])
         if int(wanted.stops[-1]) - start <= size:
-            window = _window(fragment, wanted, meta)
+            window = _window(fragment, wanted, meta, options.selection)
             if window.num_rows:
                 yield window
             continue
@@ -252,19 +304,23 @@ def _windows(
         rows = min(full, _FIRST_WINDOW_BATCHES * size) if impatient else full
         while start < wanted.stops[-1]:
             found = wanted.within(start, start + rows)
-            window = _window(fragment, RowRanges(found.bounds + start), meta)
+            rows_here = RowRanges(found.bounds + start)
+            window = _window(fragment, rows_here, meta, options.selection)
             if window.num_rows:
                 yield window
             start += rows
             rows = min(2 * rows, full)
 
 
-def _window(fragment: FragmentReader, rows: RowRanges, meta: MetaColumns) -> Window:
+def _window(
+    fragment: FragmentReader, rows: RowRanges, meta: MetaColumns, selection: Selection | None
+) -> Window:
     """Return a window of the given rows that are not deleted."""
     kept = None
     if fragment.deletions is not None and len(rows.bounds):
         kept = fragment.deletions.kept(rows)
-    return Window(fragment, rows, kept, meta.of(fragment)).lean()
+    window = Window(fragment, rows, kept, meta.of(fragment))
+    return window.lean() if selection is None else window.spanning()
 
 
 def _wanted_rows(
@@ -273,7 +329,9 @@ def _wanted_rows(
     """Yield fragments with the rows to test, if there are any."""
     for fragment, start, stop in _row_ranges(snapshot, options, fields):
         rows = RowRanges.one(start, stop)
-        if options.filter is not None:
+        if options.selection is not None:
+            rows = options.selection.ranges_of(fragment.id, start, stop)
+        elif options.filter is not None:
             from pilum.table.read.matching import rows_to_test
 
             rows = rows_to_test(fragment, snapshot.described, options.filter, start, stop)

@@ -114,6 +114,19 @@ class Window:
         return replace(self, rows=RowRanges.of_rows(self.wanted()), kept=None)
 
 
+    def spanning(self) -> Window:
+        """Return a window of the same rows; unless they are few, it reads those in between too."""
+        if len(self.rows.bounds) <= 1:
+            return self.lean()
+        start, stop = int(self.rows.bounds[0, 0]), int(self.rows.bounds[-1, 1])
+        wanted = self.wanted(-start)
+        if len(wanted) <= _FEW * (stop - start):
+            return replace(self, rows=RowRanges.of_rows(wanted + start), kept=None)
+        kept = np.zeros(stop - start, np.bool_)
+        kept[wanted] = True
+        return replace(self, rows=RowRanges.one(start, stop), kept=bit_mask(kept))
+
+
 class _Task:
     """Segments that one thread reads together."""
 
