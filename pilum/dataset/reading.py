@@ -18,9 +18,7 @@ from pilum.dataset.projection import Columns, taken
 from pilum.dataset.scan import Filter, MoreScanKeywords, Scan, ScanKeywords
 from pilum.dataset.scanner import LanceScanner
 from pilum.errors import InvalidInputError, UnsupportedFeatureError
-from pilum.expressions import bind
 from pilum.table.read.blobs import BlobPlace, blob_places, read_places
-from pilum.table.read.scan import count_rows
 from pilum.table.read.take import addresses_of, addresses_of_ids, take, take_row_ids
 
 __all__ = ["Reading"]
@@ -358,9 +356,7 @@ class Reading(DatasetBase):
 
     def count_rows(self, filter: Filter | None = None) -> int:
         """Count rows; without a filter no data is read."""
-        return count_rows(
-            self._snapshot, None if filter is None else bind(filter, self._snapshot.described.arrow)
-        )
+        return self.scanner(filter=filter).count_rows()
 
     def sql(self, sql: str) -> NoReturn:
         """Raise UnsupportedFeatureError: SQL queries are not supported.

@@ -3,7 +3,7 @@
     scanner(filter="a > 1", limit=9) ──▶ ScanKeywords ──▶ Scan.of ──▶ LanceScanner
 
 Some keywords are hints, which affect only how a scan runs, never its result. They are accepted and
-checked, but have no effect. Keywords of searches are rejected by name.
+checked, but have no effect. Keywords of vector and text searches are rejected by name.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pilum.errors import InvalidInputError, UnsupportedFeatureError
 from pilum.expressions import bind
 from pilum.format.blobs import materialized
 from pilum.format.meta_columns import ROW_ADDRESS, ROW_ID
+from pilum.table.indices.use import ANY_INDEX, IndexUse
 from pilum.table.read.ordering import ColumnOrdering
 from pilum.table.read.scan import ScanOptions, scan_schema
 from pilum.table.read.snapshot import Snapshot
@@ -47,8 +48,6 @@ _COUNTS = ("batch_size_bytes", "batch_readahead", "fragment_readahead", "io_buff
 _SEARCHES = (
     "nearest",
     "full_text_query",
-    "index_segments",
-    "fast_search",
     "row_addr_allowlist",
     "row_addr_blocklist",
 )
@@ -151,6 +150,7 @@ class Scan:
         batch_bytes: Approximate maximum size of a batch in bytes; None for no limit.
         with_deleted: Whether to include deleted rows.
         callback: Function that is called with the statistics at the end of each scan.
+        indices: The indices that may be used for the filter.
     """
 
     options: ScanOptions
@@ -160,6 +160,7 @@ class Scan:
     batch_bytes: int | None = None
     with_deleted: bool = False
     callback: Callable[[ScanStatistics], None] | None = None
+    indices: IndexUse = ANY_INDEX
 
     @classmethod
     def of(cls, snapshot: Snapshot, keywords: ScanKeywords) -> Self:
@@ -196,12 +197,13 @@ class Scan:
             given.get("batch_size_bytes"),
             bool(given.get("include_deleted_rows", False)),
             given.get("scan_stats_callback"),
+            _index_use(given),
         )
 
     @property
     def is_plain(self) -> bool:
         """Return whether rows are returned exactly as a scan of the table yields them."""
-        return self == Scan(self.options)
+        return self == Scan(self.options, indices=self.indices)
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
         """Return the schema of the batches of the scan."""
@@ -247,6 +249,18 @@ def _options(snapshot: Snapshot, given: Mapping[str, Any]) -> ScanOptions:
         with_row_address=bool(given.get("with_row_address", False)),
         fragment_ids=None if fragments is None else tuple(item.fragment_id for item in fragments),
         with_payloads=given.get("blob_handling") == "all_binary",
+    )
+
+
+def _index_use(given: Mapping[str, Any]) -> IndexUse:
+    names = ("use_scalar_index", "fast_search", "index_segments")
+    if not any(name in given for name in names):
+        return ANY_INDEX
+    segments = given.get("index_segments")
+    return IndexUse(
+        bool(given.get("use_scalar_index", True)),
+        bool(given.get("fast_search", False)),
+        None if segments is None else frozenset(map(str, segments)),
     )
 
 

@@ -28,6 +28,7 @@ from pilum.dataset.scan import (
 from pilum.errors import InvalidInputError
 from pilum.format.meta_columns import ROW_ID
 from pilum.format.rows import BATCH_ROWS
+from pilum.table.indices.use import with_selection
 from pilum.table.model.fragment import Fragment
 from pilum.table.read.columns import undeleted, with_nullable_ids, without_ids
 from pilum.table.read.json_columns import given_batches, given_schema, given_table
@@ -92,7 +93,7 @@ class LanceScanner:
     def _rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the stored rows in the requested form."""
         wanted = self._scan
-        batches = scan(self._source, self._options)
+        batches = scan(self._source, self._selected(self._options))
         if wanted.with_deleted:
             batches = without_ids(self._snapshot, batches)
         if wanted.order_by:
@@ -102,6 +103,14 @@ class LanceScanner:
         if wanted.is_plain:
             return batches
         return (batch.select(self._stored.names) for batch in batches)
+
+    def _selected(self, options: ScanOptions, only_counts: bool = False) -> ScanOptions:
+        """Return the options with the rows that indices found; they do not list deleted rows."""
+        if options.filter is None or self._scan.with_deleted:
+            return options
+        use = self._scan.indices
+        use = replace(use, only_counts=True) if only_counts else use
+        return with_selection(self._snapshot, options, use)
 
     def _ordered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         wanted = self._scan.options
@@ -154,7 +163,7 @@ class LanceScanner:
     def to_table(self) -> pa.Table:
         """Read all rows."""
         if self._scan.is_plain:
-            table = scan_table(self._snapshot, self._scan.options)
+            table = scan_table(self._snapshot, self._selected(self._scan.options))
             return given_table(table) if self._snapshot.schema.has_marks else table
         return pa.Table.from_batches(self.to_batches(), self._schema)
 
@@ -174,9 +183,7 @@ class LanceScanner:
     def count_rows(self) -> int:
         """Count the rows of the scan, reading only what the filter needs."""
         options = self._scan.options
-        if options.fragment_ids is not None:
-            return sum(batch.num_rows for batch in scan(self._source, options))
-        found = max(0, count_rows(self._source, options.filter) - options.offset)
+        found = max(0, count_rows(self._source, self._selected(options, True)) - options.offset)
         return found if options.limit is None else min(found, options.limit)
 
     def explain_plan(self, verbose: bool = False) -> str:

@@ -19,7 +19,6 @@ from pilum.arrays import filtered
 from pilum.errors import FilterError
 from pilum.expressions.coerce import at_zone
 from pilum.expressions.compare import bits, compare
-from pilum.expressions.patterns import match_like
 from pilum.expressions.functions import FUNCTIONS, Datum
 from pilum.expressions.nodes import (
     And,
@@ -40,6 +39,7 @@ from pilum.expressions.nodes import (
     Or,
     walk,
 )
+from pilum.expressions.patterns import match_like
 from pilum.expressions.types import FALSE, TRUE, is_text, scalar_of
 
 __all__ = ["counts_units", "evaluate", "read_column", "to_array", "to_mask"]

@@ -14,7 +14,6 @@ A regular expression is only surveyed, to find out which texts every match conta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from enum import Enum
 from functools import lru_cache
 from itertools import groupby
@@ -102,8 +101,9 @@ def quoted(text: str) -> str:
 
 _TOKEN = re.compile(
     r"""(?xs)
-    (?P<escaped>\\[^\w]) | (?P<class>\[\^?\]?(?:\\.|[^\[\]\\])*\]|\\[dwsDWS]) | (?P<position>[\^$]|\\[bBAz])
-    | (?P<open>\((?:\?:)?(?!\?)) | (?P<close>\)) | (?P<either>\|) | (?P<repeat>(?:[*+?]|\{(?P<least>\d+),?\d*\})[?+]?)
+    (?P<escaped>\\[^\w]) | (?P<class>\[\^?\]?(?:\\.|[^\[\]\\])*\]|\\[dwsDWS])
+    | (?P<position>[\^$]|\\[bBAz]) | (?P<open>\((?:\?:)?(?!\?)) | (?P<close>\))
+    | (?P<either>\|) | (?P<repeat>(?:[*+?]|\{\d+,?\d*\})[?+]?)
     | (?P<any>\.) | (?P<plain>[^\\\[\](){}|])
     """
 )

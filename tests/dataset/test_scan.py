@@ -174,8 +174,6 @@ def test_hints_change_nothing(dataset: pilum.LanceDataset) -> None:
     [
         {"nearest": {"column": "v", "q": [1.0], "k": 1}},
         {"full_text_query": "word"},
-        {"fast_search": True},
-        {"index_segments": ["x"]},
         {"row_addr_allowlist": b""},
     ],
 )

@@ -298,9 +298,7 @@ def _any_of(parts: Iterable[Condition]) -> Condition:
     return _connected(AnyOf, _merged(flat, IsIn, _either), False)
 
 
-def _connected(
-    kind: type[AllOf | AnyOf], parts: list[Condition], has_unknown: bool
-) -> Condition:
+def _connected(kind: type[AllOf | AnyOf], parts: list[Condition], has_unknown: bool) -> Condition:
     if not parts:
         return _UNKNOWN
     if has_unknown:
@@ -314,8 +312,9 @@ def _merged(
     """Merge exact queries of one kind for one column into the first of them."""
     groups: dict[object, list[Condition]] = {}
     for number, part in enumerate(parts):
-        is_mergeable = isinstance(part, Ask) and part.is_exact and isinstance(part.query, kind)
-        groups.setdefault(part.indexed if is_mergeable else number, []).append(part)
+        is_ask = isinstance(part, Ask) and part.is_exact and isinstance(part.query, kind)
+        key = part.indexed if isinstance(part, Ask) and is_ask else number
+        groups.setdefault(key, []).append(part)
     merged: list[Condition] = []
     for group in groups.values():
         first = group[0]
@@ -327,13 +326,15 @@ def _merged(
 
 
 def _either(left: Query, right: Query) -> Query:
-    assert isinstance(left, IsIn) and isinstance(right, IsIn)
+    assert isinstance(left, IsIn)
+    assert isinstance(right, IsIn)
     return IsIn(pa.concat_arrays([left.values, right.values]))
 
 
 def _both(left: Query, right: Query) -> Query:
     """Return the range of the values that are in two ranges."""
-    assert isinstance(left, Between) and isinstance(right, Between)
+    assert isinstance(left, Between)
+    assert isinstance(right, Between)
     low = _later((left.low, left.includes_low), (right.low, right.includes_low))
     high = _earlier((left.high, left.includes_high), (right.high, right.includes_high))
     return Between(low[0], high[0], low[1], high[1])

@@ -1,29 +1,23 @@
-"""Select the rows that match a filter by indices: which ones are used is decided by their cost.
+"""Select the rows that match a filter by indices, if this is faster than a scan.
 
-    filter ──▶ condition ──▶ plan                          ──▶ answer      ──▶ selection
-                             per query, the index that         of segments,     of the covered
-                             finds the fewest rows             united           fragments
+    filter ──▶ condition ──▶ plan ──▶ answer ──▶ selection of rows in the covered fragments
 
-The plan is made from estimates, which read nothing. Of the parts of an AND, those that would find
-many more rows than another one are left to the test of the filter. The whole plan is dropped if a
-scan of the filter's columns is estimated to be faster.
+A plan is made from estimates, which read nothing. For each query it takes the index with the lowest
+estimated cost. Of the parts of an AND, those that would find many more rows than another one are
+left to the test of the filter. No index is used if a scan of the filter's columns is estimated to
+be faster.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from operator import and_, or_
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import and_
 
-import numpy as np
+import pyarrow as pa
 from pyroaring import BitMap
 
-from pilum.expressions.filter import SqlFilter
-from pilum.format.row_address import addresses_in
-from pilum.index.answers import Answer, RowSet
-from pilum.index.queries import Query
+from pilum.expressions.filter import BoundFilter, SqlFilter
 from pilum.table.indices.conditions import (
     AllOf,
     AnyOf,
@@ -35,225 +29,54 @@ from pilum.table.indices.conditions import (
     Truth,
     condition_of,
 )
+from pilum.table.indices.plans import Asked, Connected, NamedIndex, Negated, NeverNull, Plan
 from pilum.table.indices.segments import OpenSegment, open_segments
+from pilum.table.indices.use import IndexUse
 from pilum.table.read.columns import scan_columns
 from pilum.table.read.scan import ScanOptions
 from pilum.table.read.selection import Selection
 from pilum.table.read.snapshot import Snapshot
 
-__all__ = ["AnyIndex", "IndexUse", "Plan", "plan_of", "with_selection"]
+__all__ = ["plan_of", "selection_of"]
 
-_SEARCH_NS = 20_000
-"""Cost of a search that finds nothing; the others are costs of one row or one byte."""
-_FOUND_ROW_NS = 40
+_LISTED_ROW_NS = 10
+_READ_ROW_NS = 40
 _SCANNED_ROW_NS = 2
 _SCANNED_BYTE_NS = 0.4
+"""Costs of listing a row by an index, of reading one that was found, and of scanning one."""
 _VARIABLE_BYTES = 32
+"""Assumed width of values of variable width."""
 _MOST_TIMES_MORE = 100
 _FEW_ROWS = 4096
+"""A part of an AND is not searched if it finds more times as many rows, and so many more."""
 
 
-@dataclass(frozen=True)
-class IndexUse:
-    """Which indices a scan may use.
+def selection_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Selection | None:
+    """Return the rows that indices found for the filter of a scan; None if it is better to scan.
 
-    Attributes:
-        is_allowed: Whether it may use any.
-        only_covered: Whether rows of fragments that the used indices do not cover are left out.
-        segments: Uuids of the segments that may be used; None for all.
+    Raises:
+        CorruptFileError: If the entries of indices in the manifest are damaged.
     """
-
-    is_allowed: bool = True
-    only_covered: bool = False
-    segments: frozenset[str] | None = None
-
-
-AnyIndex = IndexUse()
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a plan found.
-
-    Attributes:
-        answer: The answer, for rows of the covered fragments.
-        covered: The fragments whose rows were searched.
-    """
-
-    answer: Answer
-    covered: BitMap
-
-
-class Plan(ABC):
-    """A plan to answer a condition by indices.
-
-    Attributes:
-        num_found: Estimated number of rows for which the condition is true.
-    """
-
-    num_found: int
-
-    @abstractmethod
-    def search(self, *, is_negated: bool = False) -> Found | None:
-        """Search the indices.
-
-        Args:
-            is_negated: Whether only an exact answer is of use.
-
-        Returns:
-            The rows; None if all rows may match.
-
-        Raises:
-            CorruptFileError: If a file is damaged.
-        """
-
-    @abstractmethod
-    def __str__(self) -> str:
-        """Return the text of the plan, in the form of the reference."""
-
-
-@dataclass(frozen=True)
-class NamedIndex:
-    """The open segments of one index."""
-
-    segments: tuple[OpenSegment, ...]
-
-    @cached_property
-    def covered(self) -> BitMap:
-        """The existing fragments that some segment covers."""
-        return reduce(or_, (segment.fragments for segment in self.segments))
-
-    def estimate(self, query: Query) -> int | None:
-        """Return about how many rows match; None if a segment cannot answer the query."""
-        total = 0
-        for segment in self.segments:
-            found = segment.index.estimate(query)
-            if found is None:
-                return None
-            total += found
-        return total
-
-    def search(self, query: Query) -> Answer | None:
-        """Return the rows that match in the covered fragments; None if all rows may."""
-        answers = []
-        for segment in self.segments:
-            answer = segment.search(query)
-            if answer is None:
-                return None
-            answers.append(answer if len(self.segments) == 1 else _within(answer, segment))
-        return reduce(or_, answers)
-
-
-def _within(answer: Answer, segment: OpenSegment) -> Answer:
-    """Return an answer whose sets list rows of the covered fragments only."""
-    return Answer(
-        _listed(answer.rows, segment),
-        lambda: _listed(answer.nulls, segment),
-        answer.is_exact,
-    )
-
-
-def _listed(rows: RowSet, segment: OpenSegment) -> RowSet:
-    if not rows.is_complement:
-        return rows
-    fragments = segment.snapshot.manifest.fragments
-    everything = [
-        addresses_in(number, np.arange(fragment.physical_rows))
-        for number in segment.fragments
-        if (fragment := fragments.find(number)) is not None
-    ]
-    return RowSet(rows.within(np.concatenate([rows.listed[:0], *everything])))
-
-
-@dataclass(frozen=True)
-class _Asked(Plan):
-    """A query, and the indices that can answer it, the one that finds the fewest rows first."""
-
-    ask: Ask
-    indices: tuple[NamedIndex, ...]
-    num_found: int
-
-    def search(self, *, is_negated: bool = False) -> Found | None:
-        for index in self.indices:
-            answer = index.search(self.ask.query)
-            if answer is not None and (not is_negated or self._is_exact(answer)):
-                answer = answer if self.ask.is_exact else Answer(answer.rows, is_exact=False)
-                return Found(answer, index.covered)
+    plan = plan_of(snapshot, options, use)
+    found = None if plan is None else plan.search()
+    if found is None:
         return None
-
-    def _is_exact(self, answer: Answer) -> bool:
-        return self.ask.is_exact and answer.is_exact
-
-    def __str__(self) -> str:
-        first = self.indices[0].segments[0]
-        return f"[{described(self.ask)}]@{first.name}({first.segment.entry.kind})"
+    return Selection(found.covered, found.answer.rows, found.answer.is_exact, use.only_covered)
 
 
-@dataclass(frozen=True)
-class _Connected(Plan):
-    """Several plans, connected by AND or OR.
+def plan_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse) -> Plan | None:
+    """Return the plan for the filter of a scan; None if it is better to scan.
 
-    Attributes:
-        is_whole: Whether the condition has no further parts.
+    Raises:
+        CorruptFileError: If the entries of indices in the manifest are damaged.
     """
-
-    parts: tuple[Plan, ...]
-    is_all: bool
-    is_whole: bool
-    num_found: int
-
-    def search(self, *, is_negated: bool = False) -> Found | None:
-        if is_negated and not self.is_whole:
-            return None
-        found = []
-        for part in self.parts:
-            one = part.search(is_negated=is_negated)
-            if one is not None:
-                found.append(one)
-            elif is_negated or not self.is_all:
-                return None
-        if not found:
-            return None
-        answer = reduce(and_ if self.is_all else or_, (one.answer for one in found))
-        if not self.is_whole or len(found) < len(self.parts):
-            answer = Answer(answer.rows, is_exact=False)
-        return Found(answer, reduce(and_, (one.covered for one in found)))
-
-    def __str__(self) -> str:
-        word = "AND" if self.is_all else "OR"
-        text = str(self.parts[0])
-        for part in self.parts[1:]:
-            text = f"{word}({text},{part})"
-        return text
-
-
-@dataclass(frozen=True)
-class _Negated(Plan):
-    part: Plan
-    num_found: int
-
-    def search(self, *, is_negated: bool = False) -> Found | None:
-        del is_negated
-        found = self.part.search(is_negated=True)
-        return None if found is None else Found(~found.answer, found.covered)
-
-    def __str__(self) -> str:
-        return f"NOT({self.part})"
-
-
-@dataclass(frozen=True)
-class _True(Plan):
-    part: Plan
-    num_found: int
-
-    def search(self, *, is_negated: bool = False) -> Found | None:
-        found = self.part.search(is_negated=is_negated)
-        return found and Found(
-            Answer(found.answer.rows, is_exact=found.answer.is_exact), found.covered
-        )
-
-    def __str__(self) -> str:
-        return str(self.part)
+    if not isinstance(options.filter, SqlFilter):
+        return None
+    plan = _Planner(snapshot, use).plan(condition_of(options.filter.node))
+    if plan is None or not plan.covered:
+        return None
+    is_used = use.only_covered or _is_worth_it(snapshot, options, options.filter, plan, use)
+    return plan if is_used else None
 
 
 class _Planner:
@@ -275,16 +98,20 @@ class _Planner:
                 return self._all_of(parts)
             case AnyOf(parts=parts):
                 plans = self._plans(parts)
-                if len(plans) < len(parts):
-                    return None
-                return _Connected(tuple(plans), False, True, sum(one.num_found for one in plans))
+                num_found = sum(plan.num_found for plan in plans)
+                whole = len(plans) == len(parts)
+                return _connected(plans, num_found, is_all=False, is_whole=True) if whole else None
             case Negation(part=part):
                 inner = self.plan(part)
-                rest = self._snapshot.num_rows - (inner.num_found if inner else 0)
-                return inner and _Negated(inner, max(rest, 0))
+                if inner is None:
+                    return None
+                rest = max(_rows_of(self._snapshot, inner.covered) - inner.num_found, 0)
+                return Negated(rest, inner.num_listed, inner.covered, inner)
             case Truth(part=part):
                 inner = self.plan(part)
-                return inner and _True(inner, inner.num_found)
+                if inner is None:
+                    return None
+                return NeverNull(inner.num_found, inner.num_listed, inner.covered, inner)
         return None
 
     def _plans(self, conditions: Sequence[Condition]) -> list[Plan]:
@@ -294,24 +121,29 @@ class _Planner:
         plans = sorted(self._plans(parts), key=lambda plan: plan.num_found)
         if not plans:
             return None
-        most = plans[0].num_found * _MOST_TIMES_MORE + _FEW_ROWS
-        used = tuple(plan for plan in plans if plan.num_found <= most)
-        return _Connected(used, True, len(used) == len(parts), plans[0].num_found)
+        fewest = plans[0].num_found
+        most = fewest * _MOST_TIMES_MORE + _FEW_ROWS
+        used = [plan for plan in plans if plan.num_listed <= most] or plans[:1]
+        return _connected(used, fewest, is_all=True, is_whole=len(used) == len(parts))
 
     def _asked(self, ask: Ask) -> Plan | None:
-        known = self._snapshot.num_rows
-        found: list[tuple[int, NamedIndex]] = []
-        for index in self._indices_of(ask.indexed):
-            estimate = index.estimate(ask.query)
-            if estimate is not None:
-                found.append((estimate, index))
+        found = [
+            (estimate, index)
+            for index in self._indices_of(ask.indexed)
+            if (estimate := index.estimate(ask.query)) is not None
+        ]
         if not found:
             return None
-        found.sort(key=lambda one: (-self._covered_rows(one[1]) if len(found) > 1 else 0, one[0]))
-        return _Asked(ask, tuple(index for _, index in found), min(found[0][0], known))
+        if len(found) > 1:
+            found.sort(key=lambda one: self._cost_ns(*one))
+        indices = tuple(index for _, index in found)
+        return Asked(found[0][0], found[0][0], indices[0].covered, ask, indices)
 
-    def _covered_rows(self, index: NamedIndex) -> int:
-        return _rows_of(self._snapshot, index.covered)
+    def _cost_ns(self, num_found: int, index: NamedIndex) -> float:
+        """Return the estimated cost of an index, with that of the rows that it does not cover."""
+        rest = self._snapshot.num_rows - _rows_of(self._snapshot, index.covered)
+        scanned_ns = rest * (_SCANNED_ROW_NS + _VARIABLE_BYTES * _SCANNED_BYTE_NS)
+        return num_found * (_LISTED_ROW_NS + _READ_ROW_NS) + scanned_ns
 
     def _indices_of(self, indexed: Indexed) -> tuple[NamedIndex, ...]:
         found = self._indices.get(indexed)
@@ -329,63 +161,33 @@ class _Planner:
         yield from (NamedIndex(tuple(segments)) for segments in by_name.values())
 
 
-def plan_of(snapshot: Snapshot, options: ScanOptions, use: IndexUse = AnyIndex) -> Plan | None:
-    """Return the plan to answer the filter of a scan; None if it is better to scan.
-
-    Raises:
-        CorruptFileError: If the entries of indices in the manifest are damaged.
-    """
-    if not (use.is_allowed and snapshot.manifest.index_section):
-        return None
-    if not isinstance(options.filter, SqlFilter):
-        return None
-    plan = _Planner(snapshot, use).plan(condition_of(options.filter.node))
-    if plan is None or use.only_covered or _is_worth_it(snapshot, options, plan):
-        return plan
-    return None
+def _connected(plans: Sequence[Plan], num_found: int, *, is_all: bool, is_whole: bool) -> Plan:
+    if len(plans) == 1 and is_whole:
+        return plans[0]
+    num_listed = sum(plan.num_listed for plan in plans)
+    covered = reduce(and_, (plan.covered for plan in plans))
+    return Connected(num_found, num_listed, covered, tuple(plans), is_all, is_whole)
 
 
-def with_selection(
-    snapshot: Snapshot, options: ScanOptions, use: IndexUse = AnyIndex
-) -> ScanOptions:
-    """Return the options of a scan with the rows that indices found for its filter.
-
-    They do not change if no index can be used, or a scan without it is estimated to be faster.
-
-    Args:
-        snapshot: The version.
-        options: The options of the scan.
-        use: Which indices it may use.
-
-    Raises:
-        CorruptFileError: If an index that could be opened proves damaged.
-    """
-    plan = plan_of(snapshot, options, use)
-    found = plan and plan.search()
-    if found is None:
-        return options
-    answer = found.answer
-    selection = Selection(found.covered, answer.rows, answer.is_exact, use.only_covered)
-    return replace(options, selection=selection)
-
-
-def _is_worth_it(snapshot: Snapshot, options: ScanOptions, plan: Plan) -> bool:
-    """Return whether indices are estimated to be faster than a scan of the filter's columns."""
-    assert options.filter is not None
-    fragments = options.fragment_ids
-    num_rows = snapshot.num_rows
-    if fragments is not None:
-        num_rows = _rows_of(snapshot, fragments)
-    if options.limit is not None and plan.num_found > 0:
-        share = (options.offset + options.limit) / plan.num_found
-        num_rows = int(num_rows * min(share, 1.0))
-    columns = scan_columns(snapshot.described, options.filter.columns)
+def _is_worth_it(
+    snapshot: Snapshot, options: ScanOptions, filter: BoundFilter, plan: Plan, use: IndexUse
+) -> bool:
+    """Return whether a plan is estimated to be faster than a scan of the filter's columns."""
+    read_rows = 0 if use.only_counts else plan.num_found
+    num_rows = _rows_of(snapshot, plan.covered)
+    if options.fragment_ids is not None:
+        num_rows = min(num_rows, _rows_of(snapshot, options.fragment_ids))
+    if options.limit is not None:
+        needed = options.offset + options.limit
+        num_rows = num_rows * min(needed, plan.num_found) // max(plan.num_found, 1) or num_rows
+        read_rows = min(read_rows, needed)
+    columns = scan_columns(snapshot.described, filter.columns)
     row_bytes = sum(_width_bytes(column.arrow.type) for column in columns)
     scan_ns = num_rows * (_SCANNED_ROW_NS + row_bytes * _SCANNED_BYTE_NS)
-    return _SEARCH_NS + plan.num_found * _FOUND_ROW_NS <= scan_ns + _SEARCH_NS
+    return plan.num_listed * _LISTED_ROW_NS + read_rows * _READ_ROW_NS <= scan_ns
 
 
-def _rows_of(snapshot: Snapshot, fragment_ids: Collection[int]) -> int:
+def _rows_of(snapshot: Snapshot, fragment_ids: BitMap | tuple[int, ...]) -> int:
     fragments = snapshot.manifest.fragments
     if len(fragment_ids) == len(fragments):
         return snapshot.num_rows
@@ -395,6 +197,6 @@ def _rows_of(snapshot: Snapshot, fragment_ids: Collection[int]) -> int:
 
 def _width_bytes(arrow: pa.DataType) -> float:
     try:
-        return arrow.bit_width / 8
+        return float(arrow.bit_width) / 8
     except ValueError:
         return _VARIABLE_BYTES

@@ -113,7 +113,6 @@ class Window:
             return self
         return replace(self, rows=RowRanges.of_rows(self.wanted()), kept=None)
 
-
     def spanning(self) -> Window:
         """Return a window of the same rows; unless they are few, it reads those in between too."""
         if len(self.rows.bounds) <= 1:
